@@ -1,8 +1,8 @@
 # The public names of simloop, each with its module: the only list of them.
 
-from simloop.adapters.dialects.options import WireOptions as WireOptions
 from simloop.adapters.mcp_server import mcp_session as mcp_session
-from simloop.bench.fixture import HookBenchmark as HookBenchmark
+from simloop.bench.hook_bench import HookBenchmark as HookBenchmark
+from simloop.check.invariants.catalog import add_invariants as add_invariants
 from simloop.check.invariants.invariant import Need as Need
 from simloop.check.invariants.invariant import Watch as Watch
 from simloop.check.invariants.invariant import invariant as invariant
@@ -102,6 +102,7 @@ from simloop.world.tools import Tool as Tool
 from simloop.world.traced import traced as traced
 from simloop.world.user_errors import UserError as UserError
 from simloop.world.user_function import independent as independent
+from simloop.world.wire_options import WireOptions as WireOptions
 from simloop.world.world import World as World
 
 __version__: str

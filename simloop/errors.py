@@ -64,10 +64,16 @@ class ScenarioError(SimloopError):
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it
     """The scenario asks for a feature that its loop design does not have, such as hooks."""
 
-    def __init__(self, loop: str, reasons: Sequence[str]) -> None:
+    def __init__(
+        self, loop: str, reasons: Sequence[str], hint: str = "run it on another loop"
+    ) -> None:
         self.reasons = tuple(reasons)
         message = f"the loop `{loop}` cannot express this: {'; '.join(reasons)}"
-        super().__init__(message, key="loop", hint="run it on another loop")
+        super().__init__(message, key="loop", hint=hint)
+
+
+class AgentNotMade(ScenarioError):  # noqa: N818 - named for what is wrong, as CannotExpress
+    """The class or the function of an agent raises an exception when a run makes the agent."""
 
 
 class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed, nothing broke
@@ -140,7 +146,7 @@ class Deadlock(CheckFailed):
 
 
 class RunawayRun(CheckFailed):
-    """A run passed the bound on transitions, callbacks or virtual time without an outcome."""
+    """A run goes on without anything new, or passed a bound, and has no outcome."""
 
 
 class BrokenMachine(CheckFailed):

@@ -194,12 +194,16 @@ class Request(Struct, frozen=True, gc=False):
     tools: tuple[ToolSpec, ...]
 
 
+NO_ANSWER = frozenset({"connection", "timeout"})
+"""The codes of a failure without an answer."""
+
+
 class Fault(Struct, frozen=True, gc=False, omit_defaults=True):
     """A failed model call as a value: a status, or a `code` for a failure without a status.
 
-    `code` is `connection`, `timeout`, or the provider's word in an error body; `code_is_type` is
-    set if the body has that word as its `type` or `status`, and no `code`. `headers` are lower-case
-    name and value pairs.
+    `code` is `connection` or `timeout` if no answer came, or else the provider's word in an error
+    body. `code_is_type` is set if the body has that word as its `type` or `status`, and no `code`;
+    and if the word of a frame is one of those two. `headers` are lower-case name and value pairs.
     """
 
     message: str
@@ -220,7 +224,7 @@ class TextDelta(Struct, frozen=True, gc=False):
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False):
-    """A piece of the model's reasoning. Only pi's versions send it back."""
+    """A piece of the model's reasoning. Only `pi@0.87.1` sends it back."""
 
     text: str
 

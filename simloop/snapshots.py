@@ -10,8 +10,9 @@
 (`snapshot(extension_class=...)` makes an equal comparison, but syrupy 7 drops the extension before
 it shows the difference.) `pytest --snapshot-update` records.
 
-Not here: comparing traces (trace/diff.py). The rule to keep: `simloop show` opens the stored file
-and `simloop replay` runs it again. No other module imports syrupy.
+Not here: comparing traces (trace/diff.py). The rules to keep: `simloop show` opens the stored file
+and `simloop replay` runs it again; and an edit that only moves code changes no snapshot, so a place
+has no line in one. No other module imports syrupy.
 """
 
 import shlex
@@ -27,7 +28,7 @@ from simloop.errors import ScenarioError
 from simloop.runs.own_loop import is_own
 from simloop.runs.result import Result
 from simloop.trace.codec import MAX_BYTES, decode, encode
-from simloop.trace.diff import first_difference
+from simloop.trace.diff import first_difference, without_lines
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.storage import read_file, write_file
 
@@ -49,7 +50,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
         trace = data.trace if isinstance(data, Result) else data
         if not isinstance(trace, LoopTrace):
             raise TypeError(f"a trace snapshot holds a Result or a LoopTrace, not {data!r}")
-        return encode(trace)
+        return encode(without_lines(trace))
 
     def read_snapshot_data_from_location(
         self, *, snapshot_location: str, snapshot_name: str, session_id: str
@@ -102,7 +103,7 @@ def _difference(expected: LoopTrace, got: LoopTrace) -> Iterator[str]:
 
 
 def _cut(line: str) -> str:
-    width = _VALUE if line.startswith(("  - ", "  + ")) else _CONTEXT
+    width = _CONTEXT if line.startswith("    ") else _VALUE
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 

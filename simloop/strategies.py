@@ -30,7 +30,6 @@ from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
 from simloop.fuzz.play import FINISHES, PlayedWorld, chosen_for, play
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.fuzz.settings import Abilities
-from simloop.fuzz.swarm import Arm
 from simloop.fuzz.tools import tool_for
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
@@ -200,8 +199,8 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     weights = scripts.usual_weights(abilities)
 
     def draw(choices: Choices) -> Scenario:
-        common = settings.settings_of(choices, abilities, Arm.LIMITS, name)
-        on = scripts.features_for(choices, abilities, Arm.LIMITS)
+        common = settings.settings_of(choices, abilities, name)
+        on = scripts.features_for(choices, abilities)
         return scripts.world_for(choices, common, weights._replace(on=on))
 
     return _drawn(draw)
@@ -232,9 +231,10 @@ def check(
     plan = Plan(scenario, given)
     played = play(plan, chosen_for(plan, invariants))
     if played.failure is not None:
-        name, text, sentence = played.failure
-        kind = RunawayRun if name == FINISHES else InvariantViolated
-        raise kind(f"{name}: {text}\n{sentence}\n{scenario_text(scenario)}")
+        failure = played.failure
+        kind = RunawayRun if failure.name == FINISHES else InvariantViolated
+        found = f"{failure.name}: {failure.text}\n{failure.sentence}"
+        raise kind(f"{found}\n{scenario_text(scenario)}")
     return played
 
 

@@ -61,16 +61,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return LoadFileScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Somebody's project: its pytest is strict, and takes warnings for errors."""
-    # When pytester has run a session in this process it forgets the modules that were imported
-    # first there, and classes of the same name from before and after would not be the same. Each
-    # session would also read and rewrite the modules of the judge again, for 40 ms.
+@pytest.fixture(scope="session")
+def imported() -> None:
+    """Import simloop before pytester is set up, which later forgets what was imported since.
+
+    Classes of the same name from before and after would not be the same. Each session in this
+    process would also read and rewrite the modules of the judge again, for 40 ms.
+    """
     for name in dir(simloop):
         getattr(simloop, name)
     for name in ("check.judged", "check.pairing", "trace.testtraces"):
         importlib.import_module(f"simloop.{name}")
+
+
+@pytest.fixture
+def project(
+    imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """Somebody's project: its pytest is strict, and takes warnings for errors."""
+    del imported
     # What a CI service and xdist tell the pytest that runs this, and not the one in the project.
     for name in ("CI", "BUILD_NUMBER", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)

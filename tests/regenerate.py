@@ -22,7 +22,6 @@ from simloop.prove.proof import Proof, prove
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
 from simloop.scenario.jsonschema import schema_text
-from simloop.virtual.gaps import GAPS
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -72,11 +71,8 @@ def _bounds_row(loop: str) -> tuple[str, ...]:
 ROUNDS = (
     ("pi", ""),
     ("opencode", "model-replied tool-calls"),
-    ("opencode@1.2.27", "model-replied other"),
-    ("opencode@1.2.27", "context-compacted"),
-    ("opencode@1.1.11", "backoff-elapsed"),
-    ("opencode@1.18.33", "model-replied other"),
-    ("opencode@1.18.33", "context-compacted"),
+    ("opencode@1.18.34", "model-replied other"),
+    ("opencode@1.18.34", "context-compacted"),
 )
 
 
@@ -90,16 +86,6 @@ def _lasso_row(loop: str, through: str) -> str:
     assert lasso is not None
     cycle = ", ".join(f"`{describe(step.signal)}`" for step in lasso.cycle)
     return f"- `{loop}`: {cycle}"
-
-
-def gaps() -> str:
-    """What the border of a simulation cannot cover, one row each."""
-    rows = [
-        "| gap | what stays real | what to do | the audit does not see |",
-        "|---|---|---|---|",
-        *(f"| `{gap.name}` | {gap.real} | {gap.instead} | {gap.unseen} |" for gap in GAPS),
-    ]
-    return "\n".join(rows)
 
 
 FAILING_TEST = "# test_weather.py\n"
@@ -180,7 +166,7 @@ def architecture_text() -> str:
     pictures = {
         loop: f"```mermaid\n{mermaid(machine_for(loop, Limits()).legal)}\n```" for loop in DESIGNS
     }
-    parts = {**pictures, "bounds": bounds(), "lassos": lassos(), "gaps": gaps()}
+    parts = {**pictures, "bounds": bounds(), "lassos": lassos()}
     return _filled(ARCHITECTURE, parts)
 
 

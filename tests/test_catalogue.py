@@ -30,7 +30,7 @@ from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
-from simloop.scenario.designs import DESIGNS, LoopOptions, names
+from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.history import PastMessage
 from simloop.scenario.http_status import Http
@@ -203,15 +203,13 @@ def used(value: Any) -> Iterator[tuple[str, str]]:
             yield from used(item)
 
 
-def versions() -> Iterator[Any]:
-    """The options of each version of a real program whose loop is run."""
+def chosen() -> Iterator[Any]:
+    """The options of each loop that is run, with those of its version."""
     for scenario in SCENARIOS:
-        name, _, version = scenario.loop.partition("@")
-        if version:
-            yield DESIGNS[name].versions[version]
+        yield scenario.loops.of_design(scenario.loop)
 
 
-USED = {key for value in (*SCENARIOS, *versions()) for key in used(value)}
+USED = {key for value in (*SCENARIOS, *chosen()) for key in used(value)}
 MODELS = (
     Reply, Http, StreamFault, TokenUsage, Pace, When, ScriptedTool, ScriptedHook, Trigger, Queued,
     PastMessage, Context, LoopOptions, ClockSkew, Expect, ExpectedCounters, Scenario,

@@ -22,7 +22,7 @@ async def test_it(provider, sim):
     result.stdout.fnmatch_lines(["simloop: 1 run, 7.000s of virtual time in *"])
 
 
-def test_the_exception_of_a_test_is_pytests_own_and_its_timeline_follows(
+def test_the_exception_of_a_test_is_pytests_own_below_its_timeline(
     project: pytest.Pytester,
 ) -> None:
     source = """
@@ -37,13 +37,13 @@ async def test_it(provider):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            ">       assert answer == *Goodbye.*",
-            "E       AssertionError: assert 'Hello.' == 'Goodbye.'",
-            "test_module.py:8: AssertionError",
             "*the last run of this test*",
             "*note * before the assertion",
             "*failed * AssertionError: *",
             "reproduce: pytest test_module.py::test_it",
+            ">       assert answer == *Goodbye.*",
+            "E       AssertionError: assert 'Hello.' == 'Goodbye.'",
+            "test_module.py:8: AssertionError",
         ]
     )
     shown = result.stdout.str()
@@ -281,9 +281,9 @@ def test_without_the_fixtures_it_is_a_plain_test():
     result.assert_outcomes(passed=2, failed=1, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "E       AssertionError: assert 'HI' == 'hi'",
             "*sleep * 100.000s at test_module.py:* in blocking_agent",
             "reproduce: pytest test_module.py::test_fails",
+            "E       AssertionError: assert 'HI' == 'hi'",
         ]
     )
     assert "loop blocked" not in result.stdout.str()

@@ -15,6 +15,16 @@ model:
 expect: {text: Hello., backoffs: [2s]}
 """
 WRONG = GREETING.replace("text: Hello.", "text: Goodbye.")
+OWN = """
+import simloop
+from simloop.trace.entries import Request
+
+@simloop.invariant("A run makes one request.", "a budget", sees=[Request])
+def one_request(subject):
+    yield
+    yield
+    return "a second request was sent"
+"""
 BAD = "prompt: Say hello.\nmodel:\n  - htpp: {status: 429}\n"
 
 
@@ -120,9 +130,8 @@ def test_last_failed_runs_the_one_that_failed(project: pytest.Pytester) -> None:
 
 
 def test_the_marker_is_known_and_described(project: pytest.Pytester) -> None:
-    play(project, "--markers").stdout.fnmatch_lines(
-        ["@pytest.mark.simloop(seed=, loop=, judge_as=, loop_options=, seeds=, shuffle_ties=)*"]
-    )
+    takes = "seed=, loop=, judge_as=, loop_options=, seeds=, shuffle_ties=, max_transitions="
+    play(project, "--markers").stdout.fnmatch_lines([f"@pytest.mark.simloop({takes})*"])
 
 
 def test_fixtures_of_the_project_surround_a_scenario(project: pytest.Pytester) -> None:
@@ -192,7 +201,7 @@ def test_a_loop_that_ends_the_program_is_one_failed_item(project: pytest.Pyteste
     write(project, "scenarios/retry/leaves", f"loop: sys:exit\n{GREETING}")
     result = play(project)
     result.assert_outcomes(passed=3, failed=1)
-    assert "the loop `sys:exit` cannot be loaded: SystemExit (" in failure(result)[0]
+    assert "the agent `sys:exit` cannot be made: SystemExit (" in failure(result)[0]
 
 
 def test_a_file_that_is_not_even_yaml_is_no_error_of_collection(project: pytest.Pytester) -> None:
@@ -254,6 +263,15 @@ def test_a_junit_file_holds_the_item_its_numbers_and_its_failure(project: pytest
     play(project, "--junit-xml=report.xml", "scenarios/tools")
     (failed,) = ET.parse(project.path / "report.xml").iter("failure")
     assert failed.attrib["message"] == "expect.text: expected 'Goodbye.', got 'Hello.'"
+
+
+def test_the_invariants_of_the_project_judge_each_run(project: pytest.Pytester) -> None:
+    project.makepyfile(ours=OWN)
+    call = ("-p", "no:cacheprovider", "--override-ini=pythonpath=.", "scenarios/tools")
+    assert play(project, *call).ret == 0
+    result = play(project, *call, "--override-ini=simloop_invariants=ours:one_request")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines("*invariant one-request: a second request was sent (entry *")
 
 
 def test_without_the_plugin_there_are_no_such_items(project: pytest.Pytester) -> None:

@@ -98,7 +98,7 @@ async def test_own_backend(anyio_backend):
 
 @pytest.mark.frameworks
 def test_other_plugins_for_async_tests_change_nothing(tmp_path: Path) -> None:
-    python = built("async-plugins", tmp_path / "env")
+    python = built("async-plugins")
 
     def passes(source: str, *args: str) -> int:
         (tmp_path / "test_them.py").write_text(source)

@@ -113,3 +113,28 @@ class TestBoth:
     result.assert_outcomes(passed=2, failed=2)
     advice = "the arguments of the marker simloop change nothing here: *(add the parameter `sim` *"
     result.stdout.fnmatch_lines([advice, advice, "simloop: 2 runs, *"])
+
+
+def test_a_marker_states_how_many_requests_may_bring_nothing_new(project: pytest.Pytester) -> None:
+    source = """
+async def asks(provider):
+    provider.script(Reply(say="Yes.", times="always"))
+    for _ in range(60):
+        assert await my_agent(provider, "Hi") == "Yes."
+
+@pytest.mark.simloop
+async def test_ends(provider):
+    await asks(provider)
+
+@pytest.mark.simloop(max_transitions=60)
+async def test_goes_on(provider):
+    await asks(provider)
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*no progress: 50 requests in a row brought nothing new, the last at mine.py:*",
+            "*reproduce: pytest test_module.py::test_ends",
+        ]
+    )

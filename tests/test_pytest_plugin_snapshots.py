@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 import syrupy
+from click.testing import CliRunner
 from filesizes import file_size_limit
 from syrupy.data import Snapshot, SnapshotCollection
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run, write_trace
+from simloop.cli import main
 from simloop.snapshots import TraceSnapshotExtension
 from simloop.trace.codec import encode, read_trace
 
@@ -95,12 +97,12 @@ def test_an_edited_reply_fails_with_the_first_entry_that_differs(
     result = project.runpytest_inprocess("test_b.py")
     result.assert_outcomes(failed=1)
     assert difference(result) == [
-        "the first difference is in entry 11, text-delta.text:",
+        "the first difference is in entry 11, the text of the reply to request #2:",
         "    2.000s  -> measuring on backoff-elapsed (errors 1, steps 0, compa...",
         "    2.000s  -> calling-model on context-measured (errors 1, steps 0, ...",
         "    2.000s  request #2: 1 message, about 5 tokens, nothing new",
-        "  - snapshot  Hello",
-        "  + this run  Goodbye",
+        "  - snapshot  Hello there.",
+        "  + this run  Goodbye there.",
         "replay the snapshot: simloop replay __snapshots__/test_b/test_other.trace.jsonl",
     ]
 
@@ -150,13 +152,13 @@ def test_a_run_with_python_code_is_shown_because_it_cannot_be_replayed() -> None
             "*test_other.trace.jsonl:1: this is not a simloop trace (record it again: pytest *)",
         ),
         (
-            b'{"format":"simloop-trace","version":1}\n',
-            "*test_other.trace.jsonl:1: * format of version 1, * (record it again: pytest *)",
+            b'{"format":"simloop-trace","version":2}\n',
+            "*test_other.trace.jsonl:1: * format of version 2, * (record it again: pytest *)",
         ),
         (b"", "there is no __snapshots__/test_b/test_other.trace.jsonl; record it with: pytest *"),
         (None, "there is no __snapshots__/test_b/test_other.trace.jsonl; record it with: pytest *"),
     ],
-    ids=["no trace", "version 1", "empty", "none"],
+    ids=["no trace", "version 2", "empty", "none"],
 )
 def test_a_snapshot_that_cannot_be_read_says_why(
     project: pytest.Pytester, damage: bytes | None, told: str
@@ -172,6 +174,76 @@ def test_a_snapshot_that_cannot_be_read_says_why(
 def test_what_is_no_run_is_refused_in_one_line() -> None:
     with pytest.raises(TypeError, match="holds a Result or a LoopTrace, not 'text'"):
         TraceSnapshotExtension().serialize("text")
+
+
+# ------------------------------------------------------------------ the snapshot of a test
+BOT = """
+    import asyncio
+    from simloop import ModelCallFailed, UserMessage
+
+    async def bot(provider, question):
+        try:
+            return (await provider.reply([UserMessage(question)])).message.text
+        except ModelCallFailed:
+            await asyncio.sleep(7)
+        return (await provider.reply([UserMessage(question)])).message.text
+"""
+TESTS_OF_BOT = """
+    import pytest
+    from bot import bot
+    from simloop import Http, Reply
+
+    @pytest.mark.simloop
+    async def test_it_is_told(provider, sim, snapshot):
+        provider.script(Reply(http=Http(status=429)), Reply(say="It is five o'clock."))
+        await bot(provider, "What time is it?")
+        assert sim.trace == snapshot
+"""
+
+
+@pytest.fixture
+def bot(project: pytest.Pytester) -> Path:
+    """A project with the snapshot of an async test of a bot: the file of the snapshot."""
+    project.makepyfile(bot=BOT, test_bot=TESTS_OF_BOT)
+    project.runpytest_inprocess(UPDATE, "test_bot.py").assert_outcomes(passed=1)
+    return project.path / "__snapshots__" / "test_bot" / "test_it_is_told.trace.jsonl"
+
+
+def test_a_snapshot_holds_after_the_code_has_moved_to_another_line(
+    project: pytest.Pytester, bot: Path
+) -> None:
+    moved = f"# A comment.\n\n{(project.path / 'bot.py').read_text()}"
+    (project.path / "bot.py").write_text(moved)
+    project.runpytest_inprocess("test_bot.py").assert_outcomes(passed=1)
+    assert b'"place":"bot.py in bot"' in bot.read_bytes()
+
+
+def test_a_snapshot_that_a_test_takes_of_its_own_run_is_not_called_truncated(bot: Path) -> None:
+    shown = CliRunner().invoke(main, ["show", str(bot)])
+    assert (shown.exit_code, read_trace(bot).truncated) == (0, "")
+    assert (
+        shown.stderr == f"{bot}: the trace has no end: its run had not ended when it was written\n"
+    )
+
+
+def test_a_snapshot_has_the_text_of_a_reply_in_one_line(bot: Path) -> None:
+    (line,) = [line for line in bot.read_bytes().splitlines() if b'"text-delta' in line]
+    assert b'"text":"It is five o\'clock.","lengths":[2,3,5,9]}' in line
+
+
+def test_the_message_that_differs_is_named_with_its_words(
+    project: pytest.Pytester, bot: Path
+) -> None:
+    tests = project.path / "test_bot.py"
+    tests.write_text(tests.read_text().replace("What time", "Which hour"))
+    assert bot.exists()
+    assert difference(project.runpytest_inprocess("test_bot.py")) == [
+        "the first difference is in entry 1, request #1, messages[0] (user):",
+        "    0.000s  prompt test_bot:test_it_is_told",
+        "  - snapshot  What time is it?",
+        "  + this run  Which hour is it?",
+        "look at the snapshot: simloop show __snapshots__/test_bot/test_it_is_told.trace.jsonl",
+    ]
 
 
 # ------------------------------------------------------------------ what an update may delete

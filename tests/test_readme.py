@@ -66,7 +66,7 @@ def test_the_line_of_a_mistake_is_the_one_that_the_reader_prints() -> None:
 
 def test_one_command_installs_and_runs_and_one_installs_and_tests() -> None:
     install, run, tests = [line for line in commands(README) if not line.startswith("simloop ")]
-    assert install == "pip install agent-simloop"
+    assert install == "pip install .", "nothing is published, so it is installed from a clone"
     assert run.startswith("python3 -m venv .venv && ")
     assert run.endswith(".venv/bin/simloop run quickstart")
     assert tests.startswith("python3 -m venv .venv-test && ")
@@ -74,7 +74,7 @@ def test_one_command_installs_and_runs_and_one_installs_and_tests() -> None:
 
 
 def test_the_readme_begins_with_the_installation_and_a_failing_test_with_its_report() -> None:
-    install = README.index("pip install agent-simloop")
+    install = README.index("pip install .")
     assert install < README.index(FAILING_TEST) < README.index("failure: generated")
     assert README[: README.index("failure: end")].count("\n## ") == 1
     assert README[: README.index(FAILING_TEST)].count("\n") < 25

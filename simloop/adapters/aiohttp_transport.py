@@ -14,7 +14,7 @@ from typing import Any
 
 from simloop.adapters.endpoint import Endpoint
 from simloop.adapters.http import ConnectionLost, ConnectionRefused, HttpRequest, TimedOut
-from simloop.adapters.http1 import END, RequestReader, chunk_of, head_of
+from simloop.adapters.http1 import ServerSide
 from simloop.errors import SimloopError
 
 
@@ -52,13 +52,13 @@ class WireTransport(asyncio.Transport):
         self._asked = asked
         self._connect_timeout_s = connect_timeout_s
         self._sender = asyncio.current_task()
-        self._reader = RequestReader(str(asked.url.origin()))
+        self._side = ServerSide(str(asked.url.origin()))
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Take a piece of the request, and answer it when it is complete."""
-        request = self._reader.feed(bytes(data)) if self._task is None else None
+        request = self._side.feed(bytes(data)) if self._task is None else None
         if request is not None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._answer(request))
@@ -76,14 +76,14 @@ class WireTransport(asyncio.Transport):
                 ),
                 unreachable=self._end_timer_for_reading,
             )
-            protocol.data_received(head_of(reply))
+            protocol.data_received(self._side.head(reply))
             try:
                 async for piece in reply.body:
-                    protocol.data_received(chunk_of(piece))
+                    protocol.data_received(self._side.chunk(piece))
             except (ConnectionLost, SimloopError):
                 error = ConnectionResetError(104, "Connection reset by peer")
             else:
-                protocol.data_received(END)
+                protocol.data_received(self._side.end())
         except (ConnectionLost, TimedOut) as failure:
             unconnected = self._unconnected(failure)
             if unconnected is not None:  # else the end of the connection says it

@@ -8,13 +8,12 @@ because a client may swallow it or try again.
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
 from urllib.parse import urlsplit
 
-from simloop.adapters.dialects.dialect import Dialect, ErrorReply, WrongRequest
+from simloop.adapters.dialects.dialect import ErrorReply, WrongRequest
 from simloop.adapters.dialects.formats import dialects
 from simloop.adapters.exchange import Answered, Exchange
-from simloop.adapters.failed_tools import UNMARKED, FailedTools
+from simloop.adapters.failed_tools import FailedTools
 from simloop.adapters.http import HttpReply, HttpRequest
 from simloop.adapters.provider_side import ProviderSide
 from simloop.errors import ScenarioError, SimloopError
@@ -22,7 +21,8 @@ from simloop.escape import writable
 from simloop.trace import entries
 from simloop.virtual.blocking import run_blocking
 from simloop.virtual.border import EPOCH_NS
-from simloop.virtual.waiting import callers_place, place_of_task
+from simloop.virtual.waiting import askers_place, askers_place_in_task
+from simloop.world.current import note_refusal
 
 _DROPPED = ("/traces/ingest",)
 """Paths of telemetry: what SDKs send there is accepted, and nobody reads it."""
@@ -65,19 +65,19 @@ class Endpoint:
     ) -> Exchange | HttpReply:
         """Send a request to the model, or return the reply of one that does not get there."""
         path = urlsplit(request.url).path
-        dialect = self._dialect(request.method, path)
+        dialect = next((f for f in dialects(self._side.options) if f.answers(request)), None)
         if dialect is None:
             return fixed(200, b"{}") if path.endswith(_DROPPED) else self._refused(request)
         port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
         try:
-            read = dialect.read(_parsed(request.body))
+            read = dialect.read(request)
         except WrongRequest as wrong:
             refused = dialect.refuse(wrong, port.requests + 1, created_s)
             told = f"{request.method} {path} is answered with status {refused.status}: {wrong}"
             port.recorder.record(entries.Note, writable(told))
             return _reply_of(refused)
         messages = read.messages
-        if dialect.name in UNMARKED:
+        if not dialect.marks_failed_tools:
             messages = self._failed_tools.mark(messages)
         try:
             stream = port.stream(messages, system_prompt=read.system_prompt, tools=read.tools)
@@ -86,40 +86,23 @@ class Endpoint:
         if self._side.keep_bodies:
             self._side.bodies[stream.request.number] = request.body
         answered = Answered(dialect, read, created_s)
-        return Exchange(stream, answered, self._side.options, request, unreachable)
-
-    def _dialect(self, method: str, path: str) -> Dialect | None:
-        if method != "POST":
-            return None
-        return next(
-            (each for each in dialects(self._side.options) if path.endswith(each.path)), None
-        )
+        return Exchange(stream, answered, request, unreachable)
 
     def _refused(self, request: HttpRequest) -> HttpReply:
         """Keep the error for the end of the run, and return a reply that says so."""
         parts = urlsplit(request.url)
-        known = ", ".join(each.path for each in dialects())
-        place = place_of_task(request.sender) if request.sender else callers_place()
+        known = ", ".join(each.endpoint for each in dialects())
+        place = askers_place_in_task(request.sender) if request.sender else askers_place()
         called = f", called at {place}" if place else ""
         asked = f"{request.method} {parts.path} at {parts.netloc}{called}"
         error = ScenarioError(
             f"the simulation has no answer to {asked}",
-            hint=f"it answers requests to models, POST to {known}; put a fake in the place of what "
+            hint=f"it answers requests to models ({known}); put a fake in the place of what "
             "else your agent calls",
         )
+        note_refusal(f"refused: {asked}")
         self.port.recorder.keep(error)
         return _failed(error)
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-    """Return the object that a body holds. Raises WrongRequest."""
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        parsed = None
-    if not isinstance(parsed, dict):
-        raise WrongRequest("", "The body of the request is not a JSON object.")
-    return parsed
 
 
 def _failed(error: SimloopError) -> HttpReply:

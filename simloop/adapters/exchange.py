@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from simloop.adapters.dialects.dialect import Dialect, Encoder, Headers, WireRequest
-from simloop.adapters.dialects.options import WireOptions
-from simloop.adapters.framing import Framer
+from simloop.adapters.dialects.dialect import Dialect, Encoder, WireRequest
 from simloop.adapters.http import (
     ConnectionLost,
     ConnectionRefused,
+    Headers,
     HttpReply,
     HttpRequest,
     Phase,
@@ -58,14 +57,12 @@ class Exchange:
         self,
         stream: RecordedStream,
         answered: Answered,
-        options: WireOptions,
         sent: HttpRequest,
         unreachable: Callable[[], object],
     ) -> None:
         self.stream = stream
         self._answered = answered
         self._number = stream.request.number
-        self._options = options
         self._sent = sent
         self._unreachable = unreachable
         self.is_open = True
@@ -136,7 +133,8 @@ class Exchange:
         return dialect.encoder(request, self._number, created_s)
 
     def _streamed(self) -> ReplySteps:
-        encoder, framer, has_events = self._encoder(), Framer(self._options.framing), False
+        encoder, has_events = self._encoder(), False
+        framer = self._answered.dialect.framer()
         for part in self._parts():
             if self.stream.has_headers and not self._begun:
                 yield self._head()

@@ -12,9 +12,6 @@ from simloop.messages import Message, ToolMessage
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 
-UNMARKED = ("openai-chat", "openai-responses")
-"""The formats in which the result of a failed tool looks like any other."""
-
 
 class FailedTools:
     """The results of failed tools in a trace, as far as it has been read."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simloop.adapters.dialects.dialect import WireEvent
-from simloop.adapters.dialects.options import FramingName
+from simloop.world.wire_options import FramingName
 
 _BOM = "\N{BYTE ORDER MARK}"
 _RECONNECT_MS = 3000
@@ -38,7 +38,7 @@ _STYLES: Mapping[FramingName, _Style] = {
 }
 
 
-class Framer:
+class EventFramer:
     """Writes the events of one stream."""
 
     def __init__(self, name: FramingName = "lf") -> None:

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from simloop.adapters.dialects.dialect import Headers
-
+Headers = tuple[tuple[str, str], ...]
+"""Names, in lower case, and values."""
 Phase = Literal["connect", "read"]
 
 

@@ -1,74 +1,79 @@
-"""HTTP/1.1 as bytes, for the clients that are answered below their own protocol code.
+"""HTTP/1.1 on the socket of a client that is answered below its own protocol code.
 
-Not here: the connections that carry the bytes (aiohttp_transport.py, requests_transport.py). The
-rule to keep: a reply is chunked and its connection closes, so that it can break off at any byte,
-and no connection outlives its request.
+A reply is chunked and its connection closes, so that it can break off at any byte, and no
+connection outlives its request.
 """
 
+import re
 from http import HTTPStatus
+
+import h11
 
 from simloop.adapters.http import HttpReply, HttpRequest
 
-END = b"0\r\n\r\n"
-_FRAMING = ("connection", "content-length", "transfer-encoding")
+_FRAMING = {"connection", "content-length", "transfer-encoding"}
+_NOT_IN_VALUES = re.compile(r"[^\t\x20-\x7e\x80-\xff]+")
 
 
-class RequestReader:
-    """Reads one request from the bytes that a client sends to `origin`, such as https://host."""
+class ServerSide:
+    """The server's side of the connection from a client to `origin`, such as https://host."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
-        self._data = b""
+        self._connection = h11.Connection(h11.SERVER)
+        self._head: h11.Request | None = None
+        self._body = b""
+        self._has_body = True
 
     def feed(self, data: bytes) -> HttpRequest | None:
         """Return the request when it is complete."""
-        self._data += data
-        head, blank, rest = self._data.partition(b"\r\n\r\n")
-        if not blank:
-            return None
-        first, *lines = head.decode("latin-1").split("\r\n")
-        method, target, _ = first.split(" ", 2)
-        pairs = [line.partition(":") for line in lines]
-        headers = tuple((name.lower(), value.strip()) for name, _, value in pairs)
-        body = _body(dict(headers), rest)
-        if body is None:
-            return None
-        url = target if "://" in target else self._origin + target
-        return HttpRequest(method, url, headers, body)
+        if data:  # else h11 takes it for the end of the connection
+            self._connection.receive_data(data)
+        while True:
+            event = self._connection.next_event()
+            if isinstance(event, h11.Request):
+                self._head = event
+            elif isinstance(event, h11.Data):
+                self._body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                return self._request()
+            else:
+                return None
 
+    def _request(self) -> HttpRequest:
+        assert self._head is not None
+        target = self._head.target.decode("latin-1")
+        return HttpRequest(
+            self._head.method.decode("latin-1"),
+            target if "://" in target else self._origin + target,
+            tuple(
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in self._head.headers
+            ),
+            self._body,
+        )
 
-def _body(headers: dict[str, str], data: bytes) -> bytes | None:
-    """Return the body that `data` begins with, or None if some of it is to come."""
-    if headers.get("transfer-encoding", "").lower() != "chunked":
-        size = int(headers.get("content-length", 0))
-        return data[:size] if len(data) >= size else None
-    pieces: list[bytes] = []
-    while True:
-        line, end, data = data.partition(b"\r\n")
-        if not end:
-            return None
-        size = int(line.partition(b";")[0], 16)
-        if len(data) < size + 2:
-            return None
-        if not size:
-            return b"".join(pieces)
-        pieces.append(data[:size])
-        data = data[size + 2 :]
+    def head(self, reply: HttpReply) -> bytes:
+        """Return the status line and the headers of a reply."""
+        headers = [
+            (
+                name.encode("latin-1"),
+                " ".join(_NOT_IN_VALUES.sub("?", value).split()).encode("latin-1"),
+            )
+            for name, value in reply.headers
+            if name.lower() not in _FRAMING
+        ]
+        headers.append((b"connection", b"close"))
+        self._has_body = reply.status != HTTPStatus.NOT_MODIFIED
+        return self._sent(h11.Response(status_code=reply.status, headers=headers))
 
+    def chunk(self, piece: bytes) -> bytes:
+        """Return a piece of the body as a chunk; nothing for a status that has no body."""
+        return self._sent(h11.Data(data=piece)) if self._has_body else b""
 
-def head_of(reply: HttpReply) -> bytes:
-    """Return the status line and the headers of a reply."""
-    try:
-        phrase = HTTPStatus(reply.status).phrase
-    except ValueError:  # 529, and what else providers have made up
-        phrase = ""
-    given = [(name, " ".join(value.split())) for name, value in reply.headers]
-    headers = [each for each in given if each[0] not in _FRAMING]
-    headers += [("transfer-encoding", "chunked"), ("connection", "close")]
-    lines = [f"HTTP/1.1 {reply.status} {phrase}", *(f"{name}: {value}" for name, value in headers)]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+    def end(self) -> bytes:
+        """Return the end of the body."""
+        return self._sent(h11.EndOfMessage())
 
-
-def chunk_of(piece: bytes) -> bytes:
-    """Return a piece of the body as a chunk; an empty one would be the end."""
-    return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+    def _sent(self, event: h11.Event) -> bytes:
+        return self._connection.send(event) or b""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from simloop.adapters.keys import Environment
 from simloop.adapters.provider_side import SIDES, ProviderSide, current_endpoint
 from simloop.virtual.answers import simulation_of_this_thread
+from simloop.virtual.listener import report_session
 
 
 class intercepted:  # noqa: N801 - a context manager, named as one reads it
@@ -135,7 +136,16 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
 
         return _create_connection
 
+    def opening(original: Any) -> Any:
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            loop = simulation_of_this_thread()
+            report_session(loop, "aiohttp.ClientSession", lambda: bool(self.closed))
+
+        return init
+
     yield _patched(module.TCPConnector, "_create_connection", connecting)
+    yield _patched(module.ClientSession, "__init__", opening)
 
 
 def _urllib3(module: Any) -> Iterator[_Patch]:

@@ -14,6 +14,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.messages import ToolCall, ToolMessage
+from simloop.virtual.listener import report_session
 from simloop.world.current import current_world
 from simloop.world.own_calls import shown_arguments
 from simloop.world.tools_port import ToolsPort
@@ -50,13 +51,22 @@ async def mcp_session(
             hint="give the world that the agent gets: simloop.mcp_session(world)",
         )
     server = _Server(world.tools, world.model.loop.now_ns)
-    async with (
-        _memory().create_client_server_memory_streams() as (client, (reading, writing)),
-        _running(server.run(mcp, reading, writing)),
-        mcp.ClientSession(*client, **settings) as session,
-    ):
-        await session.initialize()
-        yield session
+    is_open, is_dropped = True, False
+    report_session(world.model.loop, "mcp.ClientSession", lambda: not is_open)
+    try:
+        async with (
+            _memory().create_client_server_memory_streams() as (client, (reading, writing)),
+            _running(server.run(mcp, reading, writing)),
+            mcp.ClientSession(*client, **settings) as session,
+        ):
+            await session.initialize()
+            try:
+                yield session
+            except GeneratorExit:  # by garbage collection: the program has not closed it
+                is_dropped = True
+                raise
+    finally:
+        is_open = is_dropped
 
 
 def _package() -> Any:

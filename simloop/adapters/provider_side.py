@@ -7,9 +7,9 @@ request over HTTP, because most runs have none.
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from simloop.adapters.dialects.options import WireOptions
 from simloop.world.current import current_world
 from simloop.world.model_port import ModelPort
+from simloop.world.wire_options import WireOptions
 
 if TYPE_CHECKING:
     from simloop.adapters.endpoint import Endpoint

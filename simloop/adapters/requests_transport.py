@@ -12,7 +12,7 @@ from typing import Any
 
 from simloop.adapters.endpoint import Endpoint
 from simloop.adapters.http import ConnectionLost, ConnectionRefused, HttpRequest, TimedOut
-from simloop.adapters.http1 import END, RequestReader, chunk_of, head_of
+from simloop.adapters.http1 import ServerSide
 
 _REFUSED = "Failed to establish a new connection: [Errno 111] Connection refused"
 
@@ -25,7 +25,7 @@ class WireSocket:
         self._connection = connection
         limit_s = connection.timeout  # urllib3 sets the one for reading later
         self._connect_timeout_s = limit_s if isinstance(limit_s, (int, float)) else None
-        self._reader = RequestReader(origin)
+        self._side = ServerSide(origin)
         self._request: HttpRequest | None = None
         self._timeout_s: float | None = None
 
@@ -42,7 +42,7 @@ class WireSocket:
 
     def sendall(self, data: Any) -> None:
         """Take a piece of the request."""
-        self._request = self._reader.feed(bytes(data)) or self._request
+        self._request = self._side.feed(bytes(data)) or self._request
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
         """Return a file with the bytes of the reply."""
@@ -73,16 +73,16 @@ class WireSocket:
                 raise self._unconnected("ConnectTimeoutError", message) from error
             raise TimeoutError("timed out") from error
         try:
-            yield head_of(reply)
+            yield self._side.head(reply)
             for piece in reply.body:
-                yield chunk_of(piece)
+                yield self._side.chunk(piece)
         except ConnectionLost as error:
             raise ConnectionResetError(104, "Connection reset by peer") from error
         except TimedOut as error:
             raise TimeoutError("timed out") from error
         finally:
             reply.body.close()
-        yield END
+        yield self._side.end()
 
     def _unconnected(self, name: str, message: str) -> Exception:
         """Return an error of urllib3 for a connection that is not made.

@@ -5,9 +5,8 @@ import typing
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from simloop.bench.point_calls import INPUTS
-from simloop.engine.hook_meter import POINTS
-from simloop.engine.hooks import Hooks
+from simloop.bench.passages import INPUTS
+from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
 from simloop.runs.isolation import loaded
 from simloop.world.user_function import UserFunction
@@ -36,44 +35,33 @@ def given_hooks(name: str) -> Iterator[GivenHook]:
     if ":" not in name:
         raise ScenarioError(f"`{name}` does not name a hook", key="hook", hint=_A_HOOK)
     found = loaded(name, "hook", _A_HOOK, key="hook")
-    if isinstance(found, Hooks):
-        given = [GivenHook(point, hook) for point in POINTS for hook in getattr(found, point)]
-        if not given:
-            raise ScenarioError(f"`{name}` has no hooks", key="hook", hint="give it one or more")
-        yield from given
+    if isinstance(found, Hooks) and found:
+        yield from (GivenHook(point, hook) for point in POINTS for hook in getattr(found, point))
         return
     if not callable(found):
-        kind = type(found).__name__
+        kind = "empty Hooks" if isinstance(found, Hooks) else type(found).__name__
         raise ScenarioError(f"`{name}` is no hook, but {kind}", key="hook", hint=_A_HOOK)
-    hook, points = UserFunction(found, name), list(points_of(found))
+    hook, points = UserFunction(found, name), points_of(found)
     if not points:
         message = f"the annotation of the first parameter of `{name}` is the input of no point"
         hint = "annotate it with an input such as BeforeToolCall, or not at all"
         raise ScenarioError(message, key="hook", hint=hint)
     is_stated = _annotation_of(found) is not None
-    for point in points:
-        yield GivenHook(point, hook, is_stated)
+    yield from (GivenHook(point, hook, is_stated) for point in points)
 
 
-def points_of(function: Any) -> Iterator[str]:
-    """Yield the points whose input the first parameter of a function may have."""
+def points_of(function: Any) -> list[str]:
+    """Return the points whose input the first parameter of a function may have."""
     wanted = _annotation_of(function)
-    for point in POINTS:
-        if wanted is None or isinstance(INPUTS[point](), wanted):
-            yield point
+    return [point for point in POINTS if wanted is None or isinstance(INPUTS[point](), wanted)]
 
 
 def _annotation_of(function: Any) -> Any:
     """Return the annotated type of the first parameter, or None if it says nothing."""
     call = function if inspect.isroutine(function) else type(function).__call__
     try:
-        hints = typing.get_type_hints(call)
-        names = list(inspect.signature(function).parameters)
-    except (NameError, TypeError, ValueError):
-        return None
-    found = hints.get(names[0]) if names else None
-    try:
-        isinstance(None, found)  # type: ignore[arg-type]
-    except TypeError:
+        found = typing.get_type_hints(call)[next(iter(inspect.signature(function).parameters))]
+        isinstance(None, found)
+    except (KeyError, NameError, StopIteration, TypeError, ValueError):
         return None
     return found

@@ -1,41 +1,27 @@
-"""The benchmark of hooks: what a call costs at each point, in real nanoseconds.
+"""The benchmark of hooks: what a call of a hook costs at a point, in real nanoseconds.
 
-Not here: the commands (cli/bench.py), and the cost of hooks in a run (runs/hook_cost.py). The rules
-to keep: an interval decides, never a mean; real and virtual time are never in one figure; and each
-cost is a difference of two measurements that alternated.
-
-The clock is virtual, so a hook that awaits `asyncio.sleep` takes virtual time. The rest of Python
-stays real, other than in a run: `time.sleep`, files and processes take the time that they take.
+An interval decides, never a mean; real and virtual time are never in one figure; and each cost is a
+difference of measurements that took turns. A hook that awaits `asyncio.sleep` takes virtual time.
+The rest of Python stays real, other than in a run: so do `time.sleep`, files and processes.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+import gc
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from math import comb
+from random import Random
 from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
 from msgspec import Struct
 
-from simloop.bench.alternating import alternate
-from simloop.bench.given import GivenHook
-from simloop.bench.intervals import Interval, median_interval
-from simloop.bench.point_calls import (
-    Calls,
-    FailingHookError,
-    IsolatedCalls,
-    NoCalls,
-    PlainCalls,
-    PluggyCalls,
-    PointCalls,
-    UnitCalls,
-    has_pluggy,
-)
-from simloop.bench.shapes import SHAPES, shape, waiting
-from simloop.engine.hook_meter import POINTS, HookTimes, measured, overhead
-from simloop.engine.hooks import BEFORE_TOOL_CALL
+from simloop.bench.given import GivenHook, points_of
+from simloop.bench.passages import INPUTS, Passages
+from simloop.engine.hook_meter import RealClock
+from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
-from simloop.kernel.policies import HookIsolation, HookOrder, OnHookFailure
-from simloop.runs.hook_cost import percentile
 from simloop.runs.runner import Runner
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
@@ -43,33 +29,63 @@ from simloop.virtual.running import run_virtual
 from simloop.world.tools import Tool
 from simloop.world.user_function import UserFunction
 
-COUNTS = (0, 1, 4, 16)
-SECONDS = 0.15
-_FEWEST_TIMED, _MOST_TIMED = 20, 2_000
-_WAITING = 4
+CONFIDENCE = 0.9999
+"""Of each interval. A job in CI has tens of them each day, and at 95 % it would fail by chance."""
+_BATCH_NS, _MOST_CALLS, _TRIES = 200_000, 1_024, 5
+"""A batch is shorter than the time that a busy machine gives a process at once."""
+_WARM_UP_TURNS, _FEWEST_TURNS, _TURNS = 5, 21, 201
+_ENOUGH_NS = 3 * 10**9
 _RESOLUTION_NS, _RESOLUTION = 10, 0.02
 _MAX_VIRTUAL_NS = 2**62
 """146 years: a hook may wait for a day in each of thousands of calls."""
 
 
+class Interval(Struct, frozen=True):
+    """A median, and the bounds of its confidence interval."""
+
+    low: float
+    median: float
+    high: float
+
+    @property
+    def has_zero(self) -> bool:
+        """Return whether zero lies between the bounds."""
+        return self.low <= 0 <= self.high
+
+    def over(self, divisor: float) -> "Interval":
+        """Return the interval of the quotient with a positive number."""
+        return Interval(self.low / divisor, self.median / divisor, self.high / divisor)
+
+
+def median_interval(samples: Sequence[float], wider: float = 0) -> Interval:
+    """Return the median of at least 15 samples, and its interval at `CONFIDENCE`, or a `wider` one.
+
+    A sample lies below the true median with a probability of one half, so the number of those that
+    do is binomial (the sign test). The bounds are samples, and stay if a few are far too large, as
+    on a busy machine. They are exact; a bootstrap needs 100,000 resamples for so rare an error.
+    """
+    ordered, size = sorted(samples), len(samples)
+    allowed, rank, below = (1 - CONFIDENCE) / 2 * 2**size, 0, 1
+    assert below <= allowed, f"{size} samples are too few"
+    while (below := below + comb(size, rank + 1)) <= allowed:
+        rank += 1
+    return Interval(ordered[rank] - wider, median(ordered), ordered[size - 1 - rank] + wider)
+
+
 class HookRow(Struct, kw_only=True):
     """The cost of one hook at one point, in real nanoseconds per call.
 
-    `min_ns`, `median_ns` and `p95_ns` are times of single calls of the hook alone. `cost` is the
-    cost of the hook in the engine: calls with it less passages of an empty point. `engine_ns` is
-    the part of that which a hook that does nothing has too. `units` is `cost` in units of a fixed
-    computation, and `share` the part of `cost` in a round. `against` is `cost` less that of another
-    hook, and `growth` is that difference in parts of the other's cost, or the growth of `units`
-    since an earlier report. `virtual_ns` is the virtual time that a call takes.
+    `cost` is that of the hook in a run: passages of the point with it, less those of an empty
+    point. `engine_ns` is the part of it that a hook that does nothing costs too, and `hook_ns` the
+    rest. `units` is `cost` in units of a fixed computation, and `share` its part in a round.
+    `against` is `cost` less that of another hook, and `growth` is that difference in parts of the
+    other's cost, or the growth of `units` since a report. `virtual_ns` is the virtual time.
     """
 
     hook: str
     point: str
-    calls: int
-    min_ns: int
-    median_ns: int
-    p95_ns: int
     cost: Interval
+    hook_ns: float
     engine_ns: float
     units: Interval
     share: float
@@ -78,262 +94,201 @@ class HookRow(Struct, kw_only=True):
     growth: Interval | None = None
 
 
-class Harness(Struct, frozen=True):
-    """The real nanoseconds that the benchmark itself takes. They are subtracted from each figure.
-
-    `call_ns` and `step_ns` are the timing of a single call, and of each step of an awaitable.
-    `loop_ns` is a turn of the loop that makes the calls of a batch.
-    """
-
-    call_ns: int
-    step_ns: int
-    loop_ns: float
-
-
-class UnfitRow(Struct):
-    """A hook that is not measured at a point because it fails there: `detail` says how."""
-
-    hook: str
-    point: str
-    detail: str
-
-
-class CountRow(Struct):
-    """The cost of a number of equal hooks at one point, in real nanoseconds per hook.
-
-    `way` names the code that calls them. Without hooks, the cost is that of the empty point.
-    """
-
-    way: str
-    hooks: int
-    cost: Interval
-
-
-class PolicyRow(Struct):
-    """The cost of a hook under a policy, and the virtual time that a passage of its point takes."""
-
-    hook: str
-    policy: str
-    cost: Interval
-    virtual_ns: int
-
-
-def measure_harness() -> Harness:
-    """Measure the benchmark itself: the median over calls that do nothing."""
-    turns = _on_clock(alternate({"loop": NoCalls()}, SECONDS))["loop"]
-    return Harness(*overhead(), median(turns))
-
-
-def round_ns() -> float:
-    """Return the real nanoseconds of a round of the reference loop without hooks.
-
-    A round has a reply with a text and a tool call, and the run of that tool. The median of
-    21 differences between a run of 110 rounds and one of 10.
-    """
-    few, many = (Runner(_rounds(rounds), tools=[Tool(_look, name="look")]) for rounds in (10, 110))
-    with few, many:
-        taken = [(_run_ns(many) - _run_ns(few)) / 100 for _ in range(26)]
-    return median(taken[5:])
-
-
-def _rounds(rounds: int) -> Scenario:
-    return Scenario(
-        prompt="Go.",
-        limits=Limits(max_steps=rounds + 1),
-        model=[
-            Reply(say="Let me look.", call={"look": {"path": "README.md"}}, times=rounds - 1),
-            Reply(say="It says hello."),
-        ],
-    )
+def _computation() -> None:
+    for _ in range(100):
+        {number: str(number) for number in range(10)}
 
 
 def _look(path: str) -> str:
     return path
 
 
-def _run_ns(runner: Runner) -> int:
-    start_ns = perf_counter_ns()
-    runner.run()
-    return perf_counter_ns() - start_ns
+async def _nothing(given: object) -> None:
+    """Do nothing."""
 
 
-def tried(hooks: Iterable[GivenHook]) -> tuple[list[GivenHook], list[UnfitRow]]:
-    """Call each hook once at its point; return those that work, and a row for each that fails.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookBench:
+    """Measures hooks by a clock.
 
-    Raises FailingHookError for a hook that fails at each point, or where it is stated to run.
+    `unit` is the computation in which reports of different days are compared, and `tool` the tool
+    of a round.
+    """
+
+    clock: RealClock = perf_counter_ns
+    unit: Callable[[], object] = _computation
+    tool: Callable[[str], str] = _look
+
+    def round_ns(self) -> float:
+        """Return the nanoseconds of a round of the reference loop without hooks.
+
+        A round has a reply with a text and a tool call, and the run of that tool. The least of 21
+        runs of 110 rounds, less that of 10: a busy machine interrupts most runs.
+        """
+        tools = [Tool(self.tool, name="look")]
+        with Runner(_rounds(10), tools=tools) as few, Runner(_rounds(110), tools=tools) as many:
+            long_ns, short_ns = (min(self._ns(each.run) for _ in range(21)) for each in (many, few))
+            return (long_ns - short_ns) / 100
+
+    def _ns(self, function: Callable[[], object]) -> int:
+        start_ns = self.clock()
+        function()
+        return self.clock() - start_ns
+
+    def measure(
+        self, given: GivenHook, a_round_ns: float, other: UserFunction | None = None
+    ) -> HookRow:
+        """Measure a hook at its point, against another one if there is one.
+
+        Raises ScenarioError if a hook fails there.
+        """
+        hook, point = given.function, given.point
+        idle = UserFunction(_nothing if hook.is_async else lambda _: None)
+        hooks = {"hook": (hook,), "idle": (idle,), "none": ()}
+        if other is not None:
+            hooks["other"] = (other,)
+        taken = _on_clock(self._in_turns(point, hooks))
+        medians = {name: median(values) for name, values in taken.items()}
+        cost = _cost(taken["hook"], taken["none"])
+        row = HookRow(
+            hook=hook.name, point=point, cost=cost, hook_ns=medians["hook"] - medians["idle"],
+            engine_ns=medians["idle"] - medians["none"], units=cost.over(medians["unit"]),
+            share=cost.median / (a_round_ns + cost.median),
+            virtual_ns=tried_once(hook, point),
+        )  # fmt: skip
+        if other is not None:
+            row.against = _cost(taken["hook"], taken["other"])
+            row.growth = row.against.over(medians["other"] - medians["none"])
+        return row
+
+    async def _in_turns(
+        self, point: str, hooks: dict[str, tuple[UserFunction, ...]]
+    ) -> dict[str, list[float]]:
+        """Return the nanoseconds per call with each of the hooks, and those of the unit, by turn.
+
+        The order of each turn is drawn: a drift of the machine hits each alike, and each follows
+        each of the others as often. Batches have equal sizes: the first calls of one are slower.
+        """
+        passages, calls = Passages(point, self.clock), 1
+        while calls < _MOST_CALLS:
+            tries = [await passages.batch(hooks["hook"], calls) for _ in range(_TRIES)]
+            if min(tries) >= _BATCH_NS:  # one that is interrupted looks long enough too early
+                break
+            calls *= 2
+        taken: dict[str, list[float]] = {name: [] for name in ("unit", *hooks)}
+        order, noise, end_ns = list(taken), Random(0), self.clock() + _ENOUGH_NS  # noqa: S311
+        collects = gc.isenabled()
+        gc.collect()
+        gc.disable()
+        try:
+            for turn in range(_WARM_UP_TURNS + _TURNS):
+                if turn >= _WARM_UP_TURNS + _FEWEST_TURNS and self.clock() > end_ns:
+                    break
+                for name in order:
+                    if name == "unit":
+                        taken[name].append(self._ns(self.unit))
+                    else:
+                        taken[name].append(await passages.batch(hooks[name], calls) / calls)
+                noise.shuffle(order)
+        finally:
+            if collects:
+                gc.enable()
+        return {name: values[_WARM_UP_TURNS:] for name, values in taken.items()}
+
+
+def tried(hooks: Iterable[GivenHook]) -> tuple[list[GivenHook], list[ScenarioError]]:
+    """Call each hook once at its point; return those that work, and the failures of the others.
+
+    Raises ScenarioError for a hook that fails at each point, or where it is stated to run.
     """
     fit: list[GivenHook] = []
-    failures: list[tuple[GivenHook, FailingHookError]] = []
+    failures: dict[GivenHook, ScenarioError] = {}
     for given in hooks:
         try:
-            _on_clock(check_works(given.function, given.point))
-        except FailingHookError as failure:
-            failures.append((given, failure))
-        else:
+            tried_once(given.function, given.point)
             fit.append(given)
-    fit_names = {given.function.name for given in fit}
-    for given, reason in failures:
-        if given.is_stated or given.function.name not in fit_names:
-            raise reason
-    return fit, [UnfitRow(one.function.name, one.point, error.detail) for one, error in failures]
+        except ScenarioError as failure:
+            failures[given] = failure
+    works = {given.function.name for given in fit}
+    for given, failed in failures.items():
+        if given.is_stated or given.function.name not in works:
+            raise failed
+    return fit, list(failures.values())
 
 
-def measure_given(
-    hooks: Sequence[GivenHook],
-    others: dict[str, UserFunction],
-    a_round_ns: float,
-    seconds: float = SECONDS,
-) -> Iterator[HookRow]:
-    """Measure each hook at its point, against that of `others` for the point if there is one.
+def tried_once(hook: UserFunction, point: str) -> int:
+    """Call a hook at a point, and return the virtual nanoseconds that it takes.
 
-    A hook takes about twice the `seconds`. Raises FailingHookError for a hook that fails.
+    Raises ScenarioError if it fails.
     """
-    for given in hooks:
-        other = others.get(given.point)
-        yield _measure(given.function, given.point, a_round_ns, other, seconds)
+
+    async def call() -> int:
+        loop: Any = asyncio.get_running_loop()
+        start_ns = loop.now_ns
+        await Passages(point, perf_counter_ns).batch((hook,), 1)
+        return int(loop.now_ns - start_ns)
+
+    return int(_on_clock(call()))
 
 
-def measure_shapes(a_round_ns: float) -> Iterator[HookRow]:
-    """Measure the built-in hooks at the points where each can act."""
-    for point in POINTS:
-        for name, by_point in SHAPES.items():
-            for is_async in (False, True):
-                if point in by_point:
-                    hook = shape(name, point, is_async=is_async)
-                    yield _measure(hook, point, a_round_ns)
+class HookBenchmark:
+    """The fixture `hook_benchmark`: measures passages of a point, by the engine's own code.
+
+        def test_guard(hook_benchmark):
+            hook_benchmark(guard, at="before_tool_call")
+
+    Each point is a group. A round of the benchmark is `calls` passages of the point, so a time in
+    milliseconds is that of one passage in microseconds if there are 1,000. Use it once in a test.
+    """
+
+    def __init__(self, fixture: Callable[[], Any]) -> None:
+        # Asked for when it is used: pytest-benchmark complains of one that is not.
+        self._fixture = fixture
+
+    def __call__(
+        self,
+        hook: Callable[..., Any] | UserFunction,
+        *,
+        at: str = "",
+        hooks: int = 1,
+        calls: int = 1_000,
+    ) -> None:
+        """Measure a hook, `hooks` of which stand at the point `at`.
+
+        A hook whose annotation allows a single point needs no `at`. Raises ScenarioError for an
+        unknown point, and for a hook that fails there.
+        """
+        own = hook if isinstance(hook, UserFunction) else UserFunction(hook)
+        points, hint = [at] if at else points_of(own.function), f"give one of {', '.join(INPUTS)}"
+        if len(points) != 1:
+            raise ScenarioError(f"{own.name} fits several points", key="at", hint=hint)
+        if points[0] not in INPUTS:
+            raise ScenarioError(f"there is no point `{at}`", key="at", hint=hint)
+        tried_once(own, points[0])
+        benchmark = self._fixture()
+        benchmark.group = points[0]
+        benchmark.extra_info.update(hooks=hooks, calls=calls)
+
+        async def passages() -> None:
+            await Passages(points[0], perf_counter_ns).batch((own,) * hooks, calls)
+
+        benchmark(lambda: _on_clock(passages()))
 
 
 def _on_clock(main: Coroutine[Any, Any, Any]) -> Any:
     return run_virtual(main, max_callbacks=10**9, max_virtual_ns=_MAX_VIRTUAL_NS)
 
 
-def _measure(
-    hook: UserFunction,
-    point: str,
-    a_round_ns: float,
-    other: UserFunction | None = None,
-    seconds: float = SECONDS,
-) -> HookRow:
-    """Measure a hook at a point. Raises FailingHookError if the hook fails there."""
-    taken = _on_clock(_alternated(hook, point, other, seconds))
-    cost = _cost(taken["hook"], taken["none"])
-    # In a run of its own: years after the start, waits are rounded to the precision of a float.
-    own, virtual_ns = _on_clock(_times_of_calls(hook, point, cost.median, seconds))
-    row = HookRow(
-        hook=hook.name,
-        point=point,
-        cost=cost,
-        units=cost.over(median(taken["unit"])),
-        engine_ns=median(taken["idle"]) - median(taken["none"]),
-        share=cost.median / (a_round_ns + cost.median),
-        calls=len(own.real_ns),
-        min_ns=min(own.real_ns),
-        median_ns=percentile(sorted(own.real_ns), 0.5),
-        p95_ns=percentile(sorted(own.real_ns), 0.95),
-        virtual_ns=virtual_ns,
-    )
-    if other is not None:
-        row.against = _cost(taken["hook"], taken["other"])
-        row.growth = row.against.over(median(taken["other"]) - median(taken["none"]))
-    return row
-
-
-async def _alternated(
-    hook: UserFunction, point: str, other: UserFunction | None, seconds: float
-) -> dict[str, list[float]]:
-    none = PointCalls(point, [])
-    variants: dict[str, Calls] = {
-        "hook": none.with_hooks([hook]),
-        "idle": none.with_hooks([shape("no-op", point, is_async=hook.is_async)]),
-        "none": none,
-        "unit": UnitCalls(),
-    }
-    if other is not None:
-        variants["other"] = none.with_hooks([other])
-        return await alternate(variants, seconds, alike=("hook", "other"))
-    return await alternate(variants, seconds)
-
-
-async def _times_of_calls(
-    hook: UserFunction, point: str, cost_ns: float, seconds: float
-) -> tuple[HookTimes, int]:
-    """Return the times of single calls of a hook, and the virtual time of one."""
-    loop: Any = asyncio.get_running_loop()
-    calls = min(_MOST_TIMED, max(_FEWEST_TIMED, round(seconds * 1e9 / max(cost_ns, 1.0))))
-    times, start_ns = HookTimes(point, hook.name, overhead()), loop.now_ns
-    await PointCalls(point, [measured(hook, times)]).batch(calls)
-    return times, (loop.now_ns - start_ns) // calls
-
-
-async def check_works(hook: UserFunction, point: str) -> None:
-    """Call a hook once at a point. Raises FailingHookError if it fails."""
-    await PointCalls(point, [hook]).batch(1)
+def _rounds(rounds: int) -> Scenario:
+    look = Reply(say="Let me look.", call={"look": {"path": "README.md"}}, times=rounds - 1)
+    model, limits = [look, Reply(say="It says hello.")], Limits(max_steps=rounds + 1)
+    return Scenario(prompt="Go.", limits=limits, model=model)
 
 
 def _cost(samples: Sequence[float], others: Sequence[float]) -> Interval:
-    """Return the interval of the differences, no narrower than the benchmark can see.
+    """Return the interval of the differences of each turn, no narrower than can be seen.
 
     Two equal functions differ by up to 2 %, or 10 ns, because they lie elsewhere in memory.
     """
     resolution = max(_RESOLUTION_NS, _RESOLUTION * median(samples))
-    return _differences(samples, others).widened(resolution)
-
-
-def _differences(samples: Sequence[float], others: Sequence[float]) -> Interval:
-    """Return the interval of the differences of the pairs of one turn."""
-    pairs = zip(samples, others, strict=True)
-    return median_interval([sample - other for sample, other in pairs])
-
-
-def measure_counts() -> Iterator[CountRow]:
-    """Measure 0, 1, 4 and 16 hooks that do nothing, called by the engine and by simpler means."""
-    for count in COUNTS:
-        yield from _on_clock(_measure_count(count))
-
-
-async def _measure_count(count: int) -> list[CountRow]:
-    point = BEFORE_TOOL_CALL
-    sync = [shape("no-op", point) for _ in range(count)]
-    awaited = [shape("no-op", point, is_async=True) for _ in range(count)]
-    ways: dict[str, Calls] = {
-        "engine": PointCalls(point, sync),
-        "engine, async": PointCalls(point, awaited),
-        "isolated, not recorded": IsolatedCalls(point, sync),
-        "plain calls": PlainCalls(point, sync),
-        "plain calls, async": PlainCalls(point, awaited),
-    }
-    if has_pluggy():
-        ways["pluggy"] = PluggyCalls(point, sync)
-    taken = await alternate({**ways, "none": NoCalls()}, SECONDS * len(ways))
-    return [
-        CountRow(way, count, _cost(taken[way], taken["none"]).over(max(count, 1))) for way in ways
-    ]
-
-
-def measure_policies() -> Iterator[PolicyRow]:
-    """Measure the policies for hooks: the timeout, the effect of a failure, and the order."""
-    hooks = (shape("no-op", BEFORE_TOOL_CALL), waiting(0))
-    for on_failure in (OnHookFailure.ISOLATE, OnHookFailure.FAIL_RUN):
-        for timeout_ms, bound in ((5_000, "timeout 5s"), (None, "no timeout")):
-            isolation = HookIsolation(on_failure=on_failure, timeout_ms=timeout_ms)
-            for hook in hooks:
-                measure = _measure_policy([hook], isolation, HookOrder.SEQUENTIAL)
-                cost, virtual_ns = _on_clock(measure)
-                yield PolicyRow(hook.name, f"{on_failure}, {bound}", cost, virtual_ns)
-    for order in HookOrder:
-        four = [waiting(1) for _ in range(_WAITING)]
-        cost, virtual_ns = _on_clock(_measure_policy(four, HookIsolation(), order))
-        yield PolicyRow(f"{_WAITING} x {four[0].name}", order, cost, virtual_ns)
-
-
-async def _measure_policy(
-    hooks: Sequence[UserFunction], isolation: HookIsolation, order: HookOrder
-) -> tuple[Interval, int]:
-    """Return the cost of a passage of a point, and its virtual time."""
-    loop: Any = asyncio.get_running_loop()
-    passages = PointCalls(BEFORE_TOOL_CALL, hooks, isolation, order)
-    start_ns = loop.now_ns
-    await passages.batch(1)
-    virtual_ns = loop.now_ns - start_ns
-    taken = await alternate({"hooks": passages, "none": PointCalls(BEFORE_TOOL_CALL, [])}, SECONDS)
-    return _cost(taken["hooks"], taken["none"]), virtual_ns
+    return median_interval([a - b for a, b in zip(samples, others, strict=True)], resolution)

@@ -1,111 +1,120 @@
-"""The report of a benchmark of hooks: its JSON, and its comparison with limits.
+"""The report of a benchmark of hooks: its JSON, its comparison with limits, and its plot.
 
-The rule to keep: a limit is passed only where the whole interval lies above it.
+A limit is passed only where the whole interval lies above it.
 """
 
+import html
 import platform
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
 
-from simloop.bench.hook_bench import CountRow, Harness, HookRow, PolicyRow, UnfitRow
-from simloop.bench.intervals import CONFIDENCE, Interval
+from simloop.bench.hook_bench import HookRow, Interval
 from simloop.errors import ScenarioError
-from simloop.kernel.durations import format_duration
+from simloop.escape import escape
+from simloop.kernel.durations import format_duration, rounded_duration
+from simloop.trace.storage import read_file
 
-FORMAT = "simloop-hook-bench"
-VERSION = 2
+FORMAT = "simloop-hook-bench 3"
 _OF_ANOTHER_TIME = 0.1
 """Equal hooks of two reports differ by up to so much: they lie elsewhere in memory, and a busy
 machine slows them and the unit of cost differently."""
 
+_INK, _HOOK, _OTHER = "#7d8590", "#2f81f7", "#db6d28"
+_WIDTH, _ROW = 480, 44
+"""The colours are readable on a light and on a dark page."""
+
 
 class HookReport(Struct, kw_only=True):
-    """The results of one benchmark. Times are real nanoseconds, `virtual_ns` excepted.
-
-    `hooks` are those that the user named, and `unfit` has the points where one of them fails and is
-    not measured. The others are built in.
-    """
+    """The results of one benchmark. Times are real nanoseconds, `virtual_ns` excepted."""
 
     format: str = FORMAT
-    version: int = VERSION
     python: str = field(default_factory=platform.python_version)
     machine: str = field(default_factory=platform.machine)
-    confidence: float = CONFIDENCE
     round_ns: float
-    harness: Harness
     hooks: list[HookRow]
-    unfit: list[UnfitRow]
-    shapes: list[HookRow]
-    counts: list[CountRow]
-    policies: list[PolicyRow]
 
     def compare_with(self, earlier: "HookReport") -> None:
         """State the growth of each hook since an earlier report, which may be of another machine.
 
-        The costs are compared in units of a fixed computation, measured beside each hook.
+        The costs are compared in units of a fixed computation, measured beside each hook. Hooks of
+        one name at one point are compared in their order.
         """
-        known = dict(_numbered(earlier.hooks))
-        for place, row in _numbered(self.hooks):
-            if place in known:
-                row.growth = _growth(row.units, known[place].units)
+        known: dict[tuple[str, str], list[HookRow]] = {}
+        for row in earlier.hooks:
+            known.setdefault((row.hook, row.point), []).append(row)
+        for row in self.hooks:
+            if found := known.get((row.hook, row.point)):
+                row.growth = _growth(row.units, found.pop(0).units)
 
     def failures(self, *, max_ns: int | None, fail_on: float | None) -> Iterator[str]:
         """Yield a sentence for each hook that passes a limit."""
         for row in self.hooks:
-            name, growth = f"{row.hook} at {row.point}", row.growth
+            costs, growth = f"{row.hook} at {row.point} costs at least", row.growth
             if max_ns is not None and row.cost.low > max_ns:
-                costs, most = f"{row.cost.low:,.0f}", format_duration(max_ns)
-                yield f"{name} costs at least {costs} ns per call, and --max is {most}"
+                low, most = rounded_duration(row.cost.low, 3), format_duration(max_ns)
+                yield f"{costs} {low} per call, and --max is {most}"
             if fail_on is not None and growth is not None and growth.low > fail_on:
-                yield f"{name} costs at least {growth.low:.0%} more, and --fail-on is {fail_on:.0%}"
-
-
-def _numbered(rows: Sequence[HookRow]) -> Iterator[tuple[tuple[str, str, int], HookRow]]:
-    """Yield each row with its hook, its point, and its number among rows with both."""
-    seen: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        yield (row.hook, row.point, seen[row.hook, row.point]), row
-        seen[row.hook, row.point] += 1
+                yield f"{costs} {growth.low:.0%} more, and --fail-on is {fail_on:.0%}"
 
 
 def _growth(now: Interval, before: Interval) -> Interval:
     """Return the growth of a cost; the bounds are those of the two intervals at their worst."""
     lowest, highest = now.low / before.high - 1, now.high / before.low - 1
-    growth = Interval(lowest, now.median / before.median - 1, highest)
-    return growth.widened(_OF_ANOTHER_TIME)
-
-
-class _Format(Struct):
-    """The keys that every version of a report has."""
-
-    format: str
-    version: int
+    middle = now.median / before.median - 1
+    return Interval(lowest - _OF_ANOTHER_TIME, middle, highest + _OF_ANOTHER_TIME)
 
 
 def read_report(path: Path) -> HookReport:
     """Read a report that `--format json` has written. Raises ScenarioError if it is none."""
-    hint = "write one with: simloop bench hooks MODULE:ATTRIBUTE --format json > FILE"
+    text = read_file(path, 10_000_000)
     try:
-        text = path.read_bytes()
-        known = msgspec.json.decode(text, type=_Format)
-        if (known.format, known.version) == (FORMAT, VERSION):
-            report = msgspec.json.decode(text, type=HookReport)
-        else:
-            message = f"this is {known.format} {known.version}, and not {FORMAT} {VERSION}"
-            raise ScenarioError(message, path=str(path), hint=hint)
-    except OSError as error:
-        raise ScenarioError(
-            f"the report cannot be read: {error.strerror}", path=str(path)
-        ) from None
+        report = msgspec.json.decode(text, type=HookReport)
+        sound = [0 < row.units.low <= row.units.median <= row.units.high for row in report.hooks]
+        wrong = "" if all(sound) else "the bounds of a cost are not above 0, or not in order"
+        if report.format != FORMAT:
+            wrong = f"this is {report.format}, and not {FORMAT}"
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        message = f"this is no report of hooks: {error}"
-        raise ScenarioError(message, path=str(path), hint=hint) from None
-    for index, row in enumerate(report.hooks):
-        if not 0 < row.units.low <= row.units.median <= row.units.high:
-            message = "these are no bounds of a cost above 0"
-            raise ScenarioError(message, path=str(path), key=f"hooks.{index}.units", hint=hint)
+        wrong = f"this is no {FORMAT}: {error}"
+    if wrong:
+        hint = "write one with: simloop bench hooks MODULE:ATTRIBUTE --format json > FILE"
+        raise ScenarioError(wrong, path=str(path), hint=hint)
     return report
+
+
+def plot_of(report: HookReport, against: str) -> str:
+    """Return the plot. `against` names the hook that the report compares with, if it does."""
+    height = _ROW * len(report.hooks) + 24
+    box = f'viewBox="0 0 720 {height}" font-family="sans-serif" font-size="12" fill="{_INK}"'
+    return "\n".join((f'<svg xmlns="http://www.w3.org/2000/svg" {box}>', *_parts(report, against)))
+
+
+def _parts(report: HookReport, against: str) -> Iterator[str]:
+    others = [row.cost.median - row.against.median if row.against else 0 for row in report.hooks]
+    scale = _WIDTH / max(*others, *(row.cost.high for row in report.hooks), 1)
+    for y, row, other in zip(range(0, 10**6, _ROW), report.hooks, others, strict=False):
+        cost = row.cost
+        yield _text(0, y + 12, f"{row.hook} at {row.point}")
+        yield _bar(0, y + 17, scale * cost.median, 14, _HOOK)
+        yield _bar(0, y + 17, scale * min(row.engine_ns, cost.median), 14, _INK)
+        yield _bar(scale * cost.low, y + 24, scale * (cost.high - cost.low), 1, _INK)
+        yield _bar(0, y + 33, scale * other, 4, _OTHER) if other else ""
+        yield _text(scale * cost.high + 6, y + 28, f"{rounded_duration(cost.median)} per call")
+    words = [(_INK, "simloop around the hook"), (_HOOK, "the hook")]
+    for x, (colour, name) in enumerate(
+        [*words, (_OTHER, f"both, with {against}")][: 2 + any(others)]
+    ):
+        yield _bar(x * 180, _ROW * len(report.hooks) + 8, 10, 10, colour)
+        yield _text(x * 180 + 16, _ROW * len(report.hooks) + 17, name)
+    yield "</svg>\n"
+
+
+def _bar(x: float, y: float, width: float, height: float, colour: str) -> str:
+    place = f'x="{max(0, x):.1f}" y="{y:g}" width="{max(0, width):.1f}" height="{height:g}"'
+    return f'<rect {place} fill="{colour}"/>'
+
+
+def _text(x: float, y: float, words: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:g}">{html.escape(escape(words))}</text>'

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from simloop.errors import Deadlock, RunawayRun, ScenarioError, ScriptExhausted
+from simloop.errors import ScenarioError
 from simloop.kernel import effects, signals
-from simloop.kernel.durations import format_duration
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
@@ -22,16 +21,13 @@ from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso
-from simloop.prove.likeness import Difference
 from simloop.prove.visited import RuleViolation, Step
-from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.http_status import Http
 from simloop.scenario.replies import Reply, StreamFault
 from simloop.scenario.schema import Context, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.triggers import Queued, Trigger
-from simloop.trace import entries
 
 T = TypeVar("T")
 
@@ -79,18 +75,6 @@ def scenario_of_ending(
     )
 
 
-def scenario_of_way(
-    steps: Sequence[Step], *, loop: str, limits: Limits, options: LoopOptions
-) -> Scenario:
-    """Return a scenario that goes through `steps`, wherever they lead, and expects nothing.
-
-    Raises ScenarioError if no scripted world can lead to these steps.
-    """
-    script = _Script()
-    script.play(steps)
-    return script.scenario(loop=loop, limits=limits, loops=options)
-
-
 def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopOptions) -> Scenario:
     """Return a scenario that enters `lasso`, repeats it until it is a runaway, and expects that.
 
@@ -130,49 +114,6 @@ def scenario_of_violation(
         loops=options,
         max_transitions=len(violation.counterexample),
         expect=_expected_in(state),
-    )
-
-
-def scenario_of_difference(
-    difference: Difference, *, loop: str, against: str, limits: Limits, options: LoopOptions
-) -> Scenario:
-    """Return a scenario that leads both loops to `difference`, and expects what each does there.
-
-    Raises ScenarioError if no scripted world can lead there, or if both runs look alike in it.
-    """
-    if not difference.steps or not difference.others:
-        raise ScenarioError("a loop fails there, so its run has no end to expect")
-    script = _Script()
-    script.play(difference.steps)
-    script.say_more()
-    made = script.scenario(
-        title=f"{loop} and {against} differ {difference.what}",
-        loop=loop,
-        limits=limits,
-        loops=options,
-    )
-    ends = [_as_it_ends(made, each) for each in (loop, against)]
-    if ends[0] == ends[1]:
-        raise ScenarioError("the difference shows in no request and no end of this run")
-    return made.model_copy(update={"expect": ends[0], "expect_on": {against: ends[1]}})
-
-
-def _as_it_ends(scenario: Scenario, loop: str) -> Expect:
-    """Return the expectations that a run of the scenario meets."""
-    anyhow = Expect(outcomes=[...], unused=1)
-    simulation = Simulation(scenario.model_copy(update={"expect": anyhow}), loop=loop)
-    try:
-        result = simulation.run()
-    except (ScriptExhausted, RunawayRun, Deadlock) as error:
-        sent = sum(isinstance(entry, entries.Request) for entry in simulation.trace.entries)
-        return Expect.model_validate({"error": type(error).__name__, "requests": sent})
-    return Expect(
-        outcome=result.outcome,
-        limit=result.limit,
-        requests=len(result.requests),
-        tools_run=[call.name for call in result.calls],
-        elapsed=format_duration(result.elapsed_ns),
-        unused=result.unused or None,
     )
 
 

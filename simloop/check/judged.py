@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from simloop.check.invariants import requests
 from simloop.check.invariants.catalog import all_invariants
-from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import Judge, judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InvariantViolated, ScenarioError
@@ -28,19 +27,17 @@ def check_invariants(
     subject: Subject,
     record: Iterable[AnyEntry],
     expected: Mapping[str, str],
-    own: Sequence[Invariant] = (),
     *,
     pairs_are_broken: bool = False,
 ) -> None:
     """Raise InvariantViolated unless a run violates exactly the `expected` invariants.
 
-    `own` are judged besides all others. With `pairs_are_broken` the invariants on pairs of calls
+    With `pairs_are_broken` the invariants on pairs of calls
     and results are reported already. Raises ScenarioError for a name that no invariant has, and for
     an invariant of the user that fails.
     """
-    invariants = (*all_invariants(), *own)
-    _check_names(expected, [each.name for each in invariants])
-    judged = judge(subject, record, invariants)
+    _check_names(expected, [each.name for each in all_invariants()])
+    judged = judge(subject, record)
     lines = [
         f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"
         for each in judged.violations

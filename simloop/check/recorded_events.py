@@ -1,4 +1,4 @@
-"""The events of a recorded run, as its program would have sent them.
+"""The events of a recorded run, as a conversation would have sent them.
 
 Not here: making events of entries (trace/exports) and running the trace again (replay.py). The rule
 to keep: nothing that a trace names is imported, because a trace may come from a stranger.
@@ -21,8 +21,8 @@ from simloop.trace.looptrace import LoopTrace
 def recorded_events(trace: LoopTrace, names: Names) -> EventView:
     """Return the view that makes events of `trace`, without importing anything that it names.
 
-    Raises ScenarioError if the events of the real program are not known to simloop, or if this
-    simloop cannot read the recorded scenario.
+    Raises ScenarioError if the loop has no events of that name, or if this simloop cannot read the
+    recorded scenario.
     """
     header = msgspec.structs.replace(trace.header, python=())  # nothing is run again
     scenario = recorded_scenario(dataclasses.replace(trace, header=header))

@@ -4,13 +4,12 @@ Not here: the text of a verdict (cli/report.py). The rule to keep: every result 
 scenario is stored in its verdict, so that one bad file never keeps the others from being checked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Unpack
 
 from msgspec import Struct, field
 
-from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.judged import check_invariants
 from simloop.check.pairing import check_pairing
@@ -25,12 +24,14 @@ from simloop.errors import (
 from simloop.runs.mismatch import Mismatch, in_trace
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
+from simloop.runs.prepared import PreparedRun
 from simloop.runs.result import Result
 from simloop.runs.simulation import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
+from simloop.virtual.output import Output
 from simloop.world.user_errors import UserError
 
 
@@ -39,10 +40,10 @@ class Verdict(Struct):
 
     `errors` are the errors that prevented the next stage, or that it found. `ended_by` is the error
     that the scenario expects in the place of an outcome, with the expectations `unmet` all the
-    same. `raised` are the exceptions of the user's code. `expected` are the expectations of the
+    same. `raised` are the exceptions of the user's code, and `output` has
+    what it printed. `expected` are the expectations of the
     loop that was run. `deterministic` is None if there was no second run. `given` holds the
-    caller's arguments besides the scenario, and `invariants` those of the caller, which are judged
-    besides all others.
+    caller's arguments besides the scenario. `watch` gets the run before it begins.
     """
 
     scenario: Scenario | None = None
@@ -53,9 +54,10 @@ class Verdict(Struct):
     ended_by: SimloopError | None = None
     unmet: tuple[Mismatch, ...] = ()
     raised: tuple[UserError, ...] = ()
+    output: Output = field(default_factory=Output)
     given: RunOptions = field(default_factory=RunOptions)
     plan: Plan | None = None
-    invariants: tuple[Invariant, ...] = ()
+    watch: Callable[[PreparedRun], object] | None = None
     subject: Subject | None = None
     expected: Expect = field(default_factory=Expect)
 
@@ -95,10 +97,13 @@ class Verdict(Struct):
             self.trace = simulation.trace
             self.expected = simulation.expected
             self.subject = Subject.of(simulation.prepared)
+            if self.watch is not None:
+                self.watch(simulation.prepared)
             try:
                 self.result = simulation.run()
             finally:
                 self.raised = simulation.exceptions
+                self.output = simulation.prepared.output
         except SimloopError as error:
             if isinstance(error, ScenarioError) and error.path is None:
                 error.path = source if isinstance(source, Path) else source.path or None
@@ -119,7 +124,6 @@ class Verdict(Struct):
                     self.subject,
                     trace.entries,
                     self.expected.violates or {},
-                    self.invariants,
                     pairs_are_broken=bool(found),
                 )
             except (InvariantViolated, ScenarioError) as error:
@@ -163,18 +167,21 @@ class Verdict(Struct):
 
 
 def verify(
-    source: Scenario | Path, *, invariants: Sequence[Invariant] = (), **given: Unpack[RunOptions]
+    source: Scenario | Path,
+    watch: Callable[[PreparedRun], object] | None = None,
+    **given: Unpack[RunOptions],
 ) -> Verdict:
     """Read and run a scenario, judge the run, and run it again to compare the runs.
 
-    The run is judged by its expectations and by all invariants, the caller's `invariants` included.
+    The run is judged by its expectations and by all invariants. `watch` gets the first run before
+    it begins.
 
     `given` holds arguments of `simloop.run`, and both runs get it. A machine that is given as an
     object is driven twice, so that one that carries something into its next run is found; a class
     or a function makes a machine for each run. Raises nothing for errors of the scenario or the
     loop: see `Verdict.errors`.
     """
-    verdict = Verdict(invariants=tuple(invariants))
+    verdict = Verdict(watch=watch)
     verdict.play(source, **given)
     verdict.play_again()
     return verdict

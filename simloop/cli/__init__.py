@@ -46,7 +46,6 @@ VERBS = {
     "cat": ("cat", "Print a bundled scenario."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
     "new": ("new", "Write a starter scenario that passes."),
-    "campaign": ("campaign", "Show and merge the results of long searches."),
     "bench": ("bench", "Measure what hooks cost in real time."),
     "doctor": ("doctor", "Check that simloop works on this machine."),
 }
@@ -75,9 +74,9 @@ def _closed_output_told() -> Iterator[None]:
 def _is_of_echo(error: OSError) -> bool:
     """Return whether click raised the error while it printed, as for `--help` and `--version`."""
     traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
+    while traceback is not None and traceback.tb_frame.f_code is not click.echo.__code__:
         traceback = traceback.tb_next
-    return traceback is not None and traceback.tb_frame.f_code is click.echo.__code__
+    return traceback is not None
 
 
 class Verbs(click.Group):
@@ -130,7 +129,9 @@ class Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke the verb as click does; verbs print here."""
-        with _closed_output_told():
+        from simloop.virtual.output import captured  # noqa: PLC0415 - for a verb, not for `--help`
+
+        with _closed_output_told(), captured():
             return super().invoke(ctx)
 
     def main(

@@ -1,56 +1,38 @@
-"""`simloop bench hooks`: measure what hooks cost in real time.
-
-Not here: the measurement (bench), the tables (bench_text.py) and the plot (bench/plot.py). The rule
-to keep: what can be refused is refused before anything is measured.
-"""
+"""`simloop bench hooks`: measure what hooks cost in real time."""
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
 from simloop.bench.given import GivenHook, given_hooks
-from simloop.bench.hook_bench import (
-    UnfitRow,
-    measure_counts,
-    measure_given,
-    measure_harness,
-    measure_policies,
-    measure_shapes,
-    round_ns,
-    tried,
-)
-from simloop.bench.report import HookReport, read_report
-from simloop.cli.bench_text import lines_of
-from simloop.cli.terminal import note, out_exactly, out_lines
+from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, tried
+from simloop.bench.report import HookReport, plot_of, read_report
+from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.kernel.durations import parse_duration
+from simloop.kernel.durations import (
+    format_duration,
+    parse_duration,
+    rounded_duration,
+    rounded_number,
+)
 from simloop.trace.storage import write_file
 from simloop.world.user_function import UserFunction
 
 
-class _Duration(click.ParamType[int]):
-    name = "DURATION"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return nanoseconds."""
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
-class _Percent(click.ParamType[float]):
-    name = "PERCENT"
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return a part of one."""
-        if re.fullmatch(r"\d{1,4}(\.\d{1,3})?%", value) is None:
-            self.fail("a percentage is a number and a sign, such as 20%", param, ctx)
-        return float(value[:-1]) / 100
+def _percent(text: str) -> float:
+    if re.fullmatch(r"\d{1,4}(\.\d{1,3})?%", text) is None:
+        raise click.BadParameter("a percentage is a number and a sign, such as 20%")
+    return float(text[:-1]) / 100
 
 
 @click.group("bench")
@@ -59,7 +41,7 @@ def command() -> None:
 
 
 @command.command("hooks")
-@click.argument("hooks", nargs=-1, metavar="[MODULE:ATTRIBUTE]...")
+@click.argument("hooks", nargs=-1, required=True, metavar="MODULE:ATTRIBUTE...")
 @click.option(
     "--against",
     metavar="MODULE:ATTRIBUTE|FILE|none",
@@ -68,23 +50,17 @@ def command() -> None:
     help="Compare with another hook, measured at the same time, or with the JSON of an earlier "
     "report.",
 )
-@click.option("--max", "max_ns", type=_Duration(), help="Fail if a hook costs more, such as 50us.")
-@click.option("--fail-on", type=_Percent(), help="Fail if a cost has grown by more, such as 20%.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
-@click.option(
-    "--plot",
-    metavar="FILE.svg",
-    type=click.Path(path_type=Path),
-    help="Draw the cost by the number of hooks. Needs the extra `plots`.",
-)
+@click.option("--max", "max_ns", type=_duration, metavar="DURATION",
+              help="Fail if a hook costs more, such as 50us.")  # fmt: skip
+@click.option("--fail-on", type=_percent, metavar="PERCENT",
+              help="Fail if a cost has grown by more, such as 20%.")  # fmt: skip
+@click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text",
+              show_default=True, help="The format of the output.")  # fmt: skip
+@click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path),
+              help="Draw the cost of the hooks.")  # fmt: skip
+@click.pass_context
 def hooks(
+    context: click.Context,
     *,
     hooks: tuple[str, ...],
     against: str,
@@ -93,78 +69,105 @@ def hooks(
     output_format: str,
     plot: Path | None,
 ) -> int:
-    """Measure hooks at the four points, in real nanoseconds per call.
+    """Measure hooks at the four points, in real time per call.
 
     A MODULE:ATTRIBUTE is a hook, or Hooks with several. A function is measured at each point whose
-    input its first parameter may have, by its annotation. Built-in hooks are measured too. The exit
-    code is 1 if a hook passes a limit.
+    input its first parameter may have, by its annotation. The exit code is 1 above a limit.
     """
-    given, unfit = tried(hook for name in hooks for hook in given_hooks(name))
-    if not given and (against != "none" or max_ns is not None or fail_on is not None):
-        raise click.UsageError("--against, --max and --fail-on judge given hooks: name one")
     if fail_on is not None and against == "none":
         raise click.UsageError("--fail-on needs --against, a hook or an earlier report")
-    earlier = None if against == "none" or ":" in against else read_report(Path(against))
-    others = _others(against, given) if ":" in against else {}
-    if earlier is not None:
-        _check_compared(f"the report {against}", {row.hook for row in earlier.hooks}, given)
-    if plot is not None:
-        if not plot.parent.is_dir() or plot.is_dir():
-            message = "the plot cannot be written: its folder is missing, or it is a folder"
-            raise ScenarioError(message, path=str(plot), key="--plot")
-        from simloop.bench.plot import check_plots  # noqa: PLC0415 - in case of need
-
-        check_plots()
-    report = _measured(given, unfit, others)
+    given, unfit = tried(hook for name in hooks for hook in given_hooks(name))
+    others = _others(against) if ":" in against else {}
+    earlier = None if against == "none" or others else read_report(Path(against))
+    if others:
+        _check_compared(against, [(against, point) for point in others], given)
+    elif earlier is not None:
+        _check_compared(against, [(row.hook, row.point) for row in earlier.hooks], given)
+    for failure in unfit:
+        note(f"not measured: {plain(failure.message)}")
+    bench = context.obj or HookBench()
+    round_ns = bench.round_ns()
+    rows = [bench.measure(hook, round_ns, others.get(hook.point)) for hook in given]
+    report = HookReport(round_ns=round_ns, hooks=rows)
     if earlier is not None:
         report.compare_with(earlier)
     if plot is not None:
-        from simloop.bench.plot import plot_of  # noqa: PLC0415
-
-        write_file(plot, plot_of(report.counts).encode())
+        write_file(plot, plot_of(report, against).encode())
     if output_format == "json":
         out_exactly(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        out_lines(lines_of(report, against))
+        out_lines(_lines(report, against))
     failures = list(report.failures(max_ns=max_ns, fail_on=fail_on))
-    for failure in failures:
-        note(f"FAILED  {failure}")
+    for line in failures:
+        note(f"FAILED  {line}")
     return 1 if failures else 0
 
 
-def _others(name: str, given: list[GivenHook]) -> dict[str, UserFunction]:
-    """Return the hook to compare with, by point.
-
-    Raises ScenarioError if it fits no given hook, or if there are several at one point.
-    """
+def _others(name: str) -> dict[str, UserFunction]:
+    """Return the hook to compare with, by point. Raises ScenarioError for several at one point."""
     others: dict[str, UserFunction] = {}
     for hook in tried(given_hooks(name))[0]:
         if hook.point in others:
             message = f"`{name}` has several hooks at {hook.point}"
             raise ScenarioError(message, key="--against", hint="name one hook to compare with")
         others[hook.point] = hook.function
-    compared = {hook.function.name for hook in given if hook.point in others}
-    _check_compared(f"`{name}`", compared, given)
     return others
 
 
-def _check_compared(name: str, compared: set[str], given: list[GivenHook]) -> None:
-    for hook in given:
-        if hook.function.name not in compared:
-            message = f"{name} has nothing to compare {hook.function.name} with"
-            raise ScenarioError(message, key="--against")
+def _check_compared(
+    against: str, known: Sequence[tuple[str, str]], given: Sequence[GivenHook]
+) -> None:
+    """Raise ScenarioError for a hook that has nothing to be compared with, at any of its points."""
+    for name in dict.fromkeys(hook.function.name for hook in given):
+        points = [hook.point for hook in given if hook.function.name == name]
+        if not any(point in points and hook in (name, against) for hook, point in known):
+            there = ", ".join(f"{hook} at {point}" for hook, point in known)
+            message = f"{name} is at {', '.join(points)}, and {against} has {there or 'no hooks'}"
+            hint = "compare at one point; a hook of a report has the same name too"
+            raise ScenarioError(f"nothing to compare: {message}", key="--against", hint=hint)
 
 
-def _measured(
-    given: list[GivenHook], unfit: list[UnfitRow], others: dict[str, UserFunction]
-) -> HookReport:
-    a_round_ns = round_ns()
-    return HookReport(
-        round_ns=a_round_ns,
-        harness=measure_harness(),
-        hooks=list(measure_given(given, others, a_round_ns)),
-        unfit=unfit,
-        shapes=list(measure_shapes(a_round_ns)),
-        counts=list(measure_counts()),
-        policies=list(measure_policies()),
+def _lines(report: HookReport, against: str) -> Iterator[str]:
+    """Yield the hooks, and how they were measured: 80 columns, but for the names of the user."""
+    yield f"Real time per call, on Python {report.python}, {report.machine}."
+    for row in report.hooks:
+        yield from ("", *_hook(row, plain(against)))
+    yield f"""
+The cost in a run is a median of differences: batches of calls less batches of
+the empty point, in turn. Its bounds are a {CONFIDENCE * 100:g} % interval, which decides,
+widened by 2 % or 10 ns. Garbage collection is off, and no sample is left out.
+A round of the reference loop without hooks takes {rounded_duration(report.round_ns)}."""
+
+
+def _hook(row: HookRow, against: str) -> Iterator[str]:
+    yield f"{plain(row.hook)} at {row.point}"
+    figures = (
+        ("the hook alone", rounded_duration(max(0, row.hook_ns)), ""),
+        ("simloop around it", rounded_duration(row.engine_ns), ""),
+        ("both, in a run", rounded_duration(row.cost.median), _between(row.cost)),
+        ("of a round", f"{row.share:.1%}", ""),
+        ("virtual time", format_duration(row.virtual_ns), ""),
     )
+    width = max(len(figure) for _, figure, _ in figures)
+    for name, figure, detail in figures:
+        yield f"  {name:17}  {figure:>{width}}  {detail}".rstrip()
+    if row.growth is not None:
+        slower = "slower" if row.growth.low > 0 else "faster"
+        verdict = "no difference is seen" if row.growth.has_zero else slower
+        yield f"  against {against}: {verdict}"
+        if row.against is not None:
+            yield f"    {rounded_duration(row.against.median)}, {_between(row.against)}"
+        low, high = _ratio(row.growth.low, 3), _ratio(row.growth.high, 3)
+        yield f"    {_ratio(row.growth.median)}, between {low} and {high}"
+    elif against != "none":
+        yield f"  against {against}: nothing, because that is not at {row.point}"
+
+
+def _between(interval: Interval) -> str:
+    low, high = rounded_duration(interval.low, 3), rounded_duration(interval.high, 3)
+    return f"between {low} and {high}"
+
+
+def _ratio(growth: float, digits: int = 2) -> str:
+    """Return a growth in per cent, or how many times as much a cost is, from twice on."""
+    return f"{growth:+.1%}" if growth < 1 else f"{rounded_number(1 + growth, digits)} times"

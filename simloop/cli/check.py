@@ -1,7 +1,6 @@
 """`simloop check`: verify the expectations and the determinism of scenarios.
 
-Not here: judging (check/verify.py) and the text of a verdict (report.py, junit.py). The rule to
-keep: stdout is a function of the scenarios alone; the real duration goes to stderr.
+stdout is a function of the scenarios alone; the real duration goes to stderr.
 """
 
 import sys
@@ -14,14 +13,17 @@ import click
 from msgspec import field
 
 from simloop.check.compare import Row
-from simloop.check.invariants.catalog import own_invariants
-from simloop.check.invariants.invariant import Invariant
 from simloop.check.verify import verify
 from simloop.cli.compare_text import reasons, word_of
 from simloop.cli.folding import cells, padded
-from simloop.cli.options import ALL_LOOPS, check_single_loop, scenario_settings_or_all
+from simloop.cli.options import (
+    ALL_LOOPS,
+    check_single_loop,
+    invariants_of_ones_own,
+    scenario_settings_or_all,
+)
 from simloop.cli.progress import Progress
-from simloop.cli.report import Report, Tally, json_text
+from simloop.cli.report import Report, Tally, json_text, made
 from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
@@ -87,26 +89,14 @@ class _Count(Tally):
         return f"{Tally.__str__(self)}{cannot}"
 
 
-def own(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[Invariant, ...]:
-    """Return the invariants of the user's own with these names."""
-    return tuple(each for name in names for each in own_invariants(name))
-
-
 @click.command("check")
 @scenario_settings_or_all
-@click.option(
-    "--invariant",
-    "invariants",
-    multiple=True,
-    metavar="MODULE:NAME",
-    callback=own,
-    help="Also judge this invariant of your own; may be repeated.",
-)
+@invariants_of_ones_own
 @click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(["text", "json", "junit"]),
+    type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
     help="The format of the output.",
@@ -119,7 +109,6 @@ def command(
     judge_as: str,
     loop_options: dict[str, Any],
     expect_on: Expectations | None,
-    invariants: tuple[Invariant, ...],
     verbose: bool,
     output_format: str,
 ) -> int:
@@ -130,8 +119,8 @@ def command(
     scenarios that fail; the exit code is the worst of all. With `--loop all` each scenario is
     checked on every loop. A scenario that the requested loop cannot express is no failure; the
     reason is printed before the count. Each run is also judged by the invariants that
-    `simloop invariants` lists. All times on stdout are virtual,
-    `time` in JUnit too, so equal scenarios give equal bytes.
+    `simloop invariants` lists. All times on stdout are virtual, so equal scenarios give equal
+    bytes. For a JUnit file, let pytest run the scenarios, with --junit-xml.
     """
     given: RunOptions = {
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
@@ -140,41 +129,38 @@ def command(
     check_single_loop(loop, given)
     found = list(targets_of(targets))
     with Progress(len(found), sys.stderr) as progress:
-        reports = (
+        verified = (
             report
             for target in progress.through(found)
-            for report in _verify(target, given, invariants)
+            for report in _verify(target, given, progress)
         )
+        reports = made(verified, loop)
         if output_format == "json":
             return _print_json(reports, progress)
-        if output_format == "junit":
-            return _print_junit(reports, progress)
         width = max(cells(plain(target.name)) for target in found)
         if loop == ALL_LOOPS:
             width += max(len(f" on {name}") for name in DESIGNS)
         return _print_text(reports, progress, width, verbose=verbose)
 
 
-def _verify(
-    target: Target, given: RunOptions, invariants: tuple[Invariant, ...]
-) -> Iterator[Report]:
+def _verify(target: Target, given: RunOptions, progress: Progress) -> Iterator[Report]:
     """Return a report; one for each loop, if all loops are requested and the file can be read."""
     loop = given.get("loop")
     if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
-        yield from _verify_on_all(target, target.file, given.get("seed"), invariants)
+        yield from _verify_on_all(target, target.file, given.get("seed"), progress)
         return
     report = Report.on(target)
     if report.path is not None:
-        report.verdict = verify(report.path, invariants=invariants, **given)
+        report.verdict = verify(report.path, progress.watch_run, **given)
     yield report if not isinstance(loop, str) else OnLoop.of(report.name, loop, report)
 
 
 def _verify_on_all(
-    target: Target, path: Path, seed: int | None, invariants: tuple[Invariant, ...]
+    target: Target, path: Path, seed: int | None, progress: Progress
 ) -> Iterator[Report]:
     source: Scenario | Path = path
     for loop in DESIGNS:
-        verdict = verify(source, invariants=invariants, seed=seed, loop=loop)
+        verdict = verify(source, progress.watch_run, seed=seed, loop=loop)
         report = Report(target.name, path, verdict)
         if report.verdict.scenario is None:
             yield report
@@ -201,17 +187,6 @@ def _print_json(reports: Iterable[Report], progress: Progress) -> int:
         for report in _counted(reports, progress, count)
     ]
     out_exactly(json_text(runs, count.exit_code))
-    return count.exit_code
-
-
-def _print_junit(reports: Iterable[Report], progress: Progress) -> int:
-    from simloop.cli.junit import Suite  # noqa: PLC0415 - XML, for those who ask for it
-
-    suite, count = Suite(), _Count()
-    for report in _counted(reports, progress, count):
-        cannot = report.cannot if isinstance(report, OnLoop) else None
-        suite.add(report, skipped=cannot.cannot if cannot else "")
-    out_exactly(suite.text())
     return count.exit_code
 
 

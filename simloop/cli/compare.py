@@ -26,6 +26,7 @@ from simloop.cli.compare_text import (
 from simloop.cli.folding import cells, padded
 from simloop.cli.options import comparison_settings, settings_by_loop
 from simloop.cli.progress import Progress
+from simloop.cli.report import check_made
 from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import columns_of, note, out_exactly, out_lines, plain
 from simloop.runs.options import RunOptions
@@ -72,7 +73,7 @@ def command(
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A loop NAME is that of a
-    design, of a version of one (opencode@1.2.27), or module:attribute. A single scenario is shown
+    design, of a version of one (opencode@1.18.34), or module:attribute. A single scenario is shown
     with a row for each loop, several with a line each. A scenario that a loop cannot express is
     marked, with the reason, and is no failure. The exit code is the worst of all. `--judge-as` and
     `--option` are for the loop of your own among the loops, or for the only loop.
@@ -86,7 +87,11 @@ def command(
         _check_output(file, found)
     timelines = _timelines() if output_format == "html" else None
 
+    made_before: set[object] = set()
+
     def keep(row: Row) -> None:
+        if row.verdict is not None:
+            check_made(row.verdict, row.loop, made_before)
         if timelines is not None:
             timelines.add(row.verdict.trace if row.verdict else None)
 

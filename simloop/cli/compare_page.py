@@ -27,7 +27,6 @@ from simloop.cli.compare_text import (
 )
 from simloop.cli.terminal import plain
 from simloop.escape import escape
-from simloop.messages import Outcome
 from simloop.page.document import document, safe_text
 from simloop.page.keys import MATRIX_KEYS
 from simloop.page.timelines import Timelines
@@ -48,16 +47,8 @@ _VERDICTS = {
     DIFFERS: "differs from its own loop",
 }
 _NOTES = {OWN: "* own", DIFFERS: "~ differs"}
-_CLASSES: Mapping[str, str] = {
-    **dict.fromkeys(map(str, Outcome), "failing"),
-    Outcome.COMPLETED: "completed",
-    **dict.fromkeys(
-        (Outcome.MAX_STEPS, Outcome.CONTEXT_LIMIT, Outcome.TOO_MANY_ERRORS, Outcome.TIMED_OUT),
-        "limit",
-    ),
-    **dict.fromkeys((Outcome.ABORTED, Outcome.BLOCKED, Outcome.CONTENT_FILTERED), "stopped"),
-    _CANNOT: "cannot",
-}
+_CLASSES = {"ok": "ok", "FAILED": "wrong", "ERROR": "wrong", "cannot": "cannot"}
+"""The style of each verdict: a run that fails as its scenario expects is as it should be."""
 
 
 def page(
@@ -156,7 +147,8 @@ def _line(number: int, one: Comparison, loops: Sequence[str]) -> str:
 
 def _cell(address: str, one: Comparison, row: Row, loop: str) -> str:
     mark, is_wrong = one.mark(row), WRONG in one.marks(row)
-    classes = [_CLASSES.get(_ending(row), "failing"), *["wrong"] * is_wrong]
+    verdict = _CLASSES[word_of(row)]
+    style = "differs" if verdict == "ok" and mark == DIFFERS else verdict
     notes = [*filter(None, [_NOTES.get(mark)]), *["! not as expected"] * is_wrong]
     plural = "call" if calls_of(row) == "1" else "calls"
     calls = f"{calls_of(row)} {plural}" if row.model_calls is not None else ""
@@ -164,7 +156,7 @@ def _cell(address: str, one: Comparison, row: Row, loop: str) -> str:
     spans = (*shown, *(("note", note) for note in notes))
     inside = " ".join(f'<span class="{name}">{_text(said)}</span>' for name, said in spans if said)
     return (
-        f'<td class="{" ".join(classes)}" data-verdict="{" ".join(_verdicts(one, row))}" '
+        f'<td class="{style}" data-verdict="{" ".join(_verdicts(one, row))}" '
         f'data-ending="{_text(_ending(row))}">'
         f'<a href="{address}" title="{_text(_more(row))}">{inside}</a></td>'
     )

@@ -29,8 +29,8 @@ def command(one: Path, other: Path) -> int:
         a, b = setting.as_text()
         note(plain(f"{setting.name} differs: {a} and {b}"))
     for path, trace in ((one, first), (other, second)):
-        if trace.truncated:
-            note(plain(f"{path}: the trace is truncated: {trace.truncated}"))
+        if trace.no_end:
+            note(plain(f"{path}: {trace.no_end}"))
     first, second = as_far_as(second, first), as_far_as(first, second)
     found = first_difference(first, second)
     if found is None:

@@ -31,21 +31,8 @@ class CheckResult(NamedTuple):
 
 
 @click.command("doctor")
-@click.option(
-    "--audit",
-    metavar="MODULE:FUNCTION",
-    help="Run this function in a simulation instead, and report which gaps of the border it uses.",
-)
-def command(audit: str | None) -> int:
-    """Check that simloop works on this machine.
-
-    The exit code is 1 if a check fails. With --audit it is 1 if the program uses a gap, reaches for
-    the real world, or fails.
-    """
-    if audit is not None:
-        from simloop.cli.audit import audit as run_audit  # noqa: PLC0415 - needs the dependencies
-
-        return run_audit(audit)
+def command() -> int:
+    """Check that simloop works on this machine. The exit code is 1 if a check fails."""
     results = []
     for result in _checks():
         results.append(result)

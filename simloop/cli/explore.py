@@ -21,7 +21,6 @@ from simloop.check.counterexamples import (
     scenario_of_violation,
 )
 from simloop.cli.completion import loop_names
-from simloop.cli.likeness_text import Both, print_likeness
 from simloop.cli.options import read_options
 from simloop.cli.progress import StatusLine
 from simloop.cli.proof_text import file_stem, proof_json, proof_lines, proof_mermaid
@@ -32,7 +31,6 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.prove.estimate import estimate
 from simloop.prove.explore import MAX_NODES
-from simloop.prove.likeness import compare
 from simloop.prove.proof import Proof, prove
 from simloop.runs.own_loop import check_limits, found, is_made, is_own
 from simloop.runs.registry import machine_for
@@ -94,19 +92,12 @@ def _limit(name: str, least: int) -> Decorator:
     help='Show the shortest lasso with a signal of these words, such as "model-replied other".',
 )
 @click.option(
-    "--against",
-    default="",
-    metavar="NAME",
-    shell_complete=loop_names,
-    help="Compare the loop with this one: prove that both behave alike, or show the differences.",
-)
-@click.option(
     "--write",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write the lasso, the shortest run to each outcome, and each counterexample, or each "
-    "difference, to FOLDER, as scenario files.",
+    help="Write the lasso, the shortest run to each outcome, and each counterexample to FOLDER, as "
+    "scenario files.",
 )
 @click.option(
     "--format",
@@ -121,7 +112,6 @@ def command(
     loop: str,
     options: tuple[str, ...],
     through: str,
-    against: str,
     folder: Path | None,
     output_format: str,
     **limits_given: int,
@@ -132,25 +122,10 @@ def command(
     length of the shortest run to it, the edges of the map that no run takes, and, if a run may
     never end, the shortest cycle. The exit code is 1 if a run may never end and the machine does
     not declare that (`endless`), or if the machine violates a rule of machines.
-
-    With --against, two loops receive equal signals, in every possible order. The loops are alike if
-    they request equal effects and end with equal outcomes; the names of their states may differ.
-    An --option applies to --loop only. The exit code is 1 if the loops differ.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
     machine = _machine(loop, limits, chosen)
-    if against:
-        if through or output_format == "mermaid":
-            raise click.UsageError("--against takes no --through, and has no mermaid format")
-        other = _machine(against, limits, LoopOptions())
-        with StatusLine(sys.stderr) as status:
-            likeness = compare(machine, other, limits, status.say)
-        both = Both(loop, against, limits, chosen)
-        print_likeness(likeness, both, as_json=output_format == "json")
-        if folder is not None:
-            _write(folder, both.scenarios(likeness))
-        return 0 if likeness.alike else 1
     with StatusLine(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, through=through, say=status.say)
     if output_format == "json":
@@ -203,15 +178,14 @@ def chosen_in(machine: Machine) -> dict[str, Any]:
     """Return the options that differ from those of the design without a version."""
     options = options_of(machine)
     given: Any = getattr(machine, "options", None)
-    kinds = {name: type(getattr(LoopOptions(), name)) for name in DESIGNS}
     # Match by the options' class: a user's own loop may have the options of a design.
-    designs = [name for name, kind in kinds.items() if isinstance(given, kind)]
+    designs = [name for name, each in DESIGNS.items() if isinstance(given, each.options)]
     usual = options_of(machine_for(designs[0], Limits())) if designs else {}
     return {name: value for name, value in options.items() if value != usual[name]}
 
 
 def _is_ours(options: Any) -> bool:
-    return isinstance(options, tuple(type(getattr(LoopOptions(), name)) for name in DESIGNS))
+    return isinstance(options, tuple(each.options for each in DESIGNS.values()))
 
 
 def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
@@ -225,9 +199,8 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
         first = error.errors(include_url=False)[0]
         message, hint = wording(first)
         if first["type"] == "unexpected_keyword_argument":
-            known = getattr(LoopOptions(), loop.partition("@")[0])
             message = "unknown key"
-            hint = f"known here: {', '.join(as_written(known))}"
+            hint = f"known here: {', '.join(as_written(DESIGNS[key].options()))}"
         place = ".".join(str(part) for part in first["loc"])
         raise ScenarioError(message, key=f"--option {place}", hint=hint) from error
 

@@ -79,8 +79,8 @@ def command(
     recording = opened_run(source, **given)
     for file, as_text in formats.items():
         _write(file, as_text(recording))
-    if recording.trace.truncated:
-        note(plain(f"{source}: the trace is truncated: {recording.trace.truncated}"))
+    if recording.trace.no_end:
+        note(plain(f"{source}: {recording.trace.no_end}"))
 
 
 def _formats(source: str, chosen: Iterable[tuple[str | None, _Format]]) -> Mapping[str, _Format]:

@@ -1,14 +1,11 @@
 """Lines that fit a terminal: folded under their last column, wide characters counted as two cells.
 
-Not here: the width of the terminal (terminal.py). The rule to keep: folding loses nothing but
-spaces, and a command stays one that can be copied.
+Folding loses nothing but spaces, and a command stays one that can be copied.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
-_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 _SEQUENCE = re.compile("\x1b\\[[0-9;]*m")
 _GAP = re.compile(r"\S\s{2,}(?=\S)")
 _WORD = re.compile(r"\s*\S+")
@@ -20,13 +17,9 @@ def cells(text: str) -> int:
     text = _SEQUENCE.sub("", text)
     if text.isascii():
         return len(text)
-    return sum(_cells_of(character) for character in text)
+    from wcwidth import wcswidth  # noqa: PLC0415 - its tables take longer to load than a run
 
-
-def _cells_of(character: str) -> int:
-    if unicodedata.category(character) in _ZERO_WIDTH:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return max(wcswidth(text), 0)
 
 
 def padded(text: str, width: int) -> str:

@@ -1,55 +1,44 @@
 """`simloop fuzz`: search generated worlds for failures of a loop.
 
 Not here: the search (fuzz/search.py) and its report (fuzz_report.py). The rule to keep: with
-`--runs` and `--seed` the report is equal on every machine, except for its times; and after Ctrl-C
-the command prints the report so far.
+`--runs` and `--seed` the output is equal on every machine and with any `--jobs`, except for times.
 """
 
 import shlex
+import signal
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
+from simloop.check.invariants.catalog import added_names
 from simloop.cli.completion import loop_names, scenarios_and_files
-from simloop.cli.fuzz_jobs import Jobs, search_in_chunks
-from simloop.cli.fuzz_report import progress_line, report_json, report_lines
-from simloop.cli.options import check_loop_exists
+from simloop.cli.fuzz_report import NOT_REPRODUCED, Sums, progress_line, report_json, report_lines
+from simloop.cli.options import check_loop_exists, invariants_of_ones_own
 from simloop.cli.progress import StatusLine
 from simloop.cli.scenario_arguments import targets_of
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.fuzz.campaign import CampaignSettings
-from simloop.fuzz.difference import SENTENCES as DIFFERENCES
-from simloop.fuzz.failures import FoundFailure
-from simloop.fuzz.play import Failure
-from simloop.fuzz.search import FuzzReport, Search
-from simloop.fuzz.shrink import smallest
-from simloop.fuzz.swarm import Arm
-from simloop.fuzz.twin import Twin
+from simloop.fuzz.journal import Journal, code_digest
+from simloop.fuzz.ranges import TWIN, Finding, Ranges, SearchSettings
+from simloop.fuzz.workers import Worker, dask_cluster, results_of
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.files import create_schema
-from simloop.scenario.loader import load_scenario
+from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace.storage import create_folder, write_file
 
 _SECONDS = 30.0
-_BETWEEN = 100
-"""The runs between two updates of the status line."""
-
-
-def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]:
-    """Return the index of this machine's share, from 0, and the number of shares."""
-    number, slash, count = given.partition("/")
-    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise click.BadParameter(f"{plain(given)} is not a share: write 1/2 for the first of two")
-    return int(number) - 1, int(count)
+_MOST = 50
+"""The most runs of a range in another process: the results of later ones wait for it."""
 
 
 @click.command("fuzz")
+@invariants_of_ones_own
 @click.option(
     "--loop",
     default="reference",
@@ -57,12 +46,6 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
     metavar="NAME",
     shell_complete=loop_names,
     help="The loop to test: a design, a version of one, or module:attribute for your own.",
-)
-@click.option(
-    "--against",
-    metavar="NAME",
-    shell_complete=loop_names,
-    help="Another loop; report each world in which the two differ (requests, tools, ends, times).",
 )
 @click.option(
     "--seconds",
@@ -77,26 +60,21 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
     help="The seed of the search.",
 )  # fmt: skip
 @click.option(
-    "--arm",
-    type=click.Choice([str(arm) for arm in Arm]),
-    default=str(Arm.STEERED),
-    show_default=True,
-    help="The search method; each one adds to the one before it.",
-)
-@click.option(
     "--from",
     "sources",
     multiple=True,
     metavar="PATH|NAME",
     shell_complete=scenarios_and_files,
-    help="Also search variations of this scenario (default: all bundled ones); may be repeated.",
+    help="Search variations of this scenario, such as one with your agent's tools; may be "
+    "repeated.",
 )
 @click.option(
     "--out",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Shrink each failure, and write it to FOLDER as a scenario file.",
+    help="Shrink each failure, and write it to FOLDER as a scenario file when it is found. A "
+    "repeated command resumes the search from FOLDER/search.jsonl.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True,
@@ -105,17 +83,6 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
 @click.option(
     "--dask", default="", metavar="ADDRESS",
     help="Search on the Dask cluster whose scheduler is at ADDRESS; needs the extra `dask`.",
-)  # fmt: skip
-@click.option(
-    "--campaign",
-    "file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Store the results in FILE. The command resumes the search if FILE exists.",
-)
-@click.option(
-    "--shard", default="1/1", metavar="K/N", callback=_shard,
-    help="Search share K of N, if N machines search for one campaign.",
 )  # fmt: skip
 @click.option(
     "--format",
@@ -128,118 +95,159 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
 def command(
     *,
     loop: str,
-    against: str | None,
     seconds: float | None,
     runs: int | None,
     seed: int,
-    arm: str,
     sources: tuple[str, ...],
     folder: Path | None,
     jobs: int,
     dask: str,
-    file: Path | None,
-    shard: tuple[int, int],
     output_format: str,
 ) -> int:
     """Search generated worlds for failures of a loop.
 
     A run fails if it violates an invariant (see `simloop invariants`), raises an error, or does not
-    end although the model answers every request without a fault. With --against, a world in which
-    the two loops differ is a failure too. The exit code is 1 if a failure was found.
+    end although the model answers every request without a fault. The exit code is 1 if a failure
+    was found. --runs includes the runs that a resumed search has made already.
     """
     check_loop_exists(loop)
-    if against is not None:
-        check_loop_exists(against)
+    scenarios = tuple(scenario_text(each) for each in _read(sources))
+    settings = SearchSettings(loop, seed, scenarios, code_digest() if folder else "", added_names())
     if seconds is None and runs is None:
         seconds = _SECONDS
+    sums = Sums(settings)
+    files = journal = None
     if folder is not None:
         create_folder(folder)
-    scenarios = _read(sources) if sources else None
-    many = Jobs(jobs, dask, file, *shard)
-    if many.are_asked_for:
-        corpus = tuple(scenario_text(scenario) for scenario in scenarios or ())
-        settings = CampaignSettings(loop, seed, arm, against=against or "", corpus=corpus)
-        report = search_in_chunks(settings, many, runs, seconds)
-    else:
-        search = Search(loop, seed=seed, arm=arm, against=against, scenarios=scenarios)
-        search.twin = Twin(loop)
-        _search(search, runs, seconds, as_text=output_format == "text")
-        report = search.report()
-    written = {} if folder is None else dict(_write(report, folder, against))
+        files, journal = _Files(folder, settings), Journal(folder, settings)
+    with ExitStack() as stack:
+        stack.callback(TWIN.end)
+        workers = _workers(stack, jobs, dask)
+        ranges = Ranges(
+            runs,
+            seconds,
+            most=_MOST if workers else sys.maxsize,
+            shrinks=folder is not None,
+            store=journal.append if journal else lambda _: None,
+        )
+        for known in journal.results if journal else ():
+            for result in ranges.add(known):
+                _take(sums.add(result), files)
+        if journal and sums.runs:
+            note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
+        status = stack.enter_context(StatusLine(sys.stderr))
+        came = stack.enter_context(_signals(ranges, here=not workers))
+        shown = status if output_format == "text" else None
+        with suppress(KeyboardInterrupt), closing(results_of(workers, settings, ranges)) as results:
+            for result in results:
+                _take(sums.add(result), files, shown)
+                status.say(progress_line(sums))
+        for result in ranges.rest():
+            _take(sums.add(result), files, shown)
+    if came:
+        note("interrupted: the report covers the runs so far")
+    written = files.written if files else {}
     if output_format == "json":
-        out_exactly(report_json(report, written))
+        out_exactly(report_json(sums, written))
     else:
-        out_lines(report_lines(report, written))
-    return 1 if report.failures else 0
+        out_lines(report_lines(sums, written))
+    return 128 + came[0] if came else int(bool(sums.failures))
 
 
-def _read(sources: tuple[str, ...]) -> list[Scenario]:
-    """Return the scenarios that PATH|NAME select. Raises ScenarioError."""
-    found = []
-    for target in targets_of(sources):
+def _workers(stack: ExitStack, jobs: int, dask: str) -> list[Worker]:
+    """Return the workers of a search; none stands for this process."""
+    if dask:
+        return stack.enter_context(dask_cluster(dask))
+    return [Worker() for _ in range(jobs)] if jobs > 1 else []
+
+
+@contextmanager
+def _signals(ranges: Ranges, *, here: bool) -> Iterator[list[int]]:
+    """Let Ctrl-C and SIGTERM end the search; yield the numbers of the signals that came.
+
+    The first one breaks off a run of this process, and lets workers finish their ranges; a second
+    one ends the command.
+    """
+    came: list[int] = []
+    before: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+
+    def stop(number: int, _: Any) -> None:
+        ranges.stopped = True
+        came.append(number)
+        if here or len(came) > 1:
+            raise KeyboardInterrupt
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # a shell may make us ignore Ctrl-C
+            signal.signal(number, stop)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
+    """Yield the scenarios that PATH|NAME select. Raises ScenarioError."""
+    for target in targets_of(sources) if sources else ():
         if isinstance(target.file, ScenarioError):
             raise target.file
-        found.append(load_scenario(target.file))
-    return found
+        yield load_scenario(target.file)
 
 
-def _search(search: Search, runs: int | None, seconds: float | None, *, as_text: bool) -> None:
-    """Search to the end, or to Ctrl-C; print each failure when it is found."""
-    try:
-        with StatusLine(sys.stderr) as status:
-            for found in chain(search.steps(runs=runs, seconds=seconds), search.finish()):
-                if search.runs % _BETWEEN == 0:
-                    status.say(progress_line(search.report()))
-                if found is not None and as_text:
-                    status.clear()
-                    out(f"FAILED {found.name} in run {found.run}: {plain(found.failure.text)}")
-    except KeyboardInterrupt:
-        note("interrupted: the report covers the runs so far")
+def _take(finding: Finding | None, files: "_Files | None", shown: StatusLine | None = None) -> None:
+    """Print a new failure, and write its file."""
+    if finding is None:
+        return
+    if shown is not None:
+        shown.clear()
+        out(f"FAILED {finding.name} in run {finding.run}: {plain(finding.text)}")
+    if files is not None:
+        files.write(finding)
 
 
-def _write(report: FuzzReport, folder: Path, against: str | None) -> Iterator[tuple[int, str]]:
-    """Shrink and write each failure; yield its number and its file name.
+class _Files:
+    """The files of failures in a folder; `written` has their names by the runs.
 
     Failures that shrink to equal scenarios share one file.
     """
-    files: dict[str, Path] = {}
-    with StatusLine(sys.stderr) as status:
-        for number, found in enumerate(report.failures):
-            status.say(f"shrinks failure {number + 1} of {len(report.failures)}")
-            scenario, failure = smallest(found, {"loop": report.loop}, against)
-            try:
-                text = scenario_text(scenario)
-            except ScenarioError as error:
-                status.clear()
-                note(f"cannot write the scenario of {found.name}: {error}")
-                continue
-            if text not in files:
-                files[text] = path = _free(folder, failure.name, files.values())
-                comment = _comment(report, found, failure, path, against)
-                write_file(path, scenario_text(scenario, comment).encode())
-            yield number, str(files[text])
-    if files:
-        create_schema(folder)
 
+    def __init__(self, folder: Path, settings: SearchSettings) -> None:
+        self._folder, self._settings = folder, settings
+        self._paths: dict[str, Path] = {}
+        self.written: dict[int, str] = {}
 
-def _free(folder: Path, name: str, taken: Iterable[Path]) -> Path:
-    """Return a path that no other failure uses."""
-    path, number = folder / f"{name.lower()}{SUFFIX}", 1
-    while path in taken:
-        number += 1
-        path = folder / f"{name.lower()}-{number}{SUFFIX}"
-    return path
+    def write(self, finding: Finding) -> None:
+        """Write the file of a failure, unless it is there from a search that is resumed."""
+        if not finding.scenario:
+            note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
+            return
+        path = self._paths.get(finding.scenario)
+        if path is None:
+            path = self._paths[finding.scenario] = self._free(finding.name)
+            comment = self._comment(finding, path)
+            text = scenario_text(parse_scenario(finding.scenario), comment)
+            create_schema(self._folder)
+            write_file(path, text.encode())
+        self.written[finding.run] = str(path)
 
+    def _free(self, name: str) -> Path:
+        """Return a path that no other failure of this search uses."""
+        path, number = self._folder / f"{name.lower()}{SUFFIX}", 1
+        while path in self._paths.values():
+            number += 1
+            path = self._folder / f"{name.lower()}-{number}{SUFFIX}"
+        return path
 
-def _comment(
-    report: FuzzReport, found: FoundFailure, failure: Failure, path: Path, against: str | None
-) -> str:
-    loop = shlex.quote(report.loop)
-    seed = report.seed if found.seed is None else found.seed
-    other = f" --against {shlex.quote(against)}" if against is not None else ""
-    command = f"simloop fuzz --loop {loop}{other} --seed {seed} --runs {found.run}"
-    if failure.name in DIFFERENCES:
-        again = f"reproduce: simloop shrink {shlex.quote(str(path))}{other}"
-    else:
+    def _comment(self, finding: Finding, path: Path) -> str:
+        settings = self._settings
+        command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
-    return f"{failure.name}: {failure.sentence}\n{failure.text}\nfound by: {command}\n{again}"
+        if finding.reproduced is False:
+            again = NOT_REPRODUCED
+        return (
+            f"{finding.name}: {finding.sentence}\n{finding.shown}\n"
+            f"found by: {command} --runs {finding.run}\n{again}"
+        )

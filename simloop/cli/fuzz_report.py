@@ -7,88 +7,115 @@ other lines are equal for two searches with the same seed and number of runs.
 from collections.abc import Iterator, Mapping
 
 from simloop.cli.terminal import json_text, plain
-from simloop.fuzz.failures import FoundFailure
-from simloop.fuzz.search import FuzzReport
+from simloop.fuzz.failures import Group
+from simloop.fuzz.ranges import Finding, RangeResult, SearchSettings
 
-_S_PER_H = 3_600
+NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
+_S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
 
 
-def progress_line(report: FuzzReport) -> str:
+class Sums:
+    """The sums over the results of a search. `failures` has the first failure of each group."""
+
+    def __init__(self, settings: SearchSettings) -> None:
+        self.settings = settings
+        self.runs = self.virtual_ns = self.looked_at = 0
+        self.cpu_s = 0.0
+        self.goals = dict(settings.search().goals.counts)
+        self.counts: dict[Group, int] = {}
+        self.failures: dict[Group, Finding] = {}
+
+    def add(self, result: RangeResult) -> Finding | None:
+        """Add the next result; return its failure if that is the first of its group."""
+        self.runs += result.runs
+        self.cpu_s += result.cpu_s
+        self.virtual_ns += result.virtual_ns
+        self.looked_at += result.looked_at
+        for name, runs in result.goals.items():
+            self.goals[name] += runs
+        for group, runs in result.counts:
+            self.counts[group] = self.counts.get(group, 0) + runs
+        if result.finding is None:
+            return None
+        group = Group.of(result.finding.name, result.finding.text)
+        is_new = group not in self.failures
+        return self.failures.setdefault(group, result.finding) if is_new else None
+
+    @property
+    def virtual_h(self) -> float:
+        """Return the hours of virtual time."""
+        return self.virtual_ns / _NS_PER_S / _S_PER_H
+
+
+def progress_line(sums: Sums) -> str:
     """Return the progress of a search, on one line."""
-    pace = report.runs / report.cpu_s if report.cpu_s else 0
-    goals = sum(count > 0 for count in report.goals.values())
+    pace = sums.runs / sums.cpu_s if sums.cpu_s else 0
+    goals = sum(count > 0 for count in sums.goals.values())
     return (
-        f"{report.runs:,} runs, {pace:,.0f} a second, {report.virtual_s / _S_PER_H:,.0f} h of "
-        f"virtual time, {report.edges} edges, {report.reached} situations, "
-        f"{goals} of {len(report.goals)} goals, {len(report.failures)} failures"
+        f"{sums.runs:,} runs, {pace:,.0f} a second, {sums.virtual_h:,.0f} h of virtual time, "
+        f"{goals} of {len(sums.goals)} goals, {len(sums.failures)} failures"
     )
 
 
-def report_lines(report: FuzzReport, written: Mapping[int, str]) -> Iterator[str]:
-    """Yield the lines of a report; `written` maps the numbers of failures to their files."""
-    for number, found in enumerate(report.failures):
-        yield from _found_failure(found, written.get(number))
+def report_lines(sums: Sums, written: Mapping[int, str]) -> Iterator[str]:
+    """Yield the lines of a report; `written` maps the runs of failures to their files."""
+    for group, finding in sums.failures.items():
+        yield from _failure(finding, sums.counts[group], written.get(finding.run))
     yield ""
-    yield from _goals(report)
-    count = len(report.failures)
+    yield from _goals(sums)
+    count = len(sums.failures)
     failures = f"{count or 'no'} failure{'s' * (count != 1)}"
-    yield (
-        f"{report.runs:,} runs of {plain(report.loop)}, {report.edges} edges, "
-        f"{report.reached} situations: {failures}"
-    )
-    hours = f"{report.virtual_s / _S_PER_H:,.0f} h of virtual time"
-    yield f"{report.cpu_s:.1f} s of processor time, {hours}"
+    yield f"{sums.runs:,} runs of {plain(sums.settings.loop)}: {failures}"
+    yield f"{sums.cpu_s:.1f} s of processor time, {sums.virtual_h:,.0f} h of virtual time"
 
 
-def _found_failure(found: FoundFailure, file: str | None) -> Iterator[str]:
+def _failure(finding: Finding, count: int, file: str | None) -> Iterator[str]:
     yield ""
-    yield f"{found.name}: {plain(found.failure.sentence)}"
-    yield f"  {plain(found.failure.text)}"
-    runs = "1 run" if found.count == 1 else f"{found.count} runs"
-    seed = "" if found.seed is None else f" of seed {found.seed}"
-    yield f"  first in run {found.run}{seed}; {runs} in total"
-    if not found.reproduced:
-        yield "  a single run does not reproduce it: the loop keeps state between runs"
+    yield f"{finding.name}: {plain(finding.sentence)}"
+    yield f"  {plain(finding.text)}"
+    runs = "1 run" if count == 1 else f"{count} runs"
+    yield f"  first in run {finding.run}; {runs} in total"
+    if finding.reproduced is False:
+        yield f"  {NOT_REPRODUCED}"
+    yield from (f"  {plain(line)}" for line in finding.printed)
     if file is not None:
         yield f"  written to {plain(file)}"
 
 
-def _goals(report: FuzzReport) -> Iterator[str]:
+def _goals(sums: Sums) -> Iterator[str]:
     """Yield the number of goals that were reached, and the names of the others."""
-    never = [name for name, count in report.goals.items() if not count]
+    never = [name for name, count in sums.goals.items() if not count]
     yield (
-        f"{len(report.goals) - len(never)} of {len(report.goals)} goals reached, "
-        f"counted in {report.looked_at:,} of the runs"
+        f"{len(sums.goals) - len(never)} of {len(sums.goals)} goals reached, "
+        f"counted in {sums.looked_at:,} of the runs"
     )
     if never:
         yield f"not reached: {', '.join(never)}"
 
 
-def report_json(report: FuzzReport, written: Mapping[int, str]) -> str:
+def report_json(sums: Sums, written: Mapping[int, str]) -> str:
     """Return a report as JSON."""
     return json_text(
         {
-            "loop": report.loop,
-            "seed": report.seed,
-            "arm": report.arm,
-            "runs": report.runs,
-            "cpu_s": report.cpu_s,
-            "virtual_s": report.virtual_s,
-            "edges": report.edges,
-            "situations": report.reached,
-            "goals": dict(report.goals),
-            "runs_looked_at": report.looked_at,
+            "loop": sums.settings.loop,
+            "seed": sums.settings.seed,
+            "runs": sums.runs,
+            "cpu_s": sums.cpu_s,
+            "virtual_s": sums.virtual_ns / _NS_PER_S,
+            "goals": sums.goals,
+            "runs_looked_at": sums.looked_at,
             "failures": [
                 {
-                    "name": found.name,
-                    "sentence": found.failure.sentence,
-                    "text": plain(found.failure.text),
-                    "run": found.run,
-                    "count": found.count,
-                    "reproduced": found.reproduced,
-                    "file": written.get(number),
+                    "name": finding.name,
+                    "sentence": finding.sentence,
+                    "text": plain(finding.text),
+                    "printed": list(finding.printed),
+                    "run": finding.run,
+                    "count": sums.counts[group],
+                    "reproduced": finding.reproduced,
+                    "file": written.get(finding.run),
                 }
-                for number, found in enumerate(report.failures)
+                for group, finding in sums.failures.items()
             ],
         }
     )

@@ -31,7 +31,7 @@ from simloop.world.agent import check_agent, is_agent
 ALL_LOOPS = "all"
 """The value of `--loop` that stands for every design that ships with simloop."""
 
-_NAMES = "a design, a version of one (opencode@1.2.27), or module:attribute"
+_NAMES = "a design, a version of one (opencode@1.18.34), or module:attribute"
 _SEEDS = click.IntRange(0, 2**63, max_open=True)
 
 
@@ -217,3 +217,21 @@ def settings_by_loop(loops: Sequence[str], of_one: RunOptions) -> dict[str, RunO
     if any(given for _, given in _of_one_loop(of_one)):
         settings[chosen[0]] |= of_one
     return settings
+
+
+def _added(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+    if names:
+        from simloop.check.invariants.catalog import add_invariants  # noqa: PLC0415 - most need none
+
+        context.call_on_close(add_invariants(*names))
+
+
+invariants_of_ones_own = click.option(
+    "--invariants",
+    multiple=True,
+    metavar="MODULE[:NAME]",
+    expose_value=False,
+    callback=_added,
+    help="Also judge these invariants of your own; may be repeated.",
+)
+"""The option for the invariants of a module, or one of them, which the command judges too."""

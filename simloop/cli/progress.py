@@ -1,4 +1,4 @@
-"""A bar on stderr for long commands on a terminal.
+"""A line on stderr for long commands on a terminal: a bar, or how far a run has come.
 
 The rules to keep: nothing is ever written unless the stream is a terminal, and a caller that prints
 anything else calls `clear` first, so that the bar is the last line or is not there.
@@ -7,6 +7,9 @@ anything else calls `clear` first, so that the bar is the last line or is not th
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Self, TextIO, TypeVar
+
+from simloop.runs.prepared import PreparedRun
+from simloop.trace.entries import AnyEntry, Request
 
 PATIENCE_S = 1.0
 _BETWEEN_S = 0.1
@@ -24,7 +27,8 @@ class StatusLine:
     def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._due_s = now() + PATIENCE_S
-        self._shown = ""
+        self._shown = self._before = ""
+        self._requests = 0
         self._terminal = stream if stream is not None and stream.isatty() else None
 
     def __enter__(self) -> Self:
@@ -42,6 +46,18 @@ class StatusLine:
         self.clear()
         self._shown = text
         self._write(text)
+
+    def watch_run(self, run: PreparedRun) -> None:
+        """Show how far a run has come, from its beginning on."""
+        self._requests = 0
+        if self._terminal is not None:
+            run.listen(self._see)
+
+    def _see(self, entry: AnyEntry) -> None:
+        self._requests += type(entry) is Request
+        if self._now() >= self._due_s:
+            seconds = entry.at_ns / 1e9
+            self.say(f"{self._before}request {self._requests:,}, {seconds:,.0f}s virtual")
 
     def clear(self) -> None:
         """Erase the line."""
@@ -69,5 +85,7 @@ class Progress(StatusLine):
         """Yield the things one by one; the bar moves when the next one is requested."""
         for done, thing in enumerate(things):
             filled = _WIDTH * done // self._total
-            self.say(f"[{'#' * filled:.<{_WIDTH}}] {done} of {self._total}")
+            bar = f"[{'#' * filled:.<{_WIDTH}}] {done} of {self._total}"
+            self.say(bar)
+            self._before = f"{bar}, "
             yield thing

@@ -69,6 +69,7 @@ class _Replay:
     name: str
     entries: int | None = None
     truncated: str = ""
+    no_end: str = ""
     difference: Divergence | None = None
     settings: tuple[Setting, ...] = ()
     error: SimloopError | None = None
@@ -93,8 +94,8 @@ class _Replay:
         """Write to stderr why there was no second run, or which circumstances differ."""
         if self.error is not None:
             explain(self.error)
-        if self.truncated:
-            note(plain(f"{self.name}: the trace is truncated: {self.truncated}"))
+        if self.no_end:
+            note(plain(f"{self.name}: {self.no_end}"))
         for setting in self.settings:
             one, other = setting.as_text()
             note(plain(f"{self.name}: {setting.name} differs: recorded {one}, replayed {other}"))
@@ -128,6 +129,7 @@ def _replay(path: Path, loop: str | None) -> _Replay:
         str(path),
         len(recorded.entries),
         recorded.truncated,
+        recorded.no_end,
         first_difference(recorded, again),
         tuple(different_settings(recorded.header, again.header)),
     )

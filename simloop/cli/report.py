@@ -5,10 +5,10 @@ consumer can rely on it.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -20,11 +20,14 @@ from simloop.cli.folding import padded
 from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failures_of, status_for
 from simloop.cli.scenario_arguments import Target
 from simloop.cli.terminal import plain, verdict_word
-from simloop.errors import CheckFailed, ScenarioError
-from simloop.kernel.durations import format_duration
+from simloop.engine.hook_meter import HookCost
+from simloop.errors import AgentNotMade, CheckFailed, ScenarioError
+from simloop.kernel.durations import format_duration, rounded_duration
+from simloop.runs.account import printed
 from simloop.runs.result import Result
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
+from simloop.virtual.output import NAMES
 
 _WORDS = ("ok", "FAILED", "ERROR")
 _WIDTH = max(len(word) for word in _WORDS)
@@ -60,9 +63,11 @@ class Report(Struct):
         return self.verdict.trace.elapsed_ns if self.verdict.trace else 0
 
     def lines(self, name_width: int = 0) -> Iterator[str]:
-        """Yield one line, and below it one for each expectation that does not hold."""
+        """Yield one line, then the expectations that do not hold, and what a failed run printed."""
         yield verdict_line(self.word, self.name, self._ending(), name_width)
         yield from indented(self.findings())
+        if self.exit_code:
+            yield from indented(printed(self.verdict.output))
 
     def findings(self) -> Iterator[str]:
         """Yield the expectations that do not hold, and the command that reproduces them."""
@@ -105,6 +110,7 @@ class Report(Struct):
             "hook_cost": _hook_cost(verdict.result),
             "failures": failures_of(verdict.mismatches),
             "errors": errors_of(verdict.errors),
+            **{name: verdict.output.text(name) for name in NAMES},
         }
 
 
@@ -115,6 +121,25 @@ def _hook_cost(result: Result | None) -> list[dict[str, Any]] | None:
         {**asdict(cost), "is_slow": cost.is_slow, "blocks": cost.blocks}
         for cost in result.hook_cost
     ]
+
+
+def hook_costs(costs: Sequence[HookCost]) -> Iterator[str]:
+    """Yield a line for each hook of a run, and one more if it is slow or blocks."""
+    yield "Real time of the hooks alone; no trace has it:" if costs else "This run has no hooks."
+    for cost in costs:
+        median, p95, total, longest = map(
+            rounded_duration, (cost.median_ns, cost.p95_ns, cost.total_ns, cost.longest_ns)
+        )
+        calls = f"{cost.calls:,} call{'s' * (cost.calls != 1)} of {median} (p95 {p95})"
+        yield f"{plain(cost.hook)} at {cost.point}"
+        yield f"  {calls}, {total} in all, {cost.share:.1%} of the run"
+        if cost.blocked_ns:
+            slept = format_duration(cost.blocked_ns)
+            yield f"  it blocks the event loop: it slept for {slept} of virtual time"
+        elif cost.blocks:
+            yield f"  it blocks the event loop: {longest} without a wait"
+        if cost.is_slow:
+            yield f"  it is slow: one call in twenty takes {p95} or more"
 
 
 def _ended(trace: LoopTrace | None) -> dict[str, Any]:
@@ -129,6 +154,34 @@ def _ended(trace: LoopTrace | None) -> dict[str, Any]:
         "elapsed_ns": trace.footer.elapsed_ns,
         "counters": None if end.counters is None else msgspec.structs.asdict(end.counters),
     }
+
+
+R = TypeVar("R", bound=Report)
+
+
+def made(reports: Iterable[R], loop: object) -> Iterator[R]:
+    """Yield the reports of runs on `loop`, which the command line names.
+
+    Raises the error of an agent that cannot be made, if no run has made one: it would be the error
+    of every run.
+    """
+    made_before: set[object] = {None}
+    for report in reports:
+        check_made(report.verdict, loop, made_before)
+        yield report
+
+
+def check_made(verdict: Verdict, loop: object, made_before: set[object]) -> None:
+    """Raise the error of an agent that cannot be made, unless its loop is in `made_before`.
+
+    Add the loop of a run that has made its agent.
+    """
+    for error in verdict.errors:
+        if isinstance(error, AgentNotMade) and loop not in made_before:
+            error.path = None  # it is not that of one scenario
+            raise error
+    if verdict.trace is not None and verdict.trace.entries:
+        made_before.add(loop)
 
 
 def json_text(runs: list[dict[str, Any]], exit_code: int) -> str:

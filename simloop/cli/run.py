@@ -15,9 +15,11 @@ import click
 
 from simloop.cli.folding import cells
 from simloop.cli.options import ALL_LOOPS, check_single_loop, scenario_settings_or_all
-from simloop.cli.report import Report, Tally, json_text
+from simloop.cli.progress import StatusLine
+from simloop.cli.report import Report, Tally, hook_costs, json_text, made
 from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import columns_of, note, out, out_exactly, out_lines, plain
+from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
 from simloop.runs.account import last_raised
 from simloop.runs.options import RunOptions
@@ -25,6 +27,7 @@ from simloop.scenario.designs import DESIGNS
 from simloop.scenario.expectations import Expectations
 from simloop.trace.codec import write_trace
 from simloop.trace.timeline import timeline
+from simloop.world.user_function import UserFunction
 
 
 @click.command("run")
@@ -35,6 +38,12 @@ from simloop.trace.timeline import timeline
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
+)
+@click.option(
+    "--hooks",
+    multiple=True,
+    metavar="MODULE:ATTRIBUTE",
+    help="Add a Python hook, or Hooks, to those of the scenarios; may be repeated.",
 )
 @click.option(
     "--hook-cost",
@@ -58,6 +67,7 @@ def command(
     loop_options: dict[str, Any],
     expect_on: Expectations | None,
     trace_file: Path | None,
+    hooks: tuple[str, ...],
     hook_cost: bool,
     output_format: str,
 ) -> int:
@@ -80,14 +90,42 @@ def command(
     if hook_cost:
         _check_single("--hook-cost", found, loop)
         given["hook_cost"] = True
+    if hooks:
+        if loop == ALL_LOOPS:
+            raise click.UsageError(f"--hooks needs a single loop, and these are {len(DESIGNS)}")
+        given["hooks"] = _hooks_named(hooks)
     if loop == ALL_LOOPS:
         return _run_on_all(found, seed, output_format)
-    reports = (_play(target, given, trace_file) for target in found)
+    status = StatusLine(sys.stderr)
+    reports = made((_play(target, given, trace_file, status) for target in found), loop)
     if output_format == "json":
         return _print_json(reports)
     if len(found) == 1:
         return _print_one(next(reports))
     return _print_all(reports, max(cells(plain(target.name)) for target in found))
+
+
+def _hooks_named(names: tuple[str, ...]) -> Hooks:
+    """Return the hooks at these names, each at the points that the user states.
+
+    Raises ScenarioError if there is no hook, or if nothing says where a hook is to run.
+    """
+    from simloop.bench.given import given_hooks  # noqa: PLC0415 - in case of need
+
+    by_point: dict[str, list[UserFunction]] = {point: [] for point in POINTS}
+    for name in names:
+        for point, function, is_stated in given_hooks(name):
+            if not is_stated:
+                message = f"nothing says at which point `{name}` is to run"
+                hint = (
+                    "annotate its first parameter with the input of a point, such as "
+                    "BeforeToolCall, or name Hooks(before_tool_call=[...])"
+                )
+                raise ScenarioError(message, key="--hooks", hint=hint)
+            by_point[point].append(function)
+    hooks = Hooks(**by_point)
+    hooks.names = names
+    return hooks
 
 
 def _check_single(option: str, found: list[Target], loop: str | None) -> None:
@@ -103,13 +141,15 @@ def _check_trace_file(trace_file: Path, target: Target) -> None:
             raise click.UsageError("--trace would overwrite the scenario")
 
 
-def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
+def _play(target: Target, given: RunOptions, trace_file: Path | None, status: StatusLine) -> Report:
     """Read and run a scenario; the report holds the result or the error."""
     report = Report.on(target)
     if report.path is not None:
+        report.verdict.watch = status.watch_run
         try:
             report.verdict.play(report.path, **given)
         finally:  # after any ending, even Ctrl-C
+            status.clear()
             if trace_file is not None:
                 _write(report, trace_file)
     return report
@@ -142,8 +182,6 @@ def _print_one(report: Report) -> int:
         out_lines(("", *report.lines()))
     result = report.verdict.result
     if result is not None and result.hook_cost is not None:
-        from simloop.cli.bench_text import hook_costs  # noqa: PLC0415 - in case of need
-
         out_lines(("", *hook_costs(result.hook_cost)))
     report.explain()
     if report.exit_code:

@@ -27,9 +27,9 @@ VIEWS = (
 @click.option(
     "--events",
     "names",
-    type=click.Choice(["document", "program"]),
+    type=click.Choice(["document", "session"]),
     help="Print events as JSON lines: `document` prints message, tool_call, tool_result, done and "
-    "error, for any loop; `program` prints the events of the real pi or opencode.",
+    "error, for any loop; `session` prints the status and the errors of an opencode session.",
 )
 @click.option(
     "--at",
@@ -52,33 +52,39 @@ def command(
     """Show a recorded trace as a timeline, or the facts at an entry.
 
     TRACE is a file that `simloop record` or `simloop run --trace` has written. A truncated trace
-    is shown up to its end. `--loop` names a loop that does not come with simloop, whose limits and
-    map the facts then include.
+    is shown up to its end, and a run that is wrong with its findings. `--loop` names a loop that
+    does not come with simloop, whose limits and map the facts then include. An agent is run again
+    for that, and the facts then include its timeouts, and the tasks that wait.
     """
     if names is not None and (at is not None or views):
         raise click.UsageError("--events shows the whole trace; leave out --at and --view")
     recorded = read_trace(trace)
-    if at is not None or views:
-        _print_facts(recorded, at, views, loop)
-    elif names is None:
-        out_lines(timeline(recorded))
+    if names is None:
+        _print_run(recorded, at, views, loop)
     else:
         _print_events(recorded, names, trace)
-    if recorded.truncated:
-        note(plain(f"{trace}: the trace is truncated: {recorded.truncated}"))
+    if recorded.no_end:
+        note(plain(f"{trace}: {recorded.no_end}"))
 
 
-def _print_facts(
+def _print_run(
     recorded: LoopTrace, at: str | None, views: tuple[str, ...], loop: str | None
 ) -> None:
-    """Print views of the facts at an entry, each under its name."""
-    # They bring pydantic along, which a timeline does not need.
+    """Print the timeline, or views of the facts at an entry, each under its name."""
+    # They bring pydantic along, which events do not need.
     from simloop.cursor.places import place_of  # noqa: PLC0415
     from simloop.cursor.position import Position  # noqa: PLC0415
     from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415
     from simloop.cursor.views import FactView, view  # noqa: PLC0415
 
-    position = Position(RecordedRun.of_trace(recorded, loop), place_of(recorded, at))
+    recording = RecordedRun.of_trace(recorded, loop)
+    wrong = [line for found in recording.findings for line in found.sentence(-1).splitlines()]
+    if at is None and not views:
+        out_lines(timeline(recorded, wrong))
+        return
+    position = Position(recording, place_of(recorded, at))
+    if wrong:
+        out_lines((*(f"FAILED: {plain(line)}" for line in wrong), ""))
     for name in views or VIEWS:
         out_lines((f"{name}:", *(f"  {each}" for each in view(FactView(name), position)), ""))
 
@@ -95,12 +101,12 @@ def _print_events(recorded: LoopTrace, names: str, trace: Path) -> None:
 def event_lines(recorded: LoopTrace, names: str) -> Iterator[str]:
     """Yield one line of ASCII for each event, so that no event can disturb a terminal.
 
-    Raises ScenarioError if the events of the program behind the loop are not known.
+    Raises ScenarioError if the loop has no events of that name.
     """
     # They bring pydantic along, which a timeline does not need.
     from simloop.check.recorded_events import recorded_events  # noqa: PLC0415
 
-    view = recorded_events(recorded, "document" if names == "document" else "program")
+    view = recorded_events(recorded, "document" if names == "document" else "session")
     for line in recorded.entries:
         for event in view.feed(line):
             yield json_text(msgspec.to_builtins(event))

@@ -12,17 +12,16 @@ from typing import Any
 import click
 
 from simloop.check.replay import recorded_run
-from simloop.cli.completion import loop_names, scenarios_and_files
+from simloop.cli.completion import scenarios_and_files
 from simloop.cli.interrupts import postponed_interrupts
-from simloop.cli.options import check_loop_exists, run_settings
+from simloop.cli.options import invariants_of_ones_own, run_settings
 from simloop.cli.progress import StatusLine
 from simloop.cli.terminal import note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.fuzz.difference import SENTENCES as DIFFERENCES
-from simloop.fuzz.difference import judged_against
 from simloop.fuzz.play import Failure
 from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan
 from simloop.scenario.catalog import SUFFIX, find
 from simloop.scenario.expectations import Expectations
 from simloop.scenario.files import create, create_schema
@@ -36,14 +35,9 @@ _INTERRUPTED = 130
 
 
 @click.command("shrink")
+@invariants_of_ones_own
 @click.argument("source", metavar="SCENARIO|TRACE", shell_complete=scenarios_and_files)
 @run_settings
-@click.option(
-    "--against",
-    metavar="NAME",
-    shell_complete=loop_names,
-    help="Treat a difference from this other loop in the same world as the failure.",
-)
 @click.option(
     "--out",
     "file",
@@ -67,7 +61,6 @@ def command(
     judge_as: str,
     loop_options: dict[str, Any],
     expect_on: Expectations | None,
-    against: str | None,
     file: Path | None,
     seconds: float,
 ) -> int:
@@ -83,25 +76,23 @@ def command(
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
         "expect_on": expect_on,
     }  # fmt: skip
-    if against is not None:
-        check_loop_exists(against)
     scenario, given = _read(source, given)
+    Plan(scenario, given).loop.design.check()
     with postponed_interrupts() as stopped, StatusLine(sys.stderr) as status:
         shrunk = shrink(
             scenario,
             given,
-            judge=None if against is None else judged_against(against),
             seconds=seconds,
             say=lambda progress: status.say(_progress(progress)),
             stopped=stopped,
+            confirms=True,
         )
         interrupted = stopped()
     if shrunk is None:
         out(f"{plain(source)} does not fail, so there is nothing to shrink")
         return 0
-    again = "check" if against is None else f"shrink --against {shlex.quote(against)}"
-    path = _write(source, shrunk, file, again)
-    _print(scenario, shrunk, path, again)
+    path = _write(source, shrunk, file)
+    _print(scenario, shrunk, path)
     return _INTERRUPTED if interrupted else CheckFailed.exit_code
 
 
@@ -125,12 +116,10 @@ def _progress(progress: ShrinkProgress) -> str:
     return f"{progress.runs} runs: {progress.replies} replies, {progress.chars} characters"
 
 
-def _write(source: str, shrunk: Shrunk, file: Path | None, again: str) -> Path:
+def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:
     """Write the scenario to a new file. Raises ScenarioError if it exists."""
     path = file or _free(Path(source).name)
-    comment = (
-        f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path, again)}"
-    )
+    comment = f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path)}"
     if not create(path, scenario_text(shrunk.scenario, comment)):
         hint = "choose another name, or delete it first"
         raise ScenarioError("the file exists already", path=path, hint=hint)
@@ -148,8 +137,8 @@ def _free(name: str) -> Path:
     return path
 
 
-def _command(path: Path, again: str) -> str:
-    return f"simloop {again} {shlex.quote(str(path))}"
+def _command(path: Path) -> str:
+    return f"simloop check {shlex.quote(str(path))}"
 
 
 def _judged(failure: Failure) -> str:
@@ -157,7 +146,7 @@ def _judged(failure: Failure) -> str:
     return f"{failure.name}: {failure.sentence}\n  {failure.text}"
 
 
-def _print(scenario: Scenario, shrunk: Shrunk, path: Path, again: str) -> None:
+def _print(scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
     """Print the scenario, the failure, the sizes, and the command that reproduces the failure."""
     out_exactly(scenario_text(shrunk.scenario).rstrip("\n"))
     for line in _judged(shrunk.failure).split("\n"):
@@ -165,10 +154,8 @@ def _print(scenario: Scenario, shrunk: Shrunk, path: Path, again: str) -> None:
     before, after = _size(scenario), _size(shrunk.scenario)
     out(plain(f"reduced from {before} to {after} in {shrunk.runs} runs"))
     out(plain(f"written to {path}"))
-    out(plain(f"reproduce: {_command(path, again)}"))
-    # A test runs the scenario on one loop, so it cannot show a difference between two.
-    if shrunk.failure.name not in DIFFERENCES:
-        out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
+    out(plain(f"reproduce: {_command(path)}"))
+    out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
     if shrunk.unfinished:
         note(plain(f"the scenario may not be minimal: {shrunk.unfinished}"))
 

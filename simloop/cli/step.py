@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simloop.cli.completion import loop_names, scenarios_and_files
-from simloop.cli.options import check_loop_exists, run_settings
+from simloop.cli.options import check_loop_exists, invariants_of_ones_own, run_settings
 from simloop.cursor.opening import is_trace
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
@@ -26,6 +26,7 @@ _CRASHED = 3  # Textual has printed the traceback
 
 
 @click.command("step")
+@invariants_of_ones_own
 @run_settings
 @click.option(
     "--against",
@@ -51,10 +52,10 @@ def command(
     """Step through a run in the terminal, forwards and backwards.
 
     TRACE is a file that `simloop record` or `simloop run --trace` has written. A SCENARIO file, or
-    the NAME of a bundled scenario, is run first. With OTHER, a second trace or scenario, both runs
-    are shown side by side, with the cursor on the first difference. Without an argument, the traces
-    of failed tests and the scenarios are listed, to open one of them. The keys are in the last
-    line, and behind `?`.
+    the NAME of a bundled scenario, is run first. The cursor starts at the entry where the run first
+    goes wrong. With OTHER, a second trace or scenario, both runs are shown side by side, with the
+    cursor on the first difference. Without an argument, the traces of failed tests and the
+    scenarios are listed, to open one of them. The keys are in the last line, and behind `?`.
     """
     if other is not None and against is not None:
         raise click.UsageError("--against takes one run, and not two")

@@ -4,11 +4,13 @@ Not here: the facts themselves (position.py). The rule to keep: the index is bui
 each question is answered by a bisection, so that a key press takes no longer in a long trace.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
 
+from simloop.messages import ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -42,9 +44,17 @@ class Watched(StrEnum):
 
 _COUNTERS = (Watched.ERROR_COUNT, Watched.TOTAL_STEPS, Watched.COMPACTION_ATTEMPTS)
 _HOOK_FAULTS = frozenset({"failed", "timed-out"})
-_PIECES = frozenset(
-    {entries.TextDelta, entries.ReasoningDelta, entries.ToolCallDelta, entries.ToolCall}
-)
+_TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
+_PIECES = _TEXTS | {entries.ToolCallDelta, entries.ToolCall}
+STALL_NS = 10**9
+"""The shortest wait that has a line of its own in a timeline."""
+
+
+class Answer(NamedTuple):
+    """The result of a call that a request shows; `call` is the place of the call."""
+
+    call: int
+    message: ToolMessage
 
 
 class Index:
@@ -52,8 +62,10 @@ class Index:
 
     `places` has those of each kind of entry, and `landmarks` those of each landmark, in order.
     `parts` has, for the number of a request, the places of the parts of its reply, and `requests`
-    the place of the request. `ends` has, for the start of a model call, a tool or a backoff, the
-    place of its end. `shortened` has the compactions that made the context smaller.
+    the place of the request. `ends` has, for the start of a model call, a tool, a backoff or a
+    sleep, the place of its end. `shortened` has the compactions that made the context smaller.
+    `texts` has the pieces of each text, and of each reasoning, that came without a stall.
+    `answers` has, for the place of a request, the results in it of calls whose tools left no entry.
     """
 
     def __init__(self, record: Sequence[AnyEntry]) -> None:
@@ -64,11 +76,16 @@ class Index:
         self.requests: dict[int, int] = {}
         self.ends: dict[int, int] = {}
         self.shortened: list[int] = []
+        self.texts: list[list[int]] = []
+        self.answers: dict[int, list[Answer]] = {}
         self._values: dict[Watched, object] = {}
         self._running: dict[tuple[str, object], list[int]] = {}
         self._moved: list[int] = []  # the places at which the open events change
         self._open: list[tuple[int, ...]] = []  # the open events after each of them
         self._cut = False
+        self._sleeps: list[tuple[int, int, str]] = []  # those that go on, by their ends
+        self._text: dict[int, list[int]] = {}  # by request, the text that goes on
+        self._asked: dict[str, int] = {}  # the calls of whose tools nothing is known yet
         self._read(record)
 
     def last(self, kind: type[AnyEntry], place: int, since: int = 0) -> int | None:
@@ -76,7 +93,7 @@ class Index:
         return _last(self.places.get(kind, ()), place, since)
 
     def open_at(self, place: int) -> tuple[int, ...]:
-        """Return the starts of the model calls, tools and backoffs that are open after an entry."""
+        """Return the starts of the model calls, tools and waits that are open after an entry."""
         found = bisect_right(self._moved, place)
         return self._open[found - 1] if found else ()
 
@@ -108,9 +125,23 @@ class Index:
                 places[kind] = [place]
             if kind in _PIECES:
                 parts.setdefault(entry.request, []).append(place)  # type: ignore[union-attr]
+                self._piece(place, entry, record)
+            while self._sleeps and self._sleeps[0][0] <= entry.at_ns:
+                self._close(heappop(self._sleeps)[1], place)
             read = _READERS.get(kind)
             if read is not None:
                 read(self, place, entry)
+
+    def _piece(self, place: int, entry: Any, record: Sequence[AnyEntry]) -> None:
+        """Add a piece to the text that goes on, or begin another one."""
+        text = self._text.get(entry.request)
+        if type(entry) not in _TEXTS:
+            self._text.pop(entry.request, None)
+        elif text and _goes_on(record[text[-1]], entry):
+            text.append(place)
+        else:
+            self._text[entry.request] = [place]
+            self.texts.append(self._text[entry.request])
 
     def _mark(self, landmark: Landmark, place: int) -> None:
         self.landmarks[landmark].append(place)
@@ -127,9 +158,10 @@ class Index:
 
     def _close_event(self, name: str, key: object, place: int) -> None:
         started = self._running.get((name, key))
-        if not started:
-            return
-        start = started.pop(0)
+        if started:
+            self._close(started.pop(0), place)
+
+    def _close(self, start: int, place: int) -> None:
         self.ends[start] = place
         self._moved.append(place)
         self._open.append(tuple(each for each in self._open[-1] if each != start))
@@ -143,7 +175,7 @@ class Index:
         self._mark(Landmark.END, place)
         for start in self._open[-1] if self._open else ():
             self.ends[start] = place
-        self._running = {}
+        self._running, self._sleeps = {}, []
         self._moved.append(place)
         self._open.append(())
 
@@ -152,6 +184,11 @@ class Index:
 
     def _request(self, place: int, entry: entries.Request) -> None:
         self.requests[entry.number] = place
+        for message in entry.added:
+            if isinstance(message, ToolMessage) and message.call_id in self._asked:
+                call = self._asked.pop(message.call_id)
+                self.answers.setdefault(place, []).append(Answer(call, message))
+                insort(self.landmarks[Landmark.TOOL_CALL], call)
         self._mark(Landmark.MODEL_CALL, place)
         self._open_event("model", entry.number, place)
         if entry.purpose != "main":
@@ -173,11 +210,19 @@ class Index:
         self._close_event("model", entry.request, place)
         self._cut = True
 
+    def _call(self, place: int, entry: entries.ToolCall) -> None:
+        self._asked[entry.call_id] = place
+
     def _start(self, place: int, entry: entries.ToolStarted) -> None:
+        self._asked.pop(entry.call_id, None)
         self._mark(Landmark.TOOL_CALL, place)
         self._open_event("tool", entry.call_id, place)
 
+    def _answer(self, _: int, entry: entries.Answered | entries.CallRenamed) -> None:
+        self._asked.pop(entry.call_id, None)
+
     def _return(self, place: int, entry: entries.ToolResult) -> None:
+        self._asked.pop(entry.call_id, None)
         if entry.is_error:
             self._mark(Landmark.FAULT, place)
         self._close_event("tool", entry.call_id, place)
@@ -206,6 +251,17 @@ class Index:
         self._cut = True
         self._open_event("backoff", None, place)
 
+    def _sleep(self, place: int, entry: entries.Sleep) -> None:
+        heappush(self._sleeps, (entry.at_ns + entry.duration_ns, place, entry.place))
+        self._open_event("sleep", place, place)
+
+    def _cancel(self, place: int, entry: entries.TaskCancelled) -> None:
+        """End the sleep from which a task is cancelled: the one that began where it waits."""
+        for sleep in [each for each in self._sleeps if each[2] == entry.place][:1]:
+            self._sleeps.remove(sleep)
+            heapify(self._sleeps)
+            self._close(sleep[1], place)
+
 
 _READERS: dict[type, Callable[[Index, int, Any], None]] = {
     entries.Prompt: Index._prompt,  # noqa: SLF001
@@ -215,6 +271,9 @@ _READERS: dict[type, Callable[[Index, int, Any], None]] = {
     entries.Finish: Index._finish,  # noqa: SLF001
     entries.Error: Index._fail,  # noqa: SLF001
     entries.StreamCut: Index._fail,  # noqa: SLF001
+    entries.ToolCall: Index._call,  # noqa: SLF001
+    entries.Answered: Index._answer,  # noqa: SLF001
+    entries.CallRenamed: Index._answer,  # noqa: SLF001
     entries.ToolStarted: Index._start,  # noqa: SLF001
     entries.ToolResult: Index._return,  # noqa: SLF001
     entries.Transition: Index._move,  # noqa: SLF001
@@ -222,7 +281,13 @@ _READERS: dict[type, Callable[[Index, int, Any], None]] = {
     entries.Callback: Index._callback,  # noqa: SLF001
     entries.Compaction: Index._compaction,  # noqa: SLF001
     entries.Backoff: Index._backoff,  # noqa: SLF001
+    entries.Sleep: Index._sleep,  # noqa: SLF001
+    entries.TaskCancelled: Index._cancel,  # noqa: SLF001
 }
+
+
+def _goes_on(before: AnyEntry, piece: AnyEntry) -> bool:
+    return type(before) is type(piece) and piece.at_ns - before.at_ns < STALL_NS
 
 
 def following(places: Sequence[int], place: int) -> int | None:

@@ -75,6 +75,7 @@ MOVES: tuple[RunKey, ...] = (
     RunKey(("n",), "next match", FIND, ("next_match",)),
     RunKey(("N",), "previous match", FIND, ("previous_match",)),
     RunKey(("f",), "filter by kind", FIND, ("filter",)),
+    RunKey(("u",), "show the words of a text one by one, or on one line", FIND, ("fold_words",)),
     RunKey(("b",), "mark this entry, or remove its mark", FIND, ("mark",)),
     RunKey(("]",), "next mark", FIND, ("next_mark",)),
     RunKey(("[",), "previous mark", FIND, ("previous_mark",)),

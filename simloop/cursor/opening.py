@@ -9,7 +9,8 @@ from typing import Unpack
 
 from simloop.check.verify import Verdict
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.errors import ScenarioError
+from simloop.cursor.waits import Waits
+from simloop.errors import InvariantViolated, ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.prepared import PreparedRun
 from simloop.scenario.catalog import find
@@ -51,8 +52,13 @@ def opened_trace(named: str, loop: str | None = None) -> RecordedRun:
 
 def opened_scenario(path: Path, **given: Unpack[RunOptions]) -> RecordedRun:
     """Run a scenario file and return the run. Raises the error of a run that left no entry."""
-    verdict = Verdict()
+    waits = Waits()
+    verdict = Verdict(watch=waits.watch)
     verdict.play(path, **given)
     if verdict.trace is None or verdict.plan is None or not verdict.trace.entries:
         raise verdict.worst or ScenarioError("the run has left no entry", path=path)
-    return RecordedRun.of_run(PreparedRun(verdict.plan), verdict.trace, given)
+    made = RecordedRun.of_run(PreparedRun(verdict.plan), verdict.trace, given)
+    made.unmet, made.waits = verdict.mismatches, waits
+    # A violation is found again, with its entry.
+    made.errors = [each for each in verdict.errors if not isinstance(each, InvariantViolated)]
+    return made

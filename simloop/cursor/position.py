@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from simloop.cursor.index import Landmark, Watched, between
+from simloop.cursor.index import Answer, Landmark, Watched, between
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.kernel.signals import Signal
 from simloop.messages import Counters, Message, Request, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.virtual.waits import Wait
 
 _NS_PER_MS = 1_000_000
 _MOST_PARTS = 2_000
@@ -41,14 +42,17 @@ class Counter(NamedTuple):
 
 
 class PendingTimer(NamedTuple):
-    """An event that is under way, or a limit that will be reached.
+    """A wait that is under way, or a limit that will be reached.
 
-    `due_ns` is the virtual time at which it ends the wait, or None if nothing bounds it.
+    `since_ns` is the virtual time at which it began, or None if that is unknown. `due_ns` is the
+    time at which it ends the wait, or None if nothing bounds it. `kind` is `event` if something
+    goes on, `code` for a task or a thread that waits for it, and `limit` for a bound.
     """
 
     name: str
-    since_ns: int
+    since_ns: int | None
     due_ns: int | None
+    kind: str = "event"
 
 
 class CallState(NamedTuple):
@@ -199,25 +203,44 @@ class Position:
 
     @cached_property
     def calls(self) -> Sequence[CallState]:
-        """Return the calls of the newest reply, in the order in which the model made them."""
+        """Return the calls of the newest reply, in the order in which the model made them.
+
+        While it has none, those are there whose results the newest request shows, if the tools of
+        an agent have left no entries.
+        """
         reply = self.reply
         if reply is None or self.request_place is None:
             return ()
-        made: dict[str, dict[str, Any]] = {}
+        calls: list[dict[str, Any]] = []
+        named: dict[str, list[dict[str, Any]]] = {}  # by id, which calls of one reply may share
         for entry in self._of_calls(self.request_place):
-            match entry:
-                case entries.ToolCall():
-                    made[entry.call_id] = {"ToolCall": entry}
-                case entries.CallRenamed():
-                    made[entry.to_id] = made.pop(entry.call_id, {})
-                case (
-                    entries.CallBegun()
-                    | entries.ToolStarted()
-                    | entries.ToolResult()
-                    | entries.Answered()
-                ):
-                    made.setdefault(entry.call_id, {})[type(entry).__name__] = entry
-        return tuple(_call_state(call_id, found) for call_id, found in made.items())
+            kind, same_id = type(entry).__name__, named.setdefault(entry.call_id, [])
+            if kind == "CallRenamed":  # the newest call
+                call = same_id.pop() if same_id else {}
+                call["id"] = entry.to_id
+                named.setdefault(entry.to_id, []).append(call)
+                continue
+            if kind == "ToolCall" or not same_id:
+                same_id.append({"id": entry.call_id})
+                calls.append(same_id[-1])
+            same_id[-1 if kind == "ToolCall" else 0][kind] = entry
+        if not calls:
+            return tuple(self._shown_call(reply.request, each) for each in self.answers)
+        return tuple(map(_call_state, calls))
+
+    @property
+    def answers(self) -> Sequence[Answer]:
+        """Return the results in the newest main request of calls whose tools left no entry."""
+        place = self.request_place
+        return () if place is None else self.recording.index.answers.get(place, ())
+
+    def _shown_call(self, request: AnyEntry, answer: Answer) -> CallState:
+        call, message = self.recording.entries[answer.call], answer.message
+        assert isinstance(call, entries.ToolCall)
+        given = entries.Answered(
+            request.seq, request.at_ns, call.call_id, call.name, message.text, message.is_error
+        )
+        return _call_state({"id": call.call_id, "ToolCall": call, "Answered": given})
 
     def _of_calls(self, since: int) -> list[Any]:
         """Return the entries about calls since the newest main request."""
@@ -307,16 +330,36 @@ class Position:
 
     @cached_property
     def timers(self) -> Sequence[PendingTimer]:
-        """Return the events that are under way, and the limits on time that are running."""
+        """Return the events that are under way, the waits of an agent, and the running limits."""
         record = self.recording.entries
-        found = [self._timer(record[place]) for place in self.recording.index.open_at(self.place)]
+        if self.newest(entries.Ended) is not None:
+            return ()
+        events = [record[place] for place in self.recording.index.open_at(self.place)]
+        found = [self._timer(each) for each in events]
+        sleeps = {
+            (each.place, each.at_ns + each.duration_ns)
+            for each in events
+            if isinstance(each, entries.Sleep)
+        }
+        found += [
+            _wait(each)
+            for each in self.recording.waits.after(self.place)
+            if each.what != "sleep" or (each.place, each.due_ns) not in sleeps
+        ]
         limits = self.recording.limits
-        ended = self.newest(entries.Ended)
-        if limits is not None and limits.max_wall_clock_ms is not None and ended is None:
+        if limits is not None and limits.max_wall_clock_ms is not None:
             since_ns = record[self.start].at_ns
             due_ns = since_ns + limits.max_wall_clock_ms * _NS_PER_MS
-            found.append(PendingTimer("max_wall_clock", since_ns, due_ns))
+            found.append(PendingTimer("max_wall_clock", since_ns, due_ns, "limit"))
         return tuple(found)
+
+    @property
+    def waits_for(self) -> Sequence[str]:
+        """Return the names of the events that go on, or else of the code that waits."""
+        events, code = (
+            [each.name for each in self.timers if each.kind == kind] for kind in ("event", "code")
+        )
+        return events or code
 
     def _timer(self, entry: AnyEntry) -> PendingTimer:
         limits, settings = self.recording.limits, self.recording.settings
@@ -324,6 +367,8 @@ class Position:
         match entry:
             case entries.Backoff():
                 return PendingTimer("backoff", entry.at_ns, entry.at_ns + entry.delay_ns)
+            case entries.Sleep():
+                name, due_ns = f"sleep at {entry.place}", entry.at_ns + entry.duration_ns
             case entries.Request():
                 name = f"model call #{entry.number}"
                 if limits is not None:
@@ -341,6 +386,14 @@ class Position:
         return PendingTimer(name, entry.at_ns, due_ns)
 
 
+_KINDS = {"task": "code", "thread": "code", "timeout": "limit"}
+
+
+def _wait(found: Wait) -> PendingTimer:
+    name = " ".join(filter(None, (found.what, found.name, found.place and f"at {found.place}")))
+    return PendingTimer(name, None, found.due_ns, _KINDS.get(found.what, "event"))
+
+
 _OF_CALLS = (
     entries.ToolCall,
     entries.CallRenamed,
@@ -351,10 +404,10 @@ _OF_CALLS = (
 )
 
 
-def _call_state(call_id: str, found: dict[str, Any]) -> CallState:
+def _call_state(found: dict[str, Any]) -> CallState:
     call, started = found.get("ToolCall"), found.get("ToolStarted")
     shown = started or call or found.get("ToolResult") or found["Answered"]
     arguments = getattr(shown, "arguments", "")
     returned, answered = found.get("ToolResult"), found.get("Answered")
     begun = found.get("CallBegun")
-    return CallState(call_id, shown.name, arguments, call, begun, started, returned, answered)
+    return CallState(found["id"], shown.name, arguments, call, begun, started, returned, answered)

@@ -9,23 +9,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
+from pydantic import ValidationError
+
 from simloop.check.invariants.judge import Violation, judge
 from simloop.check.invariants.subject import Subject
 from simloop.check.judged import OF_PAIRS
 from simloop.check.replay import needs_loop, recorded_run, recorded_scenario
+from simloop.cursor.findings import Ending, Finding, ending
 from simloop.cursor.index import Index
+from simloop.cursor.waits import Waits
 from simloop.engine.settings import EngineSettings
 from simloop.errors import ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Request
-from simloop.runs.async_test import OF_A_PROMPT
+from simloop.runs.async_test import OF_A_PROMPT, OF_A_TEST
+from simloop.runs.chosen_loop import without_engine
+from simloop.runs.mismatch import Mismatch
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
+from simloop.runs.result import unmet_in
+from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
-from simloop.trace.entries import AnyEntry
+from simloop.trace.entries import AnyEntry, Transition
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 
@@ -40,7 +48,10 @@ class RecordedRun:
     `machine` and `settings` are None for an agent, and for a loop that was not given. `unknown` is
     then the reason, and `needs_loop` says that the loop alone is missing. `tools` has the
     names of the tools that the engine offers to the model, where they are known. `scenario` and
-    `options` repeat the run; `scenario` is None if it cannot be repeated.
+    `options` repeat the run; `scenario` is None if it cannot be repeated. `expected` are the
+    expectations of the loop. `unmet` are those that do not hold, or None if the trace alone is
+    known; `errors` are those that the run raised. `waits` are those of an agent's code, if the run
+    was watched.
     """
 
     trace: LoopTrace
@@ -53,18 +64,33 @@ class RecordedRun:
     tools: Sequence[str] | None = None
     unknown: str = ""
     needs_loop: bool = False
+    expected: Expect = field(default_factory=Expect)
+    unmet: Sequence[Mismatch] | None = None
+    errors: Sequence[SimloopError] = ()
+    waits: Waits = field(default_factory=Waits)
 
     @classmethod
     def of_trace(cls, trace: LoopTrace, loop: str | None = None) -> Self:
-        """Return the recording of a trace. `loop` names a loop that does not come with simloop."""
+        """Return the recording of a trace. `loop` names a loop that does not come with simloop.
+
+        An agent is run again, because a trace does not have its waits. They are used if the second
+        run is equal to the first.
+        """
         try:
             scenario, options = recorded_run(trace, loop)
-            prepared = PreparedRun(Plan(scenario, options))
+            plan = Plan(scenario, options)
+            prepared = PreparedRun(plan)
         except ScenarioError as error:
-            known = _scenario_of(trace)
-            needs = loop is None and needs_loop(trace)
-            return cls(trace=trace, scenario=known, unknown=str(error), needs_loop=needs)
-        return cls.of_run(prepared, trace, options)
+            return cls(
+                trace=trace,
+                scenario=_scenario_of(trace),
+                unknown=str(error),
+                needs_loop=loop is None and needs_loop(trace),
+                expected=_expected_of(trace),
+            )
+        made = cls.of_run(prepared, trace, options)
+        made.waits.watch_again(plan, trace)
+        return made
 
     @classmethod
     def of_run(cls, prepared: PreparedRun, trace: LoopTrace, options: RunOptions) -> Self:
@@ -77,15 +103,21 @@ class RecordedRun:
             options=options,
             machine=declared.machine,
             settings=settings,
-            limits=declared.limits if settings is None else settings.limits,
+            limits=None if settings is None else settings.limits,
             retry=declared.retry if settings is None else settings.retry,
             tools=None if settings is None else tuple(prepared.tools),
+            expected=prepared.loop.expected,
         )
 
     @property
     def entries(self) -> Sequence[AnyEntry]:
         """Return the entries of the trace."""
         return self.trace.entries
+
+    @cached_property
+    def is_of_agent(self) -> bool:
+        """Return whether the run is of an agent of one's own, as far as its trace shows."""
+        return self.machine is None and Transition not in self.index.places
 
     @cached_property
     def index(self) -> Index:
@@ -104,11 +136,37 @@ class RecordedRun:
             found = judge(self._subject(self.scenario), self.entries).violations
         except SimloopError:  # `check` reports an invariant of the user's own that fails
             return ()
-        header = self.trace.header
-        expect = self.scenario.expected_of(header.loop, header.judge_as)
-        known = set(expect.violates or ()) | (OF_PAIRS if expect.broken_pairs else set())
+        known = set(self.expected.violates or ())
+        known |= OF_PAIRS if self.expected.broken_pairs else set()
         unexpected = (one for one in found if one.name not in known)
         return tuple(sorted(unexpected, key=lambda one: one.seq))
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is wrong in the run, in the order of the entries that show it."""
+        unmet = self.unmet
+        if unmet is None:  # an async test states in its code what it expects
+            of_a_test = OF_A_TEST in self.trace.header.python
+            unmet = () if of_a_test else unmet_in(self.trace, self.expected)
+        found = [*map(Finding.of_violation, self.violations), *map(Finding.of_mismatch, unmet)]
+        found += map(Finding.of_error, self.errors)
+        last = len(self.entries) - 1
+        return tuple(sorted(found, key=lambda one: last if one.seq is None else one.seq))
+
+    @property
+    def ending(self) -> Ending:
+        """Return how the run ended."""
+        expect = self.expected
+        stated = expect.says_how_it_ends if self.trace.outcomes else expect.error is not None
+        return ending(self.trace, self.findings, as_expected=stated)
+
+    @property
+    def first_place(self) -> int:
+        """Return the place at which the run first goes wrong, or that of its first entry."""
+        first = next((found.seq for found in self.findings), None)
+        if first is not None:
+            return first
+        return 0 if self.ending.is_good else len(self.entries) - 1
 
     def _subject(self, scenario: Scenario) -> Subject:
         if not self.unknown:
@@ -127,3 +185,16 @@ def _scenario_of(trace: LoopTrace) -> Scenario | None:
         return recorded_scenario(trace)
     except ScenarioError:
         return None
+
+
+def _expected_of(trace: LoopTrace) -> Expect:
+    """Return the expectations in the header, for a run whose code is not known."""
+    header = trace.header
+    try:
+        scenario = Scenario.model_validate_json(bytes(header.scenario))
+    except ValidationError:
+        return Expect()
+    expect = scenario.expected_of(header.loop, header.judge_as)
+    # What a scenario of another loop expects of that loop's engine says nothing about an agent.
+    of_other = expect is scenario.expect and header.loop != scenario.loop
+    return without_engine(expect) if of_other else expect

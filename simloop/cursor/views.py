@@ -55,7 +55,10 @@ def view(name: FactView, position: Position, most: int | None = None) -> tuple[F
 def _nothing(name: FactView, position: Position) -> str:
     """Return the words of a view without rows; nothing comes any more when the run is over."""
     words = _EMPTY.get(name, "nothing yet")
-    return words if position.newest(entries.Ended) is None else words.removesuffix(" yet")
+    if position.newest(entries.Ended) is not None:
+        return words.removesuffix(" yet")
+    is_partly_known = name is FactView.TIMERS and position.recording.needs_loop
+    return f"{words}, as far as the trace shows: --loop shows more" if is_partly_known else words
 
 
 def _entry(position: Position) -> Iterator[FactRow]:
@@ -112,7 +115,7 @@ def _phase(position: Position) -> str:
     """Return in words what an agent is waiting for."""
     if type(position.entry) is entries.Ended or position.newest(entries.Ended) is not None:
         return "the run is over"
-    names = [timer.name for timer in position.timers if timer.name != "max_wall_clock"]
+    names = position.waits_for
     return f"waiting for {', '.join(names)}" if names else "the agent works"
 
 
@@ -132,12 +135,13 @@ def _counters(position: Position) -> Iterator[FactRow]:
 
 def _timers(position: Position) -> Iterator[FactRow]:
     for timer in position.timers:
-        since = f"since {clock(timer.since_ns)}"
-        if timer.due_ns is None:
-            yield row(f"{since}, without a limit", timer.name)
-        else:
+        since = [] if timer.since_ns is None else [f"since {clock(timer.since_ns)}"]
+        if timer.due_ns is not None:
             left = clock(max(timer.due_ns - position.at_ns, 0))
-            yield row(f"{since}, due at {clock(timer.due_ns)}, in {left}", timer.name)
+            since += [f"due at {clock(timer.due_ns)}, in {left}"]
+        elif position.recording.machine is not None:
+            since += ["without a limit"]
+        yield row(", ".join(since) or "waits", timer.name)
     move = position.move
     if move is not None and move.place == position.place and move.after == _BACKING_OFF:
         yield row("it begins with the next entry", "backoff", Mark.QUIET)
@@ -264,15 +268,17 @@ def _reply(position: Position) -> Iterator[FactRow]:
 def _calls(position: Position) -> Iterator[FactRow]:
     for call in position.calls:
         yield row(f"{call.arguments} [{call.call_id}]", call.name, Mark.HEAD)
-        yield from _course_of(call, position.at_ns)
+        yield from _course_of(call, position)
 
 
-def _course_of(call: CallState, now_ns: int) -> Iterator[FactRow]:
+def _course_of(call: CallState, position: Position) -> Iterator[FactRow]:
     started, returned, answered = call.started, call.returned, call.answered
     if started is None and answered is None:
-        yield row("it has not started", mark=Mark.QUIET)
+        is_agent = call.begun is None and position.recording.is_of_agent
+        words = "no request shows its result yet" if is_agent else "it has not started"
+        yield row(words, mark=Mark.QUIET)
     if started is not None:
-        end_ns = now_ns if returned is None else returned.at_ns
+        end_ns = position.at_ns if returned is None else returned.at_ns
         took = clock(end_ns - started.at_ns)
         state = f"running for {took}" if returned is None else f"took {took}"
         yield row(f"started at {clock(started.at_ns)}, {state}", goes_to=started.seq)

@@ -27,22 +27,20 @@ def why(position: Position) -> Iterator[str]:
 
 
 def _sentences(position: Position) -> Iterator[str]:
-    yield from _of_violations(position)
+    yield from _of_findings(position)
     yield from _of_entry(position)
     move = position.move
     if move is not None and move.place != position.place:
         yield from _of_entry(Position(position.recording, move.place))
 
 
-def _of_violations(position: Position) -> Iterator[str]:
-    """Yield the invariants that the run violates here; at its last entry, those of the run."""
+def _of_findings(position: Position) -> Iterator[str]:
+    """Yield the findings that this entry shows; at the last entry, those of the run."""
     recording = position.recording
     is_last = position.place == len(recording.entries) - 1
-    for each in recording.violations:
-        if each.seq == position.place:
-            yield f"The run violates `{each.name}` here: {each.text}."
-        elif is_last:
-            yield f"The run violates `{each.name}` at entry {each.seq}: {each.text}."
+    for each in recording.findings:
+        if each.seq == position.place or is_last:
+            yield from each.sentence(position.place).splitlines()
 
 
 def _of_entry(position: Position) -> Iterator[str]:
@@ -208,7 +206,13 @@ def _of_blocking(_: Position, entry: entries.LoopBlocked) -> Iterator[str]:
 
 
 def _of_left(_: Position, entry: entries.LeftBehind) -> Iterator[str]:
-    yield f"The prompt ends here, and a {entry.what} goes on at {entry.place}; nobody awaits it."
+    place = entry.place or "a place without code of the agent"
+    if entry.what == "session":
+        yield f"The prompt ends here, and the {entry.name} opened at {place} was never closed."
+    elif entry.what == "exception":
+        yield f"{entry.name} was raised at {place}, and no code of the agent looked at it."
+    else:
+        yield f"The prompt ends here, and a {entry.what} goes on at {place}; nobody awaits it."
 
 
 _EXPLAINED: dict[type, Callable[[Position, Any], Iterator[str]]] = {

@@ -8,9 +8,10 @@ is not a compaction.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simloop.engine.context import History, TokenEstimator, message_tokens
+from simloop.engine.context import History
 from simloop.engine.model_calls import ModelCalls, ReplySoFar
 from simloop.kernel.policies import Compaction, CompactionStrategy
+from simloop.kernel.tokens import TokenEstimator, message_tokens
 from simloop.messages import (
     AssistantMessage,
     FinishReason,

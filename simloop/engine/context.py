@@ -5,33 +5,12 @@ the same however long the history is. So it is append-only, a request shares it 
 compaction starts a new list instead of changing the one that older views look at.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from simloop.messages import AssistantMessage, Message
+from simloop.kernel.tokens import TokenEstimator, message_tokens
+from simloop.messages import Message
 from simloop.trace.requests import View
-
-TokenEstimator = Callable[[str], int]
-
-
-def utf8_bytes_over_4(text: str) -> int:
-    """Return the default token estimate: a quarter of the UTF-8 bytes, rounded up.
-
-    Deterministic and of integers. English comes out about right, Chinese at three quarters of a
-    token a character, where characters over 4 would give a quarter.
-    """
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return (size + 3) >> 2
-
-
-def message_tokens(message: Message, estimate: TokenEstimator) -> int:
-    """Return the estimate for one message: text, reasoning, calls, and 4 for its frame."""
-    tokens = 4 + estimate(message.text)
-    if type(message) is AssistantMessage:
-        tokens += estimate(message.reasoning) if message.reasoning else 0
-        for call in message.calls:
-            tokens += estimate(call.name) + estimate(call.arguments)
-    return tokens
 
 
 class History:

@@ -24,8 +24,7 @@ from simloop.engine.user_code import UserCode
 from simloop.escape import writable
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.policies import HookOrder, OnAbort, ToolStart
-from simloop.kernel.replies import KeepFailed
+from simloop.kernel.policies import HookOrder, ToolStart
 from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
 from simloop.messages import (
@@ -82,7 +81,7 @@ class EffectHandlers:
         self._hooks = settings.hooks
         self._callbacks = own = settings.callbacks
         self._is_watched = any((own.on_step_finish, own.on_response, settings.hooks.after_llm_call))
-        self._flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._flags_abort = settings.abort_is_flag
         self._starts_early = settings.tool_execution.start is ToolStart.WHEN_CALLED
         self._recorder = recorder = world.model.recorder
         self._cancellation = cancellation = world.user.cancellation
@@ -260,11 +259,11 @@ class EffectHandlers:
         return signals.ModelFailed(error, retryable)
 
     def _keep_failed(self, reply: ReplySoFar, fault: Fault) -> None:
-        """Keep the parts of a broken-off reply that the policy names, until a retry succeeds."""
+        """Keep the calls of a broken-off reply until a retry succeeds, if the policy says so."""
         policy = self._settings.replies
-        if policy.keep_failed is KeepFailed.NOTHING or not (reply.text or reply.calls):
+        if not policy.keep_failed or not (reply.text or reply.calls):
             return
-        whole = policy.keep_failed is KeepFailed.TEXT or fault.code in policy.failing_words
+        whole = fault.code in policy.failing_words
         said = AssistantMessage(reply.text if whole else "", tuple(reply.calls))
         answers = [answer for answer in self._tool_calls.answers if answer is not None]
         self._failed_tries += [said, *answers]
@@ -317,9 +316,10 @@ class EffectHandlers:
         """Commit the reply, notify the callbacks, then run the hooks: the documents' order."""
         reply = self._reply
         assert reply is not None
-        if not effect.keep:
+        keep = effect.keep or (effect.keep_thoughts and bool(reply.thoughts))
+        if not keep:
             self.transcript.add_failed(reply, FAILED_REPLY)
-        added = self._commit(reply) if effect.keep else ()
+        added = self._commit(reply) if keep else ()
         self._reply = None
         if self._failed_tries:
             self._failed_tries = []

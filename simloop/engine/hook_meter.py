@@ -1,194 +1,164 @@
 """The real time that hooks take, measured around each call and kept beside the trace.
 
-Not here: the figures that a user reads (runs/hook_cost.py). The rules to keep: nothing here decides
-anything in a run, and no real time enters a trace. A run without a meter does no work for it.
+No real time enters a trace, and a run without a meter does no work for it.
 """
 
 import asyncio
 import contextlib
 import copy
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns  # simloop's own modules keep the real clock during a simulation
-from typing import Any, NamedTuple
+from types import coroutine
+from typing import Any, TypeAlias
 
-from simloop.engine.hooks import (
-    AFTER_LLM_CALL,
-    AFTER_TOOL_CALL,
-    BEFORE_LLM_CALL,
-    BEFORE_TOOL_CALL,
-    Hooks,
-)
-from simloop.virtual.started import begin, is_coroutine
+from simloop.engine.hooks import POINTS, Hooks
+from simloop.virtual.started import is_coroutine
 from simloop.world.user_function import UserFunction
 
-POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
-_CALIBRATION_CALLS = 201
-
-
-class Overhead(NamedTuple):
-    """The real nanoseconds that the measurement adds to a call and to each step of an awaitable."""
-
-    call_ns: int
-    step_ns: int
+SLOW_NS = 10_000_000
+BLOCKING_NS = 100_000_000
+"""asyncio reports a callback that takes as long without a wait (`loop.slow_callback_duration`)."""
+RealClock: TypeAlias = Callable[[], int]
+"""Returns nanoseconds since some moment."""
 
 
 class HookTimes:
     """The calls of one hook at one point.
 
-    `real_ns` has the real nanoseconds of each call: without its waits, and without the measurement
-    itself. `longest_ns` is the longest real time without a wait, and `blocked_ns` the virtual time
-    that passed without one: a blocking `time.sleep` moves the virtual clock.
+    `real_ns` has the real nanoseconds of each call; the rest is as in HookCost.
     """
 
-    __slots__ = ("blocked_ns", "hook", "longest_ns", "overhead", "point", "real_ns")
+    __slots__ = ("_clock", "_reading_ns", "blocked_ns", "hook", "longest_ns", "point", "real_ns")
 
-    def __init__(self, point: str, hook: str, overhead: Overhead) -> None:
-        self.point = point
-        self.hook = hook
-        self.overhead = overhead
+    def __init__(self, point: str, hook: str, clock: RealClock, reading_ns: int) -> None:
+        self.point, self.hook = point, hook
         self.real_ns: list[int] = []
-        self.longest_ns = 0
-        self.blocked_ns = 0
+        self.longest_ns = self.blocked_ns = 0
+        self._clock, self._reading_ns = clock, reading_ns
 
-    def called(self, real_ns: int, virtual_ns: int) -> int:
-        """Add a call, and return its index."""
-        self.real_ns.append(0)
-        self._add(-1, real_ns - self.overhead.call_ns, virtual_ns)
-        return len(self.real_ns) - 1
+    def timed(self, index: int, step: Callable[..., Any], *values: Any) -> Any:
+        """Make a step of a call, which ends with a wait or with the call, and add its time."""
+        loop: Any = asyncio.get_running_loop()
+        virtual_ns = loop.now_ns
+        start_ns = self._clock()
+        try:
+            return step(*values)
+        finally:
+            taken_ns = max(0, self._clock() - start_ns - self._reading_ns)
+            self.real_ns[index] += taken_ns
+            self.longest_ns = max(self.longest_ns, taken_ns)
+            self.blocked_ns += loop.now_ns - virtual_ns
 
-    def stepped(self, index: int, real_ns: int, virtual_ns: int) -> None:
-        """Add a step of a call, which ends with a wait or with the call."""
-        self._add(index, real_ns - self.overhead.step_ns, virtual_ns)
+    def cost(self, run_ns: int) -> "HookCost":
+        """Return the cost of the hook in runs that took so much real time."""
+        taken, total_ns = sorted(self.real_ns) or [0], sum(self.real_ns)
+        return HookCost(
+            point=self.point, hook=self.hook, calls=len(self.real_ns), total_ns=total_ns,
+            median_ns=taken[(len(taken) - 1) // 2], p95_ns=taken[(len(taken) * 95 - 1) // 100],
+            share=total_ns / run_ns if run_ns else 0.0,
+            longest_ns=self.longest_ns, blocked_ns=self.blocked_ns,
+        )  # fmt: skip
 
-    def _add(self, index: int, real_ns: int, virtual_ns: int) -> None:
-        self.real_ns[index] += max(0, real_ns)
-        self.longest_ns = max(self.longest_ns, real_ns)
-        self.blocked_ns += virtual_ns
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookCost:
+    """The real nanoseconds that one hook took at one point, over all runs of a conversation.
+
+    They are without its waits and without the measurement itself. At most half of the calls took
+    longer than `median_ns`, and one in twenty longer than `p95_ns`. `share` is the part of the real
+    time of the runs, and `longest_ns` the longest real time without a wait. `blocked_ns` is
+    virtual: the time that passed in `time.sleep`, which blocks the event loop.
+    """
+
+    point: str
+    hook: str
+    calls: int
+    median_ns: int
+    p95_ns: int
+    total_ns: int
+    share: float
+    longest_ns: int
+    blocked_ns: int
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether one call in twenty takes 10 ms or more."""
+        return self.p95_ns >= SLOW_NS
+
+    @property
+    def blocks(self) -> bool:
+        """Return whether it blocks the event loop: by `time.sleep`, or by 100 ms without a wait."""
+        return self.blocked_ns > 0 or self.longest_ns >= BLOCKING_NS
 
 
 class HookMeter:
-    """Measures each call of the hooks that `measured` returns.
+    """Measures each call of the hooks that `measured` returns, by a clock.
 
     `run_ns` is the real time of the runs in which the hooks were called.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: RealClock = perf_counter_ns) -> None:
         self.times: list[HookTimes] = []
-        self._overhead = overhead()
-        self.run_ns = 0
+        self.run_ns, self._clock = 0, clock
+        self._reading_ns = min(-(clock() - clock()) for _ in range(200))
 
     def measured(self, hooks: Hooks) -> Hooks:
         """Return hooks that do as the given ones, and whose calls are measured."""
-        return Hooks(
-            **{
-                point: [self._measured(point, hook) for hook in getattr(hooks, point)]
-                for point in POINTS
-            }
-        )
+        at = {point: map(partial(self._measured, point), getattr(hooks, point)) for point in POINTS}
+        return Hooks(**at)
+
+    def _measured(self, point: str, hook: UserFunction) -> UserFunction:
+        times = HookTimes(point, hook.name, self._clock, self._reading_ns)
+        self.times.append(times)
+        replaced = copy.copy(hook)
+        replaced.function = lambda given: _call(hook, given, times)
+        return replaced
+
+    def costs(self) -> tuple[HookCost, ...]:
+        """Return the cost of each hook, in the order of points and hooks."""
+        return tuple(times.cost(self.run_ns) for times in self.times)
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
         """Count the real time of the block as that of a run."""
-        start_ns = perf_counter_ns()
+        start_ns = self._clock()
         try:
             yield
         finally:
-            self.run_ns += perf_counter_ns() - start_ns
-
-    def _measured(self, point: str, hook: UserFunction) -> UserFunction:
-        times = HookTimes(point, hook.name, self._overhead)
-        self.times.append(times)
-        return measured(hook, times)
+            self.run_ns += self._clock() - start_ns
 
 
-def measured(hook: UserFunction, times: HookTimes) -> UserFunction:
-    """Return a hook that does as the given one and adds each of its calls to `times`."""
-    replaced = copy.copy(hook)
-    replaced.function = lambda given: _call(hook, given, times, asyncio.get_running_loop())
-    return replaced
-
-
-def _call(hook: UserFunction, given: Any, times: HookTimes, loop: Any) -> Any:
-    function, virtual_ns, end_ns = hook.function, loop.now_ns, 0
-    start_ns = perf_counter_ns()
-    try:
-        result = function(given)
-        end_ns = perf_counter_ns()
-    finally:
-        real_ns = (end_ns or perf_counter_ns()) - start_ns
-        index = times.called(real_ns, loop.now_ns - virtual_ns)
+def _call(hook: UserFunction, given: Any, times: HookTimes) -> Any:
+    index = len(times.real_ns)
+    times.real_ns.append(0)
+    result = times.timed(index, hook.function, given)
     if result is not None and (hook.is_async or is_coroutine(result)):
-        return _Steps(result, times, index, loop)
+        return _awaited(result, times, index)
     return result
 
 
-class _Steps:
-    """An awaitable whose steps between its waits are measured, as one call."""
+async def _awaited(awaitable: Any, times: HookTimes, index: int) -> Any:
+    return await _steps(awaitable, times, index)
 
-    __slots__ = ("_awaitable", "_index", "_iterator", "_loop", "_times")
 
-    def __init__(self, awaitable: Any, times: HookTimes, index: int, loop: Any) -> None:
-        self._awaitable = awaitable
-        self._iterator: Any = None
-        self._times = times
-        self._index = index
-        self._loop = loop
-
-    def __await__(self) -> "Generator[Any, Any, Any]":
-        self._iterator = self._awaitable.__await__()
-        return self  # it has the methods of a generator
-
-    def __iter__(self) -> "_Steps":
-        return self
-
-    def __next__(self) -> Any:
-        return self._step(next, self._iterator)  # an iterator need not have `send`
-
-    def send(self, value: Any) -> Any:
-        """Run the awaitable to its next wait."""
-        return self._step(self._iterator.send, value)
-
-    def throw(self, *error: Any) -> Any:
-        """Raise an exception where the awaitable waits."""
-        return self._step(self._iterator.throw, *error)
-
-    def close(self) -> None:
-        """End the awaitable where it waits."""
-        self._step(self._iterator.close)
-
-    def _step(self, step: Callable[..., Any], *values: Any) -> Any:
-        loop, end_ns = self._loop, 0
-        virtual_ns = loop.now_ns
-        start_ns = perf_counter_ns()
+@coroutine
+def _steps(awaitable: Any, times: HookTimes, index: int) -> Generator[Any, Any, Any]:
+    """Await something, and measure its steps between its waits as one call."""
+    iterator = awaitable.__await__()
+    step, given = next, iterator
+    while True:
         try:
-            waits_for = step(*values)
-            end_ns = perf_counter_ns()
-        finally:
-            real_ns = (end_ns or perf_counter_ns()) - start_ns
-            self._times.stepped(self._index, real_ns, loop.now_ns - virtual_ns)
-        return waits_for
-
-
-class _Stopped:
-    """A clock that stands still."""
-
-    now_ns = 0
-
-
-def overhead() -> Overhead:
-    """Measure what the measurement itself adds: the times of functions that do nothing."""
-
-    async def wait_for_nothing(given: object) -> None:
-        """Do nothing."""
-
-    call_ns = _median_ns(UserFunction(lambda given: given), Overhead(0, 0))
-    return Overhead(call_ns, _median_ns(UserFunction(wait_for_nothing), Overhead(call_ns, 0)))
-
-
-def _median_ns(idle: UserFunction, known: Overhead) -> int:
-    times = HookTimes("", "", known)
-    for _ in range(_CALIBRATION_CALLS):
-        rest = _call(idle, None, times, _Stopped)
-        if rest is not None:
-            begin(rest)
-    return sorted(times.real_ns)[_CALIBRATION_CALLS // 2]
+            waits_for = times.timed(index, step, given)
+        except StopIteration as done:
+            return done.value
+        try:
+            given = yield waits_for
+            # An iterator need not have `send`.
+            step, given = (next, iterator) if given is None else (iterator.send, given)
+        except GeneratorExit:
+            times.timed(index, iterator.close)
+            raise
+        except BaseException as error:  # noqa: BLE001 - also a cancellation is for the awaitable
+            step, given = iterator.throw, error

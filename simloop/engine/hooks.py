@@ -21,6 +21,7 @@ BEFORE_LLM_CALL = "before_llm_call"
 AFTER_LLM_CALL = "after_llm_call"
 BEFORE_TOOL_CALL = "before_tool_call"
 AFTER_TOOL_CALL = "after_tool_call"
+POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
 
 _FUNCTION = "give a plain or an async function"
 
@@ -52,6 +53,9 @@ class BeforeLLMCall(Blockable):
     the request offers, and the step runs, the tools that the hooks leave.
     """
 
+    # Slots, here and below: a hook that clears `__dict__` must not take what `restore` needs.
+    __slots__ = ("_facts", "_kept_prompt", "_kept_tools")
+
     def __init__(
         self,
         step_number: int,
@@ -63,6 +67,7 @@ class BeforeLLMCall(Blockable):
         self.messages = messages
         self.system_prompt = system_prompt
         self.tools: dict[str, Any] = dict(tools)
+        self._facts = step_number, messages
         self._kept_prompt, self._kept_tools = system_prompt, dict(tools)
 
     def keep(self) -> None:
@@ -94,6 +99,7 @@ class BeforeLLMCall(Blockable):
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
         self.blocked = None
+        self.step_number, self.messages = self._facts
         self.system_prompt, self.tools = self._kept_prompt, dict(self._kept_tools)
 
     def apart(self) -> "BeforeLLMCall":
@@ -149,10 +155,11 @@ class BeforeToolCall(Blockable):
     `failure` is the error text for the model where a failed hook answers the call.
     """
 
+    __slots__ = ("_call", "_kept")
     failure = ""
 
     def __init__(self, call: ToolCall, arguments: dict[str, Any]) -> None:
-        self.call = call
+        self.call = self._call = call
         self.arguments = arguments
         self._kept = msgspec.json.encode(arguments)
 
@@ -172,6 +179,7 @@ class BeforeToolCall(Blockable):
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
         self.blocked = None
+        self.call = self._call
         self.arguments = msgspec.json.decode(self._kept)
 
     def apart(self) -> "BeforeToolCall":
@@ -187,6 +195,7 @@ class AfterToolCall:
     `failure` is the error text for the model where a failed hook answers the call.
     """
 
+    __slots__ = ("__dict__", "_facts", "_kept")
     failure = ""
     changed: tuple[str, ...] = ()
     is_apart = False
@@ -196,6 +205,7 @@ class AfterToolCall:
         self.call = call
         self.arguments = arguments
         self.result = self._kept = result
+        self._facts = call, arguments
 
     def keep(self) -> None:
         """Accept the changes of a hook."""
@@ -211,6 +221,7 @@ class AfterToolCall:
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
+        self.call, self.arguments = self._facts
         self.result = self._kept
 
     def apart(self) -> "AfterToolCall":
@@ -228,6 +239,9 @@ HookList = Iterable[Callable[..., Any] | UserFunction]
 
 class Hooks:
     """Hooks by point, in the order in which they run. Each is a plain or an async function."""
+
+    names: tuple[str, ...] = ()
+    """The names of the form `module:attribute` by which a command line has given the hooks."""
 
     def __init__(
         self,

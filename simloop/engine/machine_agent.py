@@ -5,9 +5,9 @@ decision about where a run goes next (loops), and how an effect is carried out (
 
 The rules to keep: each effect is answered by one signal; a cause from outside that ends the run
 arrives as a signal too, so there is one way out; and after that signal nothing new is started.
-Where an abort is only a flag (`OnAbort`), the machine gets the answers that it leads to; the trace
-notes the abort as a transition that leads nowhere. Counters count a signal when it is delivered: a
-signal that an end replaces counts nothing.
+Where an abort is only a flag (`abort_is_flag`), the machine gets the answers that it leads to; the
+trace notes the abort as a transition that leads nowhere. Counters count a signal when it is
+delivered: a signal that an end replaces counts nothing.
 """
 
 import asyncio
@@ -16,13 +16,11 @@ from types import CoroutineType
 from typing import Any
 
 from simloop.engine.handlers import EffectHandlers
-from simloop.engine.repetition import MARK, Repetition, spent_replies
-from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
+from simloop.engine.settings import EngineSettings
 from simloop.errors import RunawayRun
 from simloop.kernel.effects import Effect, EndRun, TakeQueued
 from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.names import NAMES
-from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import (
     AbortRequested,
     Began,
@@ -60,9 +58,8 @@ class MachineAgent:
     async def __call__(self, prompt: str, world: World) -> str:
         """Run `prompt` to its outcome and return the model's last text.
 
-        Raises RunawayRun past `max_transitions`. Also raises it for a run that repeats one round
-        without progress, unless `max_transitions` is below the default: a bound that somebody set
-        lower is taken as it is.
+        Raises RunawayRun past `max_transitions`, and for a run that goes on without anything new
+        (see trace/novelty.py).
         """
         if self._engine is None:
             self._engine = _Engine(self._machine, self._settings, world)
@@ -71,6 +68,8 @@ class MachineAgent:
 
 
 _COUNTED = (ModelReplied, ContextCompacted)
+_BETWEEN = 1_000
+"""The transitions after which a machine is looked at that may not ask its model."""
 
 
 def _counted(counters: Counters, signal: Signal, errors: int) -> Counters:
@@ -95,7 +94,7 @@ class _Engine:
         self._loop = world.model.loop
         self._recorder = world.model.recorder
         self._cancellation = world.user.cancellation
-        if settings.on_abort is not OnAbort.END_RUN:
+        if settings.abort_is_flag:
             self._cancellation.note_abort = self._note_abort
         self._timeouts = Timeouts(self._loop, task)
         self._handlers = EffectHandlers(world, settings, self._timeouts)
@@ -109,6 +108,7 @@ class _Engine:
         assert task is not None
         self._timeouts.task = task  # each prompt may be sent from another task
         self._run = self._machine.start()
+        self._recorder.novelty.spend(self._used)
         self._counters = Counters(self._run.error_count, 0, 0)
         self._handlers.begin()
         self._handlers.transcript.add(UserMessage(prompt))
@@ -130,15 +130,14 @@ class _Engine:
         """
         signal: Any = Began()  # None after a machine that asked for no answer
         most = self._settings.max_transitions
-        repetition = self._repetition(most)
         handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
         machine, table, ready = self._machine, handlers.table, loop.ready
-        recorder, mark = self._recorder, MARK
+        recorder, mark = self._recorder, _BETWEEN
         record, clock = recorder.entries, recorder.clock
         for number in range(most):
             if number == mark:
-                mark += MARK
-                self._end_repetition(number, repetition.found(number) if repetition else "")
+                mark += _BETWEEN
+                recorder.look()
             run, asked = checked_transition(machine, self._run, signal)
             self._run, state, counters = run, run.state, self._counters
             if type(signal) in _COUNTED or run.error_count != counters.error_count:
@@ -174,17 +173,10 @@ class _Engine:
             f"{NAMES[type(self._run.state)]}"
         )
 
-    def _repetition(self, most: int) -> Repetition | None:
-        """Return the detection of repetition, unless somebody set a lower bound on transitions."""
-        if most < MAX_TRANSITIONS:
-            return None
-        return Repetition(self._recorder.entries, self._used)
-
-    def _used(self) -> object:
-        """Return the replies and the budgets that are used up: a bounded run ends by itself."""
+    def _used(self) -> int:
+        """Return how much of the machine's budgets is used up: a bounded run ends by itself."""
         bounds = self._machine.bounds.values()
-        counts = [getattr(self._run, bound.counter) for bound in bounds if not bound.resets]
-        return spent_replies(self._world.model.model), counts
+        return sum(getattr(self._run, bound.counter) for bound in bounds if not bound.resets)
 
     async def _stop(self) -> Signal:
         """Return the signal of an end from outside, when the tools that it ends have stopped."""
@@ -206,13 +198,6 @@ class _Engine:
         if self._cancellation.pending is not None:
             await self._stop()
         return self._ended(state)
-
-    def _end_repetition(self, transitions: int, repeated: str) -> None:
-        if repeated:
-            raise RunawayRun(
-                f"the run makes no progress: after {transitions} transitions and "
-                f"{self._world.model.requests} requests it repeats {repeated}"
-            )
 
     def _note_abort(self) -> None:
         """Record an abort as a transition that leads nowhere."""

@@ -3,26 +3,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from simloop.engine.context import TokenEstimator, utf8_bytes_over_4
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.engine.scripted_context import ContextScript
-from simloop.kernel.limits import Limits
+from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import (
     Compaction,
     HookExecution,
     HookIsolation,
-    OnAbort,
     SentBack,
     ToolExecution,
     ToolRules,
 )
 from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
+from simloop.kernel.tokens import TokenEstimator, utf8_bytes_over_4
 from simloop.messages import Message
 from simloop.virtual.seeds import Seeds
 from simloop.world.tools import Tool
-
-MAX_TRANSITIONS = 1_000_000
 
 
 @dataclass(kw_only=True)
@@ -32,10 +29,10 @@ class EngineSettings:
     `history` is the conversation before the first prompt.
 
     `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
-    With its default, so is a run that says nothing new in 20,000 transitions. `clock_skew_ns` is
-    how far the loop's idea of the date is ahead of the provider's. `context` scripts the results of
-    measuring and compacting instead of sizes. `replies` says how the loop reads replies, and what a
-    failed one leaves in the context. Past `warn_after` model calls, each one more is noted.
+    `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's. `context`
+    scripts the results of measuring and compacting instead of sizes. `replies` says how the loop
+    reads replies, and what a failed one leaves in the context. Past `warn_after` model calls, each
+    one more is noted.
     `faulty` gives the faults of chance to a tool that a hook brings; those of the world have them.
     """
 
@@ -52,7 +49,7 @@ class EngineSettings:
     hook_execution: HookExecution = field(default_factory=HookExecution)
     report_failed_tools: bool = True
     sent_back: SentBack = field(default_factory=SentBack)
-    on_abort: OnAbort = OnAbort.END_RUN
+    abort_is_flag: bool = False
     estimate_tokens: TokenEstimator = utf8_bytes_over_4
     seeds: Seeds = field(default_factory=lambda: Seeds(0))
     context: ContextScript | None = None

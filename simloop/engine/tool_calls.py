@@ -20,7 +20,7 @@ from simloop.engine.run_context import RunContext
 from simloop.engine.running_tasks import RunningTasks
 from simloop.engine.settings import EngineSettings
 from simloop.escape import writable
-from simloop.kernel.policies import OnAbort, ToolOrder
+from simloop.kernel.policies import ToolOrder
 from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
 from simloop.virtual.started import Started
@@ -40,7 +40,6 @@ class ToolCalls:
     def __init__(self, tools: ToolsPort, settings: EngineSettings, context: RunContext) -> None:
         self._port = tools
         self._rules = settings.tool_rules
-        self._conversion = settings.tool_rules.conversion
         self._hooks = context.hooks
         self._callbacks = context.callbacks
         self._recorder = context.recorder
@@ -49,8 +48,7 @@ class ToolCalls:
         self._report_failures = settings.report_failed_tools
         self._notifies = bool(context.callbacks.on_chunk or context.callbacks.on_tool_result)
         self._is_watched = self._notifies or bool(context.hooks.after_tool_call)
-        self._flags_abort = settings.on_abort is not OnAbort.END_RUN
-        self._stops_batch = settings.on_abort is OnAbort.STOP_BATCH
+        self._flags_abort = settings.abort_is_flag
         self._in_parallel = settings.tool_execution.order is ToolOrder.PARALLEL
         # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(context.hooks.before_tool_call) or self._flags_abort
@@ -77,7 +75,7 @@ class ToolCalls:
     def is_made_up(self, message: Message) -> bool:
         """Return whether the message only completes a request, as no call was begun."""
         is_result = type(message) is ToolMessage and message.text == NO_RESULT
-        return is_result and self._stops_batch
+        return is_result and self._flags_abort
 
     def open_new(self) -> None:
         """Open the calls that the reply has added since the last opening."""
@@ -143,7 +141,7 @@ class ToolCalls:
                 rest = self._answer_call(index, tools, timeouts)
                 if rest is not None:
                     await rest
-        if self._stops_batch and self._is_stopped():
+        if self._flags_abort and self._is_stopped():
             await self.settle(NO_RESULT, timeouts)  # of calls that were never begun
 
     def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
@@ -225,7 +223,7 @@ class ToolCalls:
         return True
 
     def _is_stopped(self) -> bool:
-        return self._stops_batch and self._cancellation.aborted
+        return self._flags_abort and self._cancellation.aborted
 
     async def _prepare(
         self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
@@ -244,7 +242,7 @@ class ToolCalls:
         tool = tools.get(call.name)
         if tool is None:
             return ToolResult(f"Error: tool {call.name} not found", is_error=True)
-        arguments, shown, wrong = read_arguments(tool, call.arguments, self._conversion)
+        arguments, shown, wrong = read_arguments(tool, call.arguments, convert=self._rules.convert)
         return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)
 
     async def _guard(self, ready: ReadyCall, timeouts: Timeouts) -> ReadyCall | ToolResult | None:

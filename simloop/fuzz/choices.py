@@ -81,9 +81,9 @@ class SeededChoices(_InOrder):
 
     __slots__ = ("_draw",)
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, stream: str = "fuzz") -> None:
         # The base class of `random.Random` draws equal numbers with fewer calls.
-        self._draw = _random.Random(Seeds(seed).number("fuzz")).random
+        self._draw = _random.Random(Seeds(seed).number(stream)).random
 
     def boolean(self, p: float) -> bool:
         """Return whether something of probability `p` happens."""

@@ -1,13 +1,13 @@
 """The failures of a search, in groups that probably have one cause.
 
-Not here: making a scenario smaller (shrink.py) and writing it. The rules to keep: the name of the
-failure and the shape of its text, without the numbers and names that differ between runs, define a
-group; and a group keeps its smallest scenario.
+The name of the failure and the shape of its text, without the numbers and names that differ between
+runs, define a group. The first failure of a group stands for it.
 """
 
 import re
-from collections.abc import Iterator, Sized
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from simloop.fuzz.play import Failure
 from simloop.scenario.schema import Scenario
@@ -24,14 +24,25 @@ def shape_of(text: str) -> str:
     return _NUMBER.sub("0", _QUOTED.sub("''", line))[:_SHAPE_CHARS]
 
 
+class Group(NamedTuple):
+    """The name of the failures of a group, and the shape of their texts."""
+
+    name: str
+    shape: str
+
+    @classmethod
+    def of(cls, name: str, text: str) -> "Group":
+        """Return the group of a failure."""
+        return cls(name, shape_of(text))
+
+
 @dataclass(slots=True)
 class FoundFailure:
-    """A group of equal failures, with its smallest scenario so far.
+    """A group of equal failures, with the scenario of the first one.
 
     `run` is the number of the first failing run, and `cpu_s` the processor time until then. `count`
-    is the number of failing runs. `reproduced` is false if a single run of the scenario does not
-    fail: the loop then keeps state between runs. `seed` is the seed of the search, in a report on
-    several searches.
+    is the number of failing runs. `reproduced` says whether the scenario fails in a new process as
+    well, or is None if that was not tried. If it does not, the loop keeps state between runs.
     """
 
     failure: Failure
@@ -39,8 +50,7 @@ class FoundFailure:
     run: int
     cpu_s: float
     count: int = 1
-    reproduced: bool = True
-    seed: int | None = None
+    reproduced: bool | None = None
 
     @property
     def name(self) -> str:
@@ -48,25 +58,16 @@ class FoundFailure:
         return self.failure.name
 
 
-def size_of(scenario: Scenario) -> int:
-    """Return the approximate size of a scenario, as a number of elements."""
-    parts: tuple[Sized, ...] = (
-        scenario.model,
-        scenario.summaries,
-        scenario.queue,
-        scenario.then,
-        scenario.hooks,
-        scenario.history,
-        scenario.tools,
-    )
-    return sum(map(len, parts)) + (scenario.abort is not None) + scenario.shuffle_ties
-
-
 class FoundFailures:
-    """The failures of a search, in the order in which they were found."""
+    """The failures of a search, in the order in which they were found.
 
-    def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], FoundFailure] = {}
+    Failures of the groups in `known` are counted only. `counts` are the failing runs by group.
+    """
+
+    def __init__(self, known: Iterable[Group] = ()) -> None:
+        self._known = frozenset(known)
+        self._groups: dict[Group, FoundFailure] = {}
+        self.counts: dict[Group, int] = {}
 
     def __iter__(self) -> Iterator[FoundFailure]:
         return iter(self._groups.values())
@@ -78,12 +79,12 @@ class FoundFailures:
         self, failure: Failure, scenario: Scenario, run: int, cpu_s: float
     ) -> FoundFailure | None:
         """Add a failure; return its group if the group is new."""
-        key = failure.name, shape_of(failure.text)
-        known = self._groups.get(key)
-        if known is None:
-            found = self._groups[key] = FoundFailure(failure, scenario, run, cpu_s)
-            return found
-        known.count += 1
-        if size_of(scenario) < size_of(known.scenario):
-            known.failure, known.scenario = failure, scenario
-        return None
+        group = Group.of(failure.name, failure.text)
+        self.counts[group] = self.counts.get(group, 0) + 1
+        if group in self._groups:
+            self._groups[group].count += 1
+            return None
+        if group in self._known:
+            return None
+        found = self._groups[group] = FoundFailure(failure, scenario, run, cpu_s)
+        return found

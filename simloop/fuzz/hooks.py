@@ -29,7 +29,10 @@ _POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
         "block": (0.1, ("not this",)),
     },
     "before_tool_call": {
-        "arguments": (0.4, ({"path": "changed"}, {"path": 5}, {"extra": True})),
+        "arguments": (
+            0.5,
+            ({"path": "changed"}, {"path": 5}, {"path": "changed too"}, {"extra": True}),
+        ),
         "block": (0.3, ("not this",)),
     },
     "after_tool_call": {"result": (0.6, ("changed", "", "changed \x1b[1m words"))},
@@ -77,7 +80,7 @@ def _failure_for(choices: Choices) -> dict[str, Any]:
         keys["hangs"] = True
     elif choices.boolean(0.3):
         keys["takes"] = one_of(choices, _TAKES)
-    if keys and choices.boolean(0.7):  # a hook that fails before it acts shows less
+    if keys and choices.boolean(0.8):  # a hook that fails before it acts shows less
         keys["waits"] = "after"
     return keys
 

@@ -75,9 +75,10 @@ def _arguments(text: str) -> Any:
 
 def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
     """Return the keys for the end of a failed reply, before or after its first output."""
-    if fault.code == "timeout":
+    code = "" if fault.code_is_type else fault.code
+    if code == "timeout":
         return {"stall": "mid-output" if began else "after-headers"}
-    if fault.code == "connection":
+    if code == "connection":
         return {"lost": "mid-output" if began else "before-headers"}
     if not fault.status or began:
         return {"error": {"message": fault.message, "code": fault.code}}

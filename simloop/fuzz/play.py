@@ -14,11 +14,14 @@ from simloop.check.invariants.subject import Subject
 from simloop.errors import (
     CheckFailed,
     InvariantViolated,
+    ReplayDiverged,
     RunawayRun,
     ScenarioError,
     SimloopError,
 )
 from simloop.escape import escape
+from simloop.fuzz.settings import MOST_REQUESTS
+from simloop.runs.account import printed
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
@@ -30,10 +33,13 @@ _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
 
 FINISHES = "finishes"
-"""The name of the failure of a run that does not end after the faults have stopped."""
+"""The name of the failure of a run that does not end."""
+ENDS_ITS_PROCESS = "ends-its-process"
+"""The name of the failure of a run whose process died."""
 
 SENTENCES = {
-    FINISHES: "A run ends after the model answers without faults again.",
+    FINISHES: "A run ends: it does not go on and on without anything new.",
+    ENDS_ITS_PROCESS: "A run leaves the process alive in which it is made.",
     "Deadlock": "A run never waits for an event that cannot occur.",
     "ScenarioError": "A loop passes only valid values to its world.",
     "BrokenMachine": "A machine raises no error and takes only transitions of its map.",
@@ -46,12 +52,13 @@ SENTENCES = {
 class Failure(NamedTuple):
     """The failure of a run: a violated invariant or an error, with its name and a description.
 
-    `sentence` states the property that does not hold.
+    `sentence` states the property that does not hold. `printed` are the lines that the run printed.
     """
 
     name: str
     text: str
     sentence: str
+    printed: tuple[str, ...] = ()
 
     @classmethod
     def of_violation(cls, violation: Violation) -> "Failure":
@@ -83,6 +90,7 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> PlayedWorld
     Raises ScenarioError for a world that cannot be played.
     """
     prepared = PreparedRun(plan, seed)
+    prepared.is_searched = plan.source.max_transitions == MOST_REQUESTS
     judge = Judge(Subject.of(prepared), invariants)
     judge.tell = lambda violation: prepared.end(InvariantViolated(str(violation)))
     if invariants.judged:
@@ -99,7 +107,10 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> PlayedWorld
     else:
         judge.end()
     judge.tell = None  # break the reference cycle, so that the run is freed at once
-    return PlayedWorld(prepared, _failure(judge.violations, prepared, error))
+    failure = _failure(judge.violations, prepared, error)
+    if failure is not None:
+        failure = failure._replace(printed=tuple(printed(prepared.output)))
+    return PlayedWorld(prepared, failure)
 
 
 def _failure(
@@ -129,10 +140,29 @@ def chosen_for(plan: Plan, invariants: Sequence[Invariant] | None = None) -> Cho
     return choose(Subject.of(PreparedRun(plan)), invariants)
 
 
-def failure_in(scenario: Scenario, given: RunOptions, invariants: Any = None) -> Failure | None:
+def failure_in(
+    scenario: Scenario, given: RunOptions, invariants: Any = None, *, twice: bool = False
+) -> Failure | None:
     """Return the failure of a scenario on the loop of `given`, or None.
 
-    Raises ScenarioError for a scenario that the loop cannot run.
+    With `twice`, a run without a failure is repeated and compared. Raises ScenarioError for a
+    scenario that the loop cannot run.
     """
-    plan = Plan(scenario, given)
-    return play(plan, chosen_for(plan, invariants)).failure
+    return judged(Plan(scenario, given), invariants, twice=twice)
+
+
+def judged(plan: Plan, invariants: Any = None, *, twice: bool = False) -> Failure | None:
+    """Return the failure of a plan as `failure_in` does."""
+    played = play(plan, chosen_for(plan, invariants))
+    return difference(plan, played) if twice and played.failure is None else played.failure
+
+
+def difference(plan: Plan, played: PlayedWorld) -> Failure | None:
+    """Run a plan again, and return the failure of a loop whose two runs differ."""
+    record, again = (each.prepared.trace.entries for each in (played, play(plan, UNJUDGED)))
+    if record == again:
+        return None
+    seq = next((n for n, pair in enumerate(zip(record, again, strict=False)) if pair[0] != pair[1]),
+               min(len(record), len(again)))  # fmt: skip
+    error = ReplayDiverged(f"a second run differs from the first one at entry {seq}")
+    return Failure.of_error(error)

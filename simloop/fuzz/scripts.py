@@ -5,11 +5,11 @@ faults stop and the loop must come to an end; and drawing a script validates not
 drawn for each run.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from simloop.fuzz.choices import Choices, RecordedChoices, one_of
+from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.replies import (
     BODIES,
     CONTENT_NAMES,
@@ -30,7 +30,7 @@ from simloop.fuzz.replies import (
     summary_of,
 )
 from simloop.fuzz.settings import Abilities
-from simloop.fuzz.swarm import Arm, features_on, switch, weights_of
+from simloop.fuzz.swarm import features_on, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.scenario.replies import Reply
@@ -45,8 +45,6 @@ _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error",
 IN_ENGINE = ("backoff", "compaction", "hook", "transition")
 _NUMBERS = 8
 """The number of different texts of one kind; with more, fewer replies are made already."""
-_STORM = 60
-"""The equal replies to an agent that declares no limit: more than it may need to stop by itself."""
 _LONGEST = 25
 """The largest number of replies before a limit: a run of a hundred steps takes as long as ten."""
 _KINDS = 10
@@ -98,53 +96,25 @@ class Weights(NamedTuple):
     ends_storms: bool = True
 
 
-def features_for(choices: Choices, abilities: Abilities, arm: Arm) -> frozenset[str]:
+def features_for(choices: Choices, abilities: Abilities) -> frozenset[str]:
     """Draw the enabled features of the scripts in a family."""
     left_out = {"abort"} if Feature.ABORT in abilities.lacks else set()
     if not abilities.ends and abilities.has_engine:
         left_out.add("storm")
-    if arm in (Arm.UNIFORM, Arm.SWARM):
-        left_out |= {"steps"}
     possible = {each: switch for each in FEATURES if each not in left_out}
-    return frozenset(features_on(choices, possible, arm))
+    return frozenset(features_on(choices, possible))
 
 
-def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weights:
+def weights_of_family(choices: Choices, abilities: Abilities) -> Weights:
     """Return the weights of the variants in the scripts of a new family."""
-    lacks = abilities.lacks
-    on = features_for(choices, abilities, arm)
-    contents = weights_of(choices, len(CONTENTS), arm, most=_KINDS)
-    ends = weights_of(choices, len(ENDS), arm, most=_KINDS)
-    if arm is not Arm.UNIFORM:
-        _add_usual(choices, contents, ends)
-    if not abilities.has_engine:  # only the agent's own code bounds a stream that stalls
-        for stalled in _ENDLESS:
-            ends[stalled] = 0
-    in_engine = () if Feature.TRIGGERS in lacks else IN_ENGINE
-    return Weights(
-        on=on,
-        contents=contents,
-        ends=ends,
-        waits=weights_of(choices, len(WAITS), arm),
-        bodies=weights_of(choices, len(BODIES), arm),
-        paces=weights_of(choices, len(PACES), arm),
-        usages=weights_of(choices, len(USAGES), arm),
-        steps=weights_of(choices, len(STEPS), arm),
-        ids=weights_of(choices, len(IDS), arm),
-        summaries=_weights_of_summaries(choices, abilities, arm),
-        length=(4, 6, 2, 10)[choices.integer(0, 3)],
-        entries=(*_AT_BOUNDARY, *in_engine),
-        limits=abilities.limits,
-        ends_storms=abilities.ends,
+    on = features_for(choices, abilities)
+    contents = weights_of(choices, len(CONTENTS), _KINDS)
+    ends = weights_of(choices, len(ENDS), _KINDS)
+    _add_usual(choices, contents, ends)
+    _leave_out_stalls(abilities, ends)
+    return _weights(abilities, on, contents, ends, partial(weights_of, choices))._replace(
+        length=(4, 6, 2, 10)[choices.integer(0, 3)]
     )
-
-
-def _weights_of_summaries(choices: Choices, abilities: Abilities, arm: Arm) -> Sequence[int] | None:
-    if not abilities.has_engine:
-        return None
-    if Feature.COMPACTION in abilities.lacks:
-        return ()
-    return weights_of(choices, len(SUMMARIES), arm)
 
 
 def usual_weights(abilities: Abilities) -> Weights:
@@ -152,14 +122,51 @@ def usual_weights(abilities: Abilities) -> Weights:
 
     A shrinker needs them: an index that is drawn by weights keeps its meaning only with them.
     """
-    weights = weights_of_family(RecordedChoices(()), abilities, Arm.UNIFORM)
-    contents, ends = list(weights.contents), list(weights.ends)
+    contents, ends = [1] * len(CONTENTS), [1] * len(ENDS)
     for place in _CALLS:
         contents[place] = _USUAL
     for place in _TROUBLE:
         ends[place] = _USUAL
+    _leave_out_stalls(abilities, ends)
     ends[0] = sum(ends)
-    return weights._replace(contents=contents, ends=ends, on=frozenset(FEATURES), length=_LENGTH)
+    return _weights(abilities, frozenset(FEATURES), contents, ends, lambda n: [1] * n)
+
+
+def _leave_out_stalls(abilities: Abilities, ends: list[int]) -> None:
+    """Disable streams that stall for an agent: only its own code bounds them."""
+    if not abilities.has_engine:
+        for stalled in _ENDLESS:
+            ends[stalled] = 0
+
+
+def _weights(
+    abilities: Abilities,
+    on: frozenset[str],
+    contents: Sequence[int],
+    ends: Sequence[int],
+    draw: Callable[[int], Sequence[int]],
+) -> Weights:
+    """Return weights of which `draw` gives those of the axes besides contents and ends."""
+    lacks = abilities.lacks
+    summaries: Sequence[int] | None = None
+    if abilities.has_engine:
+        summaries = () if Feature.COMPACTION in lacks else draw(len(SUMMARIES))
+    return Weights(
+        on=on,
+        contents=contents,
+        ends=ends,
+        waits=draw(len(WAITS)),
+        bodies=draw(len(BODIES)),
+        paces=draw(len(PACES)),
+        usages=draw(len(USAGES)),
+        steps=draw(len(STEPS)),
+        ids=draw(len(IDS)),
+        summaries=summaries,
+        length=_LENGTH,
+        entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else IN_ENGINE)),
+        limits=abilities.limits,
+        ends_storms=abilities.ends,
+    )
 
 
 def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
@@ -211,10 +218,7 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
         first = choices.maybe(0.3, lambda own: _up_to_a_limit(own, own_limits))
         replies = replies if first is None else [first, *replies]
     if replies and "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
-        times = "always" if weights.ends_storms else _STORM
-        replies = [*replies[:-1], replies[-1].model_copy(update={"times": times})]
-        if weights.ends_storms:
-            return replies
+        return [*replies[:-1], replies[-1].model_copy(update={"times": "always"})]
     return [*replies, LAST]
 
 

@@ -8,14 +8,15 @@ because no loop could end such a run without one.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
 from simloop.fuzz.replies import TOOLS
-from simloop.fuzz.swarm import Arm, features_on, switch
+from simloop.fuzz.swarm import features_on, switch
 from simloop.fuzz.tools import tool_for
-from simloop.kernel.limits import Limits
+from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
@@ -24,6 +25,8 @@ from simloop.scenario.designs import LoopOptions
 from simloop.scenario.history import PastMessage
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
 
+MOST_REQUESTS = 300
+"""The bound of a world on the requests of an agent. It allows no repetition."""
 _WAIT_MS = 4_000
 """The limit of a tool or hook that hangs, if nothing else bounds it."""
 
@@ -53,12 +56,12 @@ class Abilities(NamedTuple):
         declared = design.declared
         machine = declared.machine
         if machine is None:
-            limits = declared.limits
+            limits = declared.limits or DeclaredLimits()
             return cls(
                 frozenset(design.unsupported),
                 has_engine=False,
-                ends=limits is not None,
-                limits=limits,
+                ends=max(limits.max_steps, limits.max_error_count) < inf,
+                limits=declared.limits and limits.or_usual,
             )
         bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
         endless = bool(getattr(machine, "endless", "")) or not bounded
@@ -66,9 +69,6 @@ class Abilities(NamedTuple):
         return cls(frozenset(design.unsupported), True, not endless, timeout_ms)  # noqa: FBT003
 
 
-_OF_POLICIES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
-                "tool start", "tool timeout", "hook isolation", "hook execution", "clock",
-                "options")  # fmt: skip
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "opencode": ({}, {"steps": "enforce"}, {"max_retries": 1}, {"max_retries": 0},
                  {"first_delay": "0s"}),
@@ -78,7 +78,9 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 """Options of the bundled designs that are not those of a version. They hold for a version too, if
 its design merges them."""
 
-FEATURES = (*_OF_POLICIES, "hooks", "tools", "slow tools", "history", "system prompt")
+FEATURES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
+            "tool start", "tool timeout", "hook isolation", "hook execution", "clock", "options",
+            "hooks", "tools", "slow tools", "history", "system prompt")  # fmt: skip
 """The features of settings; a family has some of them."""
 
 _NEEDS = {
@@ -91,14 +93,9 @@ _NEEDS = {
 }  # fmt: skip
 
 
-def possible(abilities: Abilities, arm: Arm) -> list[str]:
-    """Return the features that a family of this arm may have."""
-    left_out = _OF_POLICIES if arm in (Arm.UNIFORM, Arm.SWARM) else ()
-    return [
-        feature
-        for feature in FEATURES
-        if feature not in left_out and _NEEDS.get(feature) not in abilities.lacks
-    ]
+def possible(abilities: Abilities) -> list[str]:
+    """Return the features that a family may have."""
+    return [feature for feature in FEATURES if _NEEDS.get(feature) not in abilities.lacks]
 
 
 _LIMITS: Mapping[str, Mapping[str, Sequence[int | None]]] = {
@@ -226,14 +223,14 @@ _FIELDS = {
 """The fields of a scenario that hold the value of a feature as it is drawn."""
 
 
-def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> Scenario:
+def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     """Return a scenario without a script: the settings of a family of worlds."""
-    features = possible(abilities, arm)
+    features = possible(abilities)
     draws = {each: _DRAWS[each] for each in features if each in _DRAWS}
     design = LoopOptions.key_of(loop)
     if "options" in features and design in _OPTIONS:
         draws["options"] = lambda own: {design: one_of(own, _OPTIONS[design])}
-    on = features_on(choices, draws, arm)
+    on = features_on(choices, draws)
     keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
     keys["tools"] = _tools(choices, on)
     limits: dict[str, Any] = {}
@@ -270,59 +267,8 @@ def _bounded(
 def transitions_of(abilities: Abilities) -> int:
     """Return the bound of a runaway: no world needs half as many transitions."""
     if not abilities.has_engine:
-        return 300
+        return MOST_REQUESTS
     return 3_000 if abilities.ends else 600
-
-
-def with_one_changed(choices: Choices, abilities: Abilities, settings: Scenario) -> Scenario:
-    """Return settings with one of them drawn again."""
-    features = possible(abilities, Arm.LIMITS)
-    feature = one_of(choices, features)
-    update: dict[str, Any]
-    if feature in _LIMITS:
-        name, values = one_of(choices, list(_LIMITS[feature].items()))
-        update = {"limits": replace(settings.limits, **{name: one_of(choices, values)})}
-    elif feature in _CHANGES:
-        update = _CHANGES[feature](choices, settings)
-    else:
-        update = {_FIELDS[feature]: _DRAWS[feature](choices)}
-    changed = settings.model_copy(update=update)
-    isolation = _bounded(changed.hooks, changed.hook_isolation)
-    changed = changed.model_copy(update={"hook_isolation": isolation})
-    return settings if waits_for_ever(changed, abilities) else changed
-
-
-def _again(choices: Choices, settings: Scenario, feature: str) -> dict[str, Any]:
-    """Draw one setting of tool execution again."""
-    field, policy = _EXECUTION[feature], settings.tool_execution or ToolExecution()
-    value = getattr(_DRAWS[feature](choices), field)
-    return {"tool_execution": replace(policy, **{field: value})}
-
-
-def _changed_tool(choices: Choices, settings: Scenario) -> dict[str, Any]:
-    name = one_of(choices, list(settings.tools) or TOOLS)
-    tool = tool_for(choices, name, ("tools", "slow tools"))
-    return {"tools": {**settings.tools, name: tool}}
-
-
-def _changed_hooks(choices: Choices, settings: Scenario) -> dict[str, Any]:
-    hooks = list(settings.hooks)
-    if hooks and choices.boolean(0.4):
-        del hooks[choices.integer(0, len(hooks) - 1)]
-    else:
-        hooks.insert(choices.integer(0, len(hooks)), hook_for(choices))
-    return {"hooks": hooks}
-
-
-_CHANGES: Mapping[str, Callable[[Choices, Scenario], dict[str, Any]]] = {
-    **{feature: partial(_again, feature=feature) for feature in _EXECUTION},
-    "hooks": _changed_hooks,
-    "tools": _changed_tool,
-    "slow tools": _changed_tool,
-    "options": lambda *_: {},  # the machine of a world is made for its family
-    "system prompt": lambda *_: {"system_prompt": "Another tool for tests."},
-}
-"""The changes that are more than a new value of one field, by their feature."""
 
 
 def waits_for_ever(scenario: Scenario, abilities: Abilities) -> bool:

@@ -15,16 +15,14 @@ from typing import NamedTuple, TypeAlias, cast
 from pydantic import ValidationError
 
 from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
-from simloop.fuzz.difference import SENTENCES as DIFFERENCES
-from simloop.fuzz.difference import judged_against
 from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
 from simloop.fuzz.failures import FoundFailure
 from simloop.fuzz.planned import with_planned_faults
-from simloop.fuzz.play import FINISHES, UNJUDGED, Failure, chosen_for, play
+from simloop.fuzz.play import ENDS_ITS_PROCESS, FINISHES, UNJUDGED, Failure, judged, play
+from simloop.fuzz.processes import failure_alone
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import GivenLoop
 from simloop.runs.plan import Plan
 from simloop.scenario.expect import REST
 from simloop.scenario.schema import Scenario
@@ -33,7 +31,7 @@ from simloop.virtual.border import kept_border
 
 MAX_RUNS = 3_000
 MAX_SECONDS = 2.0
-
+_NOT_ALONE = "in a new process, smaller ones do not fail: the loop keeps state between runs"
 
 _AFTERWARDS = 200
 """The most transitions of a run after its failure."""
@@ -78,6 +76,7 @@ def shrink(
     seconds: float = MAX_SECONDS,
     say: Callable[[ShrinkProgress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
+    confirms: bool = False,
 ) -> Shrunk | None:
     """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 
@@ -85,8 +84,9 @@ def shrink(
     returns its failure; by default that is a violated invariant, an error of the run, a second run
     that differs, or an expectation that does not hold. `say` is called with the progress after
     each smaller scenario. `stopped` is called after each run; if it returns true, or after Ctrl-C,
-    the smallest scenario so far is returned. Raises ScenarioError if the scenario
-    cannot be run.
+    the smallest scenario so far is returned. With `confirms`, the given scenario is returned if the
+    smallest one does not fail in a new process: a loop that keeps state between runs may fail in
+    any scenario after other runs. Raises ScenarioError if the scenario cannot be run.
     """
     plan = Plan(scenario, given or {})
     with kept_border():
@@ -104,29 +104,32 @@ def shrink(
         unfinished = search.run()
         if not unfinished:
             search.let_it_end()
-        found = search.failure
-    return Shrunk(search.scenario(), found, search.runs, unfinished)
+        shrunk = Shrunk(search.scenario(), search.failure, search.runs, unfinished)
+    if confirms and plan.has_file and not _fails_alone(shrunk):
+        return Shrunk(plan.by_itself(), failure, search.runs, _NOT_ALONE)
+    return shrunk
 
 
-def smallest(
-    found: FoundFailure, given: RunOptions, against: GivenLoop | None = None
-) -> tuple[Scenario, Failure]:
+def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]:
     """Return the shrunk scenario of a failure, and the failure of that scenario.
 
-    A scenario that alone does not fail in this way is returned as it is.
+    The loop of `given` has a name. A failure that a new process does not show is not shrunk: a loop
+    that keeps state between runs would fail in any smaller scenario, and a test would not.
     """
-    judge: Fails = _played_failure
-    if against is not None and found.name in DIFFERENCES:
-        judge = judged_against(against)
-    with suppress(ScenarioError):
-        shrunk = shrink(found.scenario, given, judge=judge)
-        if shrunk is not None and shrunk.failure.name == found.name:
-            return shrunk.scenario, shrunk.failure
+    if found.reproduced and found.name != ENDS_ITS_PROCESS:
+        twice = found.name == ReplayDiverged.__name__
+        with suppress(ScenarioError):
+            judge = partial(judged, twice=twice)
+            shrunk = shrink(found.scenario, given, judge=judge, confirms=True)
+            if shrunk is not None and shrunk.failure.name == found.name:
+                return shrunk.scenario, shrunk.failure
     return found.scenario, found.failure
 
 
-def _played_failure(plan: Plan) -> Failure | None:
-    return play(plan, chosen_for(plan)).failure
+def _fails_alone(shrunk: Shrunk) -> bool:
+    twice = shrunk.failure.name == ReplayDiverged.__name__
+    again = failure_alone(shrunk.scenario, "file twice" if twice else "file")
+    return again is not None and again.name == shrunk.failure.name
 
 
 def _of_the_caller(plan: Plan) -> RunOptions:

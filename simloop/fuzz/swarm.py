@@ -9,7 +9,6 @@ the benign one, and is always enabled.
 """
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import TypeVar
 
 from simloop.fuzz.choices import Choices
@@ -18,23 +17,12 @@ T = TypeVar("T")
 _HEAVIEST = 100
 
 
-class Arm(StrEnum):
-    """A search method; each one adds to the one before it."""
-
-    UNIFORM = "uniform"  # all variants have equal weights; the loop has its own settings
-    SWARM = "swarm"  # some variants are enabled, with different weights
-    LIMITS = "limits"  # limits, policies and other settings are drawn, too
-    STEERED = "steered"  # worlds that increase the coverage are varied and played again
-
-
-def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = None) -> list[int]:
+def weights_of(choices: Choices, variants: int, most: int | None = None) -> list[int]:
     """Return the weight of each variant in a family; 0 disables a variant.
 
     At most `most` variants are enabled besides the first one. Only a search draws weights: its
     choices are a count and picks, which are few, but a shrinker could not change one alone.
     """
-    if arm is Arm.UNIFORM:
-        return [1] * variants
     weights = [0] * variants
     others = list(range(1, variants))
     size = choices.integer(0, min(len(others), len(others) if most is None else most))
@@ -45,10 +33,8 @@ def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = 
     return weights
 
 
-def features_on(
-    choices: Choices, features: Mapping[str, Callable[[Choices], T]], arm: Arm
-) -> dict[str, T]:
-    """Return the enabled features of a family: all, or a subset of any size.
+def features_on(choices: Choices, features: Mapping[str, Callable[[Choices], T]]) -> dict[str, T]:
+    """Return the enabled features of a family: a subset of any size.
 
     Each of them has the value that its function draws, which is not None.
     """
@@ -56,7 +42,7 @@ def features_on(
     for number, (feature, draw) in enumerate(features.items()):
         # With these probabilities, as in the urn of Polya, all sizes of the subset are equally
         # probable, and no choice of the size comes first.
-        p = 1.0 if arm is Arm.UNIFORM else (len(on) + 1) / (number + 2)
+        p = (len(on) + 1) / (number + 2)
         value = choices.maybe(p, draw)
         if value is not None:
             on[feature] = value

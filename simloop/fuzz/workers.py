@@ -1,118 +1,159 @@
-"""Playing the chunks of a campaign: in this process, in several, or on a cluster.
+"""The workers of a search: processes of this machine, or the threads of a Dask cluster.
 
-All three use the interface of `concurrent.futures.Executor`. Not here: the search of a chunk
-(chunks.py) and the file of the results (campaign.py). The rule to keep: a worker receives only the
-settings and the number of a chunk, so its result depends on nothing else.
+Both are executors of `concurrent.futures`. Each process has an executor of its own, so the death of
+one says which run it was making, and stops no other.
 """
 
 import multiprocessing
+import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from itertools import islice
+from typing import Any
 
-from simloop.errors import ScenarioError, SimloopError
-from simloop.fuzz.campaign import CampaignSettings, ChunkResult
+from simloop.errors import CheckFailed, ScenarioError
+from simloop.fuzz.processes import end_with, ended_with
+from simloop.fuzz.ranges import Range, RangeResult, Ranges, SearchSettings, lost_run, play_range
 
-Play = Callable[[CampaignSettings, int], ChunkResult]
+_LOOK_S = 2.0
+"""The real seconds without any result after which a search that must end kills its workers."""
+_DEATHS = {"BrokenProcessPool", "KilledWorker"}
+"""The errors of a Future whose worker died: that of processes, and Dask's."""
 
-_AHEAD = 2
-"""The chunks that are queued for each worker, so that no worker idles while results are stored."""
-
-
-def play_here(
-    play: Play, settings: CampaignSettings, numbers: Iterable[int]
-) -> Iterator[ChunkResult]:
-    """Yield the results of the chunks, one after the other, from this process."""
-    return (play(settings, number) for number in numbers)
+_current: Any = None
+"""The shared number of the world that this worker process plays."""
 
 
-def play_on(
-    executor: Executor, jobs: int, play: Play, settings: CampaignSettings, numbers: Iterable[int]
-) -> Iterator[ChunkResult]:
-    """Yield the results of the chunks as they are finished, in any order.
+class Worker:
+    """A process that plays one range at a time, or a thread of `cluster`."""
 
-    When the caller closes the generator, chunks that have not begun are cancelled. Raises
-    SimloopError if a worker process dies.
-    """
-    waiting = iter(numbers)
-    running: set[Future[ChunkResult]] = set()
+    def __init__(self, cluster: Executor | None = None) -> None:
+        self._cluster = cluster
+        self._process: Any = None
+        if cluster is None:
+            # `fork` was rejected: it copies the virtual clock of a program that fuzzes in a
+            # simulation. A spawned process gets `sys.path`, so it finds what its parent finds.
+            spawn = multiprocessing.get_context("spawn")
+            self._current = spawn.Value("q", 0, lock=False)
+            given = self._current, os.getpid()
+            self._executor: Executor = ProcessPoolExecutor(1, spawn, _begin_worker, given)
+
+    def submit(self, settings: SearchSettings, due: Range) -> Future[RangeResult]:
+        """Begin to play a range."""
+        if self._cluster is not None:
+            return self._cluster.submit(play_range, settings, due)
+        before = multiprocessing.active_children()
+        future = self._executor.submit(_play_in_worker, settings, due)
+        new = (each for each in multiprocessing.active_children() if each not in before)
+        self._process = next(new, self._process)
+        return future
+
+    def died(self, settings: SearchSettings, due: Range, ranges: Ranges) -> RangeResult:
+        """Start again, and return the result of the run in which the worker died.
+
+        The worlds before it are played again. Raises CheckFailed if the run is not known.
+        """
+        number = code = 0
+        if self._cluster is None:
+            self._process.join()
+            number, code = self._current.value, self._process.exitcode
+            self.stop()
+            self.__init__()  # type: ignore[misc]
+        if not number:
+            runs = f"runs {due.first} to {due.first + due.runs - 1} of seed {settings.seed}"
+            hint = "the loop under test ends its process, or takes all memory; try --jobs 1"
+            raise CheckFailed(f"a worker died in the {runs}", hint=hint)
+        ranges.put_back(due.first, number - due.first)
+        return lost_run(settings, number, ended_with(code))
+
+    def break_off(self) -> None:
+        """Let the process end its range at once, with the results so far."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process after its range, or at once."""
+        if self._cluster is None:
+            if kill and self._process is not None:
+                self._process.kill()
+            self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin_worker(current: Any, parent: int) -> None:
+    global _current  # noqa: PLW0603 - the initializer of a process has no other place
+    _current = current
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    end_with(parent)
+
+
+def _play_in_worker(settings: SearchSettings, due: Range) -> RangeResult:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        while True:
-            for number in islice(waiting, max(0, _AHEAD * jobs - len(running))):
-                running.add(executor.submit(play, settings, number))
-            if not running:
-                return
-            done = wait(running, return_when=FIRST_COMPLETED).done
-            running -= done
+        return play_range(settings, due, lambda number: setattr(_current, "value", number))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def results_of(
+    workers: Sequence[Worker], settings: SearchSettings, ranges: Ranges
+) -> Generator[RangeResult, None, None]:
+    """Yield the results of the ranges in the order of their worlds; without workers, from here."""
+    running: dict[Future[RangeResult], tuple[Worker, Range]] = {}
+    idle, told = list(workers), False
+    try:
+        while not workers and (due := ranges.take()) is not None:
+            yield from _added(ranges, play_range(settings, due), due)
+        while workers:
+            while idle and (due := ranges.take()) is not None:
+                worker = idle.pop(0)
+                running[worker.submit(settings, due)] = worker, due
+            done = wait(running, timeout=_LOOK_S, return_when=FIRST_COMPLETED).done
+            if not running or (told and not done):
+                break
+            if ranges.stopped and not told:
+                told = True
+                for worker, _ in running.values():
+                    worker.break_off()
             for future in done:
-                yield future.result()
-    except BrokenProcessPool as error:
-        raise SimloopError(
-            "a worker process died: the loop under test may have ended it, or used all memory; "
-            "the finished chunks are stored, and a run with --jobs 1 shows the place"
-        ) from error
+                worker, due = running.pop(future)
+                idle.append(worker)
+                if type(future.exception()).__name__ not in _DEATHS:
+                    yield from _added(ranges, future.result(), due)
+                elif not ranges.stopped:  # a signal that ends the search may end the workers too
+                    yield from _added(ranges, worker.died(settings, due, ranges), due)
     finally:
         for future in running:
             future.cancel()
+        for worker in workers:
+            worker.stop(kill=bool(running))
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def processes(jobs: int) -> Iterator[Executor]:
-    """Provide `jobs` worker processes; the exit waits for their current chunks."""
-    # `fork` was rejected: it copies the virtual clock of a program that fuzzes in a simulation. A
-    # spawned process gets the `sys.path` of its parent, so it finds a loop that the parent finds.
-    executor = ProcessPoolExecutor(
-        jobs,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_leave_interrupts_to_the_parent,
-    )
-    try:
-        yield executor
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
+def _added(ranges: Ranges, result: RangeResult, due: Range) -> Iterator[RangeResult]:
+    ranges.stopped |= result.ended
+    return ranges.add(result, due)
 
 
 @contextmanager
-def dask_cluster(address: str) -> Iterator[tuple[Executor, int]]:
-    """Provide the workers of a Dask cluster, and their number.
+def dask_cluster(address: str) -> Iterator[list[Worker]]:
+    """Provide a worker for each thread of a Dask cluster.
 
     Raises ScenarioError without the extra `dask`, or if no scheduler answers at `address`.
     """
     try:
         from distributed import Client  # noqa: PLC0415 - an extra, which takes a second to import
     except ImportError as error:
-        raise ScenarioError(
-            "--dask needs the extra `dask`",
-            key="--dask",
-            hint="pip install 'agent-simloop[dask]'",
-        ) from error
+        hint = "pip install 'agent-simloop[dask]'"
+        raise ScenarioError("--dask needs the extra `dask`", key="--dask", hint=hint) from error
     try:
         client = Client(address, timeout="10s")
     except (OSError, TimeoutError, ValueError) as error:
-        raise ScenarioError(
-            f"no Dask scheduler answers at {address}: {error}",
-            key="--dask",
-            hint="start one with `dask scheduler`, and name its address",
-        ) from error
+        message = f"no Dask scheduler answers at {address}: {error}"
+        hint = "start one with `dask scheduler`, and name its address"
+        raise ScenarioError(message, key="--dask", hint=hint) from error
     with client:
         executor = client.get_executor(pure=False)
         try:
-            yield executor, max(1, sum(client.nthreads().values()))
-        except CancelledError as error:
-            raise SimloopError("the Dask cluster cancelled a chunk; run again to resume") from error
+            yield [Worker(executor) for _ in range(max(1, sum(client.nthreads().values())))]
         finally:
             executor.shutdown(wait=False)

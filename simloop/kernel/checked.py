@@ -40,7 +40,7 @@ def as_written(settings: Any) -> dict[str, Any]:
     """Return the fields of a dataclass of settings by the keys of a file, durations as text."""
     kind: Any = type(settings)
     return {
-        key: value.as_written() if isinstance(value, Milliseconds) else value
+        key: value.as_written() if hasattr(value, "as_written") else value
         for name, key in _keys(kind)
         for value in (getattr(settings, name),)
     }

@@ -50,6 +50,24 @@ def format_duration(nanoseconds: int) -> str:
     return f"{nanoseconds}ns" if nanoseconds else "0s"
 
 
+def rounded_duration(nanoseconds: float, digits: int = 2) -> str:
+    """Return a measured time for people, of any sign: 21 ns, 1.1 us, 2.1 ms, 33 s.
+
+    It has two digits that say something, or more where a reader compares two times.
+    """
+    rounded = float(f"{nanoseconds:.{digits}g}")
+    for unit in ("s", "ms", "us"):
+        if abs(rounded) >= UNITS_NS[unit]:
+            return f"{rounded_number(rounded / UNITS_NS[unit], digits)} {unit}"
+    return f"{rounded:.0f} ns"
+
+
+def rounded_number(number: float, digits: int = 2) -> str:
+    """Return a number with two digits that say something, without an exponent: 2.1, 21, 210."""
+    rounded = float(f"{number:.{digits}g}")
+    return f"{rounded:,.{max(0, digits - len(str(abs(int(rounded)))))}f}"
+
+
 class Milliseconds(int):
     """The value of a setting whose name ends in `_ms`.
 

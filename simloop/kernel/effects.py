@@ -74,10 +74,12 @@ class CloseStep(Struct, frozen=True, gc=False, cache_hash=True):
     """Report the step: answered by `StepClosed` or `HookFailed`.
 
     `keep`: the reply becomes part of the context. An empty or broken reply should not: the next
-    request would end with an assistant message, which providers refuse.
+    request would end with an assistant message, which providers refuse. With `keep_thoughts` a
+    reply that has reasoning becomes part of it all the same.
     """
 
     keep: bool
+    keep_thoughts: bool = False
 
 
 class Backoff(Struct, frozen=True, gc=False, cache_hash=True):

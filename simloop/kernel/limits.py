@@ -1,12 +1,47 @@
 """The bounds of a run. A limit that is reached ends the run with an outcome that says so."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from math import inf
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from annotated_types import Ge
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.durations import Lasting, Milliseconds
+
+MAX_TRANSITIONS = 1_000_000
+"""The transitions after which a run that no limit bounds is ended, and the most that can be set."""
+
+
+class Usual(int):
+    """The value of a limit that was not set. It equals the plain number."""
+
+    __slots__ = ()
+
+    def as_written(self) -> int:
+        """Return the plain number, as a file has it."""
+        return int(self)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> Any:
+        """Write the plain number in JSON: the JSON Schema shows the default of a limit by this."""
+        from pydantic_core import core_schema  # noqa: PLC0415 - the kernel works without pydantic
+
+        return core_schema.int_schema()
+
+
+class DeclaredLimits(NamedTuple):
+    """The bounds that an agent declares and counts itself; those that it does not set are none."""
+
+    max_steps: float = inf
+    max_steps_per_round: float = inf
+    max_error_count: float = inf
+    max_compaction_attempts: float = inf
+
+    @property
+    def or_usual(self) -> "Limits":
+        """Return these limits, with the usual number for each one that is not declared."""
+        return Limits(**{name: int(n) for name, n in self._asdict().items() if n < inf})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +53,13 @@ class Limits:
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    max_steps: Annotated[int, Ge(1)] = 100
+    max_steps: Annotated[int, Ge(1)] = Usual(100)
     """Steps of all replies together; tested with >= wherever the run would go on."""
-    max_steps_per_round: Annotated[int, Ge(1)] = 20
+    max_steps_per_round: Annotated[int, Ge(1)] = Usual(20)
     """Steps that one reply may report, beside the bound on the steps of all replies."""
-    max_error_count: Annotated[int, Ge(1)] = 3
+    max_error_count: Annotated[int, Ge(1)] = Usual(3)
     """Failed or useless model calls; the last of them ends the run, so 3 means 2 retries."""
-    max_compaction_attempts: Annotated[int, Ge(0)] = 2
+    max_compaction_attempts: Annotated[int, Ge(0)] = Usual(2)
     """Compactions tried, normal and forced together; 0 means never shorten the context."""
     max_wall_clock_ms: Annotated[int, Lasting(1)] | None = None
     """Virtual time for the whole run."""
@@ -36,3 +71,9 @@ class Limits:
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
         check_settings(self, "limits")
+
+    @property
+    def declared(self) -> DeclaredLimits:
+        """Return the bounds on numbers that were set, also if they were set to the default."""
+        values = ((name, getattr(self, name)) for name in DeclaredLimits._fields)
+        return DeclaredLimits(**{name: n for name, n in values if not isinstance(n, Usual)})

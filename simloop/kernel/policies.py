@@ -200,30 +200,16 @@ class Compaction:
         return self.window * self.target_percent // 100
 
 
-class OnAbort(Word):
-    """The effect of an abort by the user on a run."""
-
-    END_RUN = "end-run"  # the machine gets `AbortRequested`, and decides
-    STOP_BATCH = "stop-batch"  # a flag: it breaks off streams and tools; no further call is begun
-    RUN_BATCH = "run-batch"  # a flag that breaks off streams and tools; the other calls still run
-
-
-class Conversion(Word):
-    """The conversion of arguments of the wrong type to the types in the schema of a tool."""
-
-    NONE = "none"  # they are refused
-    EAGER = "eager"  # each value is converted if it can be (pi-agent-core 0.73.1)
-    CAREFUL = "careful"  # an optional null is left out, a valid member of a union kept (0.87.1)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
     """The rules for one tool call. A loop design has these; a scenario does not."""
 
-    conversion: Conversion = Conversion.NONE
-    """Whether arguments of the wrong type are converted to that of the schema."""
+    convert: bool = False
+    """Arguments of the wrong type are converted to that of the schema; without it, refused."""
     check_changed: bool = True
     """Arguments that a hook has changed are validated again."""
+    results_fail: bool = True
+    """A tool may return a result that is an error; without it, only one that raises has failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,5 +239,7 @@ class Policies:
     report_failed_tools: bool = True
     """Whether `after_tool_call` hooks and `on_tool_result` also run for failed calls."""
     sent_back: SentBack = field(default_factory=SentBack)
-    on_abort: OnAbort = OnAbort.END_RUN
+    abort_is_flag: bool = False
+    """An abort by the user breaks off streams and tools, no further call is begun, and the next
+    model call comes back as aborted. Without it, the machine gets `AbortRequested` and decides."""
     warn_after: int | None = None

@@ -6,16 +6,6 @@ keep: the defaults read every provider's words and keep nothing of a failed repl
 
 from dataclasses import dataclass
 
-from simloop.kernel.checked import Word
-
-
-class KeepFailed(Word):
-    """The parts of a broken reply that stay in the context after a successful retry."""
-
-    NOTHING = "nothing"
-    CALLS = "calls"  # its calls with their results, under an assistant message without text
-    TEXT = "text"  # the same, with the text that came
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyReading:
@@ -28,5 +18,6 @@ class ReplyReading:
     """Finish words that make the call a failed one. Its text is whole, and so it is kept."""
     lower_case_names: bool = False
     """Whether a tool that is not offered is also found by its name in lower case."""
-    keep_failed: KeepFailed = KeepFailed.NOTHING
-    """The parts of a broken reply that stay in the context."""
+    keep_failed: bool = False
+    """Whether the calls of a broken reply, with their results, stay in the context after a
+    successful retry, under an assistant message without text."""

@@ -25,33 +25,41 @@ way to one more call, which comes back as aborted. The document does not mention
 during a compaction: the loop waits for hooks around a call, and cuts short a compaction and the
 hooks after a step.
 
-One difference from the document: its catch (section 2.3.2) takes failures of the model and of tools
-alike. Here a tool that fails gives its call an error result, and the run goes on, as in every
-version of the real program, whose tool runner catches the failure before that catch can.
+Differences from the document:
 
-An empty reply is in no later request, in the document's loop as in the versions.
+- its catch (section 2.3.2) takes failures of the model and of tools alike. Here a tool that fails
+  gives its call an error result, and the run goes on, as in the real program, whose tool runner
+  catches the failure before that catch can.
+- the message that it keeps of a failed call holds the error (section 2.3.2; section 3.2 ends with
+  it). Here no message stays of a call that failed: the error is in the trace and in the result.
+- a compaction that fails stops its run (sections 1.1.4 and 2.3.1). Here a summary that fails gives
+  way to dropping the oldest messages, and only a compaction that gains nothing stops the run; one
+  that gains too little is followed by another.
+- its compaction task names the agent, the model and `auto: true` (section 1.1.3), and its events
+  name the session. Here a run has one agent, one model and one session, and compacts by itself.
 
-The real program differs from the document in the options of `opencode_options.py`; each names the
-versions that have it. These differences of the versions have no option:
+An empty reply is in no later request, in the document's loop as in the program; one with reasoning
+alone is in the program's, as an empty message (`keep_thoughts`).
 
-- delays: 1.18.33 adds up to a quarter by chance; here a delay is exact.
-- errors: 1.18.33 reads the whole body for the words of a passing failure (bug C7), here the message
-  and the code are read. Since 1.2.27 a body without a message of its own is part of the message, so
-  an overflow is also known by words that stand elsewhere in such a body, and a provider whose name
-  begins with `openai` has its 404 retried. An error frame that is an object, as other providers
-  than the OpenAI-compatible one hand it on, is judged by its code and type; here a frame is its
-  message.
-- broken streams: 1.18.33 waits 250 ms at most for a tool that still runs, and up to 1.2.27 such a
-  tool is marked as aborted; here the loop waits for it. After an abort, or a compaction, the failed
-  tries of a step are forgotten here.
+The real program differs from the document in the options of `opencode_options.py`, which
+`opencode@1.18.34` sets. These differences of the program have no option:
+
+- delays: it adds up to a quarter by chance; here a delay is exact.
+- errors: it reads the whole body for the words of a passing failure (bug C7), here the message and
+  the code are read. A body without a message of its own is part of the message, so an overflow is
+  also known by words that stand elsewhere in such a body, and a provider whose name begins with
+  `openai` has its 404 retried. Of an error frame it reads the whole JSON, here the message and the
+  code are read. An exception of the client is judged by its message alone, and here as a frame.
+- broken streams: it waits 250 ms at most for a tool that still runs; here the loop waits for it.
+  After an abort, or a compaction, the failed tries of a step are forgotten here.
 - compactions: one that the size of the context causes keeps the newest turns here, and its summary
-  has a role of its own. A version leaves the marker, the summary and a word to go on, as it does
-  here after an overflow; 1.18.33 keeps the newest turns too. A version adds that word even if the
-  compaction gained nothing, measures by the provider's usage, and measures a history that a session
-  begins with. A summary that fails stops a version; here the oldest messages go instead.
+  has a role of its own. The program leaves the marker, the summary and a word to go on, as it does
+  here after an overflow, and keeps the newest turns too. It adds that word even if the compaction
+  gained nothing, measures by the provider's usage, and measures a history that a session begins
+  with. A summary that fails stops it; here the oldest messages go instead.
 - messages said during a run go into the transcript at once; here they wait for the next turn of the
   outer loop, and after a run that ended early they come behind the next prompt.
-- the step limit of a version comes from its configuration; without one, `steps` is `unlimited`.
+- the step limit of the program comes from its configuration; without one, `steps` is `unlimited`.
 - not modelled: sub-tasks, the doom-loop guard, pruning of old tool outputs, titles, the reminder
   around messages said during a run, structured output, and the `invalid` tool, whose complaint
   counts as a success.
@@ -149,22 +157,13 @@ MARKER = "What did we do so far?"
 GO_ON = "Go on with what is left to do. If nothing is, say so."
 
 
-# With no bound on retries the count only tells how long to wait, and 2**31 ms is past any cap: it
-# stops here, so that the state space is finite. A bound on retries ends the run, and so the count.
-_LONG_ENOUGH = 32
 _TURN = (effects.TakeQueued(), effects.MeasureContext())
 _GOES_ON = frozenset({FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.INTERRUPTED})
 
 
 def _retry_policy(options: OpencodeOptions) -> RetryPolicy:
-    if not options.by_status:
-        return ExponentialBackoff(initial_delay_ms=options.first_delay_ms)
-    return OpencodeRetry(
-        initial_delay_ms=options.first_delay_ms,
-        overflow_words=options.overflow_words if options.compact_on_overflow else None,
-        overflow_by_code=options.overflow_by_code,
-        by_words=options.retry_by_words,
-    )
+    policy = OpencodeRetry if options.program_errors else ExponentialBackoff
+    return policy(initial_delay_ms=options.first_delay_ms)
 
 
 # The words of the protocol, and those of scenarios for the same.
@@ -178,7 +177,7 @@ _COMPATIBLE = frozenset({"stop", "length", "function_call"}) | {
 def _reading(options: OpencodeOptions) -> ReplyReading:
     return ReplyReading(
         finish_words=_COMPATIBLE if options.compatible_words else None,
-        failing_words=frozenset({"network_error"} if options.network_error_fails else ()),
+        failing_words=frozenset({"network_error"} if options.compatible_words else ()),
         lower_case_names=options.lower_case_names,
         keep_failed=options.keep_failed,
     )
@@ -202,9 +201,8 @@ class OpencodeLoop:
             tool_execution=ToolExecution(order=order, start=ToolStart.WHEN_CALLED),
             replies=_reading(self.options),
         )
-        bounds: dict[str, Bound] = {}
-        if self.options.max_retries is not None:
-            bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1, resets=True)
+        tries = Bound("error_count", self.options.max_retries + 1, resets=True)
+        bounds: dict[str, Bound] = {"max_retries": tries}
         if self.options.steps is Steps.ENFORCE:
             bounds["max_steps"] = Bound("total_steps", self.max_steps, of_turns=True)
         self.bounds: Mapping[str, Bound] = bounds
@@ -313,9 +311,10 @@ class OpencodeLoop:
         return counted.to(ClosingStep(reply)), self._close(reply)
 
     def _close(self, reply: ReplyFacts) -> tuple[effects.CloseStep]:
-        """Return the end of a step: no version keeps an empty reply, a filtered one is an error."""
+        """Return the end of a step: an empty reply is not kept, a filtered one is an error."""
         filtered = reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails
-        return (effects.CloseStep(keep=(reply.text or reply.calls) and not filtered),)
+        keep = (reply.text or reply.calls) and not filtered
+        return (effects.CloseStep(keep, self.options.keep_thoughts and not filtered),)
 
     def _judge(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
         """End the run on `stop`; the outer loop distinguishes `continue` and `compact`."""
@@ -335,16 +334,12 @@ class OpencodeLoop:
             return finish(run, Outcome.ABORTED)
         if error is ErrorClass.OVERFLOW and self.options.compact_on_overflow:
             return self._compact(run, forced=True)
-        most = self.options.max_retries
-        errors = run.error_count + 1
-        if most is None:
-            errors = min(errors, _LONG_ENOUGH)
-        failed = Run(run.state, errors, run.total_steps)
+        failed = Run(run.state, run.error_count + 1, run.total_steps)
         if not retryable:
             return finish(failed, Outcome.FAILED)
-        if most is not None and failed.error_count > most:
+        if failed.error_count > self.options.max_retries:
             return finish(failed, Outcome.TOO_MANY_ERRORS, "max_retries")
-        return failed.to(BackingOff()), (effects.Backoff(errors),)
+        return failed.to(BackingOff()), (effects.Backoff(failed.error_count),)
 
     def _abort(self, run: Run, signal: AbortRequested) -> Transition:
         """Abort the run; an abort in the wait before a retry takes effect at the next try."""

@@ -1,10 +1,10 @@
-"""The differences of the real program's versions from document 004, as options of the loop.
+"""The differences of the real program from document 004, as options of the loop.
 
-The rule to keep: the defaults are the document; an option says in which versions it is so.
+The defaults are the document.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge
@@ -12,8 +12,6 @@ from annotated_types import Ge
 from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.machine import deviating
-from simloop.kernel.replies import KeepFailed
-from simloop.loops.opencode_overflows import OverflowWords
 
 
 class Steps(Word):
@@ -25,7 +23,7 @@ class Steps(Word):
 
 
 _ALWAYS = {
-    "bounded-model-calls": "nothing bounds the steps, or the retries of all steps",
+    "bounded-model-calls": "nothing bounds the steps",
     "max-steps-per-round-enforced": "the loop counts each reply as one step",
     "cut-off-replies-force-compaction": "a reply that was cut off ends the run",
     "no-request-after-an-answer": (
@@ -56,49 +54,40 @@ class OpencodeOptions:
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    max_retries: Annotated[int, Ge(0)] | None = 5
-    """How often a failed call is tried again; null for ever (1.0 to 1.2).
-    For ever, `error_count` counts no further than 32."""
+    max_retries: Annotated[int, Ge(0)] = 5
+    """How often a failed call is tried again."""
     first_delay_ms: Annotated[int, Lasting(0)] = Milliseconds(1_000)
-    """Milliseconds before the first retry, then doubled; 2000 in all versions. `retry` beats it."""
-    by_status: bool = False
-    """Retry 408, 409, 429 and every status from 500 on, whatever the code; never an error frame.
-    Retry-After counts as it is, zero and less retry at once, and an answer's delay has no cap (all
-    versions). A `retry` of the scenario takes the place of this and of the next three."""
-    retry_by_words: bool = False
-    """With `by_status`: retry an error also if its words say that it may pass (1.18.33)."""
-    overflow_by_code: bool = False
-    """With `by_status`: an HTTP error whose code says so is an overflow (1.18.33)."""
-    overflow_words: OverflowWords = OverflowWords.ALL
-    """With `by_status`: the phrases of an overflow, by default of all providers (1.2.27, 1.18.33,
-    each with its own list)."""
+    """Milliseconds before the first retry, then doubled; 2000 in 1.18.34. `retry` beats it."""
+    program_errors: bool = False
+    """Errors are classified as in 1.18.34, by status, codes and words. Retry-After counts as it is:
+    zero and less retry at once, and an answer's delay has no cap. `retry` beats it."""
     steps: Steps = Steps.ADVISE
-    """Whether `max_steps` adds a note to each further request, ends the run, or does nothing. The
-    design only adds the note; `enforce` is an addition of simloop."""
+    """Whether `max_steps` adds a note to each further request, ends the run, or does nothing
+    (1.18.34). The design only adds the note; `enforce` is an addition of simloop."""
     compact_without_progress: bool = False
-    """A compaction that gains nothing does not end the run (all versions)."""
+    """A compaction that gains nothing does not end the run (1.18.34)."""
     compact_on_overflow: bool = False
-    """A context overflow is answered by a compaction, and a 413 is one (1.2.27, 1.18.33)."""
+    """A context overflow is answered by a compaction (1.18.34)."""
     compatible_words: bool = False
     """Only the finish words of an OpenAI-compatible provider are known, as spelled: `STOP` and
-    `max_tokens` are not (all versions)."""
-    network_error_fails: bool = False
-    """The finish word `network_error` is a failure that is retried (1.18.33)."""
+    `max_tokens` are not, and `network_error` is a failure that is retried (1.18.34)."""
     lower_case_names: bool = False
-    """A tool that is not offered is also found by its name in lower case (all versions)."""
-    keep_failed: KeepFailed = KeepFailed.NOTHING
-    """What a reply that breaks off leaves in the context when a retry has succeeded: `text` with
-    its calls (1.1.11), `calls` under an empty message (1.2.27, 1.18.33)."""
+    """A tool that is not offered is also found by its name in lower case (1.18.34)."""
+    keep_failed: bool = False
+    """A reply that breaks off leaves its calls in the context, under an empty message, when a retry
+    has succeeded (1.18.34)."""
+    keep_thoughts: bool = False
+    """A reply with reasoning alone goes into later requests, as an empty message (1.18.34)."""
     calls_go_on: bool = False
-    """A reply with calls goes on, whatever its finish (1.18.33)."""
+    """A reply with calls goes on, whatever its finish (1.18.34)."""
     filter_fails: bool = False
-    """A content filter is an error (1.18.33)."""
+    """A content filter is an error (1.18.34)."""
     parallel: bool = False
-    """Run the calls of a reply at once (all versions)."""
+    """Run the calls of a reply at once (1.18.34)."""
     abort_at_once: bool = False
-    """An abort is seen wherever the run waits, and no call is made after it (1.18.33)."""
+    """An abort is seen wherever the run waits, and no call is made after it (1.18.34)."""
     idle_twice: bool = False
-    """The events of a run that ends with an error end with idle, idle (1.2.27, 1.18.33)."""
+    """The events of a run that ends with an error end with idle, idle (1.18.34)."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
@@ -128,14 +117,14 @@ class OpencodeOptions:
                 "the loop notices an abort after the reply, the tools or the backoff",
             ),
             (
-                self.keep_failed is KeepFailed.CALLS,
+                self.keep_failed,
                 "replies-with-calls-kept",
                 "a failed reply stays in the context without its text",
             ),
             (
-                self.keep_failed is KeepFailed.CALLS,
+                self.keep_failed or self.keep_thoughts,
                 "no-empty-replies-sent",
-                "a failed reply without calls stays in the context without its text",
+                "a failed reply, or one with reasoning alone, stays in the context as an empty one",
             ),
             (
                 not self.calls_go_on,
@@ -145,38 +134,22 @@ class OpencodeOptions:
         )
 
 
-_1_1_11 = OpencodeOptions(
-    first_delay_ms=2_000,
-    max_retries=None,
-    by_status=True,
-    compatible_words=True,
-    lower_case_names=True,
-    keep_failed=KeepFailed.TEXT,
-    steps=Steps.UNLIMITED,
-    compact_without_progress=True,
-    parallel=True,
-)
-_1_2_27 = replace(
-    _1_1_11,
-    compact_on_overflow=True,
-    overflow_words=OverflowWords.OF_1_2_27,
-    keep_failed=KeepFailed.CALLS,
-    idle_twice=True,
-)
-_1_18_33 = replace(
-    _1_2_27,
-    max_retries=5,
-    retry_by_words=True,
-    overflow_by_code=True,
-    overflow_words=OverflowWords.OF_1_18_33,
-    network_error_fails=True,
-    calls_go_on=True,
-    filter_fails=True,
-    abort_at_once=True,
-)
 VERSIONS: Mapping[str, OpencodeOptions] = {
-    "1.1.11": _1_1_11,
-    "1.2.27": _1_2_27,
-    "1.18.33": _1_18_33,
+    "1.18.34": OpencodeOptions(
+        first_delay_ms=2_000,
+        program_errors=True,
+        steps=Steps.UNLIMITED,
+        compact_without_progress=True,
+        compact_on_overflow=True,
+        compatible_words=True,
+        lower_case_names=True,
+        keep_failed=True,
+        keep_thoughts=True,
+        calls_go_on=True,
+        filter_fails=True,
+        parallel=True,
+        abort_at_once=True,
+        idle_twice=True,
+    ),
 }
-"""The options that reproduce each version of opencode."""
+"""The options that reproduce a version of opencode."""

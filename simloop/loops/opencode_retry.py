@@ -1,11 +1,12 @@
-"""The retry policy of opencode's versions: which failed calls they repeat, and after how long.
+"""The retry policy of the real opencode: which failed calls it repeats, and after how long.
 
-Statuses, codes and words were read in the published programs: packages opencode-linux-x64 1.1.11,
-1.2.27 and 1.18.33. Not here: the phrases of an overflow (opencode_overflows.py), the documented
-policy (`ExponentialBackoff`) and the count of failures (the loop). The rule to keep: a version
-decides by the status, except where one of its options adds words or codes.
+Statuses, codes and words were read in the published program, the package opencode-linux-x64
+1.18.34. The documented policy is `ExponentialBackoff`; the loop counts the failures. The words have
+the faults of the program: "exceeds the limit of 5 requests" is an overflow, and 500 is found in
+"15000" (bug C7).
 """
 
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from msgspec import UNSET
 
 from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.retry import RETRYABLE, until_ns
-from simloop.loops.opencode_overflows import OverflowWords
 from simloop.messages import Fault
 
 _CONFLICT, _TOO_LARGE, _SERVER = 409, 413, 500
@@ -32,7 +32,7 @@ _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
 # The start of a text that JavaScript's parseFloat reads.
 _NUMBER = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))", re.IGNORECASE)
-# Words of a failure that may pass, found anywhere in a message: bug C7 finds 500 in "15000".
+# Words of a failure that may pass, found anywhere in a message.
 _MAY_PASS = re.compile(
     r"429|50[0234]|524|too many requests|rate (?:increased too quickly|limit)|rate[-_]limit"
     r"|overloaded|service[-_ ]unavailable|internal[_ ]error|internal server error"
@@ -46,28 +46,57 @@ _MAY_PASS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _FRAME_MAY_PASS = re.compile(r"too_many_requests|exhausted|unavailable", re.IGNORECASE)
-# Codes of an error frame that is JSON text by which 1.18.33 gives up.
+# Codes of an error frame that is JSON text by which the program gives up.
 _NEVER_PASS = frozenset({"insufficient_quota", "usage_not_included", "invalid_prompt"})
+_OVERFLOW = (
+    r"^4(?:00|13)\s*(?:status code)?\s*\(no body\)",
+    r"prompt is too long",
+    r"input is too long for requested model",
+    r"exceeds the context window",
+    r"input token count.*exceeds the maximum",
+    r"maximum prompt length is \d+",
+    r"reduce the length of the messages",
+    r"maximum context length is \d+ tokens",
+    r"exceeds the limit of \d+",
+    r"exceeds the available context size",
+    r"greater than the context length",
+    r"context window exceeds limit",
+    r"exceeded model token limit",
+    r"context[_ ]length[_ ]exceeded",
+    r"request entity too large",
+    r"request_too_large",
+    r"model_context_window_exceeded",
+    r"too many tokens",
+    r"token limit exceeded",
+    r"tokens in request more than max tokens allowed",
+    r"exceeds (?:the )?(?:model'?s )?maximum context length of [\d,]+ tokens?",
+    r"exceeds (?:the )?(?:model'?s )?maximum context length\s*\([\d,]+\)",
+    r"exceeds (?:the )?maximum allowed input length of [\d,]+ tokens?",
+    r"input \(\d+ tokens\) is longer than the model'?s context length \(\d+ tokens\)",
+    r"input length.*exceeds.*context length",
+    r"context length is only \d+ tokens",
+    r"prompt too long; exceeded (?:max )?context length",
+    r"too large for model with \d+ maximum context length",
+    r"prompt has [\d,]+ tokens?, but the configured context size is [\d,]+ tokens?",
+)
+# Words that tell a rate limit from an overflow.
+_THROTTLES = (r"^(?:throttling error|service unavailable):", r"rate limit", r"too many requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpencodeRetry:
-    """Repeats 408, 409, 429 and every status from 500 on, whatever the code of the error.
+    """Repeats 408, 409, 429 and every status from 500 on, and errors whose words say they may pass.
 
-    `overflow_words` are the phrases of an overflow, and 413 is one; None knows no overflow.
-    `overflow_by_code` also takes the `code` of an HTTP error. `by_words` repeats an error whose
-    message or code says that it may pass, and is the only way to repeat an error frame of a stream.
+    An overflow is a 413, an HTTP error with the code of an overflow, or one with words of it.
     """
 
     initial_delay_ms: int = 2_000
-    overflow_words: OverflowWords | None = None
-    overflow_by_code: bool = False
-    by_words: bool = False
 
     def classify(self, fault: Fault) -> ErrorClass:
-        """Return the class that decides in this version, which may differ from the true one."""
+        """Return the class that decides in the program, which may differ from the true one."""
         if not isinstance(fault.status, int):
-            return _FAILED_HERE.get(fault.code) or self._class_of_frame(fault)
+            here = None if fault.code_is_type else _FAILED_HERE.get(fault.code)
+            return here or _class_of_frame(fault)
         if self._overflows(fault):
             return ErrorClass.OVERFLOW
         known = class_of_status(fault.status)
@@ -93,29 +122,41 @@ class OpencodeRetry:
         return round(min(delay_ms if asked_ms is None else asked_ms, _LONGEST_MS) * _NS_PER_MS)
 
     def _overflows(self, fault: Fault) -> bool:
-        if self.overflow_words is None:
-            return False
-        by_code = self.overflow_by_code and fault.code == _OVERFLOW_CODE and not fault.code_is_type
-        return fault.status == _TOO_LARGE or by_code or self.overflow_words.are_in(fault.message)
+        by_code = fault.code == _OVERFLOW_CODE and not fault.code_is_type
+        return fault.status == _TOO_LARGE or by_code or _says_overflow(fault.message)
 
     def _may_pass(self, fault: Fault) -> bool:
         # The body, where the code stands, is searched as JSON text.
-        return self.by_words and any(map(_MAY_PASS.search, (fault.message, _quoted(fault.code))))
-
-    def _class_of_frame(self, fault: Fault) -> ErrorClass:
-        """Return the class of an error frame, or of an exception: only the message is looked at."""
-        body = _error_body(fault.message)
-        if self.overflow_words is not None and _code_of(body) == _OVERFLOW_CODE:
-            return ErrorClass.OVERFLOW
-        passes = self.by_words and _frame_may_pass(fault.message, body)
-        return ErrorClass.SERVER if passes else ErrorClass.UNKNOWN
+        return any(map(_MAY_PASS.search, (fault.message, _quoted(fault.code))))
 
 
-def _frame_may_pass(message: str, body: dict[str, Any] | None) -> bool:
-    """Return whether 1.18.33 repeats an error frame; it searches the message as JSON text."""
+def _says_overflow(message: str) -> bool:
+    if _any_of(*_THROTTLES).search(message):
+        return False
+    return _any_of(*_OVERFLOW).search(message) is not None
+
+
+@functools.cache  # compiled when a message is first searched, and not at each start
+def _any_of(*phrases: str) -> re.Pattern[str]:
+    # In a JavaScript pattern without the flag u, \d, \s and the case of letters are those of ASCII
+    # (but for a few kinds of space), so "\N{KELVIN SIGN}" is no k.
+    return re.compile("|".join(phrases), re.IGNORECASE | re.ASCII)
+
+
+def _class_of_frame(fault: Fault) -> ErrorClass:
+    """Return the class of an error frame, or of an exception."""
+    body = _error_body(fault.message)
+    if _code_of(body) == _OVERFLOW_CODE:
+        return ErrorClass.OVERFLOW
+    return ErrorClass.SERVER if _frame_may_pass(fault, body) else ErrorClass.UNKNOWN
+
+
+def _frame_may_pass(fault: Fault, body: dict[str, Any] | None) -> bool:
+    """Return whether the program repeats an error frame; it is searched as JSON text."""
     if body is not None:
         return _code_of(body) not in _NEVER_PASS or bool(_MAY_PASS.search(_quoted(body)))
-    return any(words.search(_quoted(message)) for words in (_MAY_PASS, _FRAME_MAY_PASS))
+    frame = _quoted({"message": fault.message, "code": fault.code})
+    return any(words.search(frame) for words in (_MAY_PASS, _FRAME_MAY_PASS))
 
 
 def _error_body(message: str) -> dict[str, Any] | None:

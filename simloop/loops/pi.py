@@ -8,23 +8,26 @@ The document decides by whether the reply holds tool calls, not by the finish re
 calls goes on, `tool-calls` without calls ends the run. After 50 model calls each one more is
 reported, and none is stopped; a scenario may set another number, for every loop (`warn_after`), and
 listeners get the event `notice`. Invalid arguments, unknown tools and tools that raise are told to
-the model. A failed model call ends the run: the loop itself has no retry. Over 100 messages the
-context is compacted before the next call, whether that helps or not; a scenario with a `compaction`
-of its own goes by tokens, unless that says `max_messages`.
+the model as errors; a result that a tool returns is a success, also one with `is_error`. A failed
+model call ends the run: the loop itself has no retry. Over 100 messages the context is compacted
+before the next call, whether that helps or not; a scenario with a `compaction` of its own goes by
+tokens, unless that says `max_messages`.
 
 Unlike the document, `details.error` of a failed tool is its message and not its stack: a stack
-holds paths and lines of one machine, and a trace has the same bytes on all of them.
+holds paths and lines of one machine, and a trace has the same bytes on all of them. The document
+sends `temperature: 0.7` and `maxTokens: 4096` with each request; requests here have no settings for
+the model, because a script decides the reply.
 
-The real program differs (pi-agent-core 0.73.1 and 0.87.1, observed by running both). Each
-difference is an option, and a version is a set of options:
+The real program differs (pi-agent-core 0.87.1, observed by running it). Each difference is an
+option, and `pi@0.87.1` is a set of options:
 
 - `parallel`: the calls of a reply run at once, unless one of their tools is `sequential`.
 - `steering`, `follow_up`: both queues prolong a run, and give one message at a time or all.
-- `refuse_cut_calls`: 0.87.1 fails the calls of a reply that was cut off, 0.73.1 runs them.
-- `after_abort`: an abort is a flag. It breaks off a stream and each running tool by itself, and no
-  hook; the results of tools still go through their hooks. 0.87.1 begins no further call, and its
-  transcript has no result for those; 0.73.1 runs them. The next model call, with what was said to
-  steer by, comes back as aborted, and ends the run. A run that makes no further call completes.
+- `refuse_cut_calls`: the calls of a reply that was cut off get error results, and do not run.
+- `call_after_abort`: an abort is a flag. It breaks off a stream and each running tool by itself,
+  and no hook; the results of tools still go through their hooks. No further call begins, and the
+  transcript has no result for those. The next model call, with what was said to steer by, comes
+  back as aborted, and ends the run. A run that makes no further call completes.
 - `resend_failed`: a reply that failed or was aborted is in the transcript, with the part that came
   and its half calls, and in no request. A finish of `error`, a content filter (here an outcome of
   its own) and a stream without a finish count as failed, also in the document's loop.
@@ -33,18 +36,17 @@ difference is an option, and a version is a set of options:
   validated again after a hook.
 - `hook_errors_answer`: a tool hook that raises gives its call an error result, and none times out.
 - `terminate`: a run ends when every result of a reply asks for it.
-- `compacts`, `warns`: the versions neither compact nor report a long run.
+- `compacts`, `warns`: it neither compacts nor reports a long run.
 
-A provider's own `aborted` ends a run as aborted in all of them. The queues are not polled after an
+A provider's own `aborted` ends a run as aborted in both. The queues are not polled after an
 error.
 
-Not modelled of the real loop: `prepareNextTurn`, `prepareRequest`, `finishTurn` (0.87.1) and
-`shouldStopAfterTurn` (0.73.1), which may change or end a run between turns; `transformContext` and
-`convertToLlm`; `prepareArguments` of a tool; a `terminate` of the hook that blocks a call (0.87.1);
-the salvage of arguments that are not valid JSON, which are refused here; `tool_execution_update`;
-system messages that declare changes of the tools (0.87.1); images; deferred replies. Up to 0.58 a
-steering message made the remaining calls of a reply be skipped. Retries (2, 4, 8 s), compaction at
-the end of a run and the recovery from an overflow belong to the session around the loop.
+Not modelled of the real loop: its events; `prepareNextTurn`, `prepareRequest` and `finishTurn`,
+which may change or end a run between turns; `transformContext` and `convertToLlm`;
+`prepareArguments` of a tool; a `terminate` of the hook that blocks a call; the salvage of arguments
+that are not valid JSON, which are refused here; system messages that declare changes of the tools;
+images; deferred replies. Retries (2, 4, 8 s), compaction at the end of a run and the recovery from
+an overflow belong to the session around the loop.
 """
 
 from collections.abc import Mapping
@@ -93,7 +95,7 @@ from simloop.kernel.states import (
     ReplyFacts,
     RunningTools,
 )
-from simloop.loops.pi_options import DOCUMENT, Delivery, PiOptions
+from simloop.loops.pi_options import Delivery, PiOptions
 from simloop.messages import FinishReason, Outcome, Queue
 
 _ROUND = frozenset({Measuring, CallingModel})
@@ -123,10 +125,7 @@ _BREAKS_OFF = {
 
 
 class PiLoop:
-    """The machine. It keeps no limit but the wall clock, which is the simulator's.
-
-    An option that `options` leaves open is as document 001 has it.
-    """
+    """The machine. It keeps no limit but the wall clock, which is the simulator's."""
 
     name = "pi"
     legal = LEGAL
@@ -134,7 +133,7 @@ class PiLoop:
 
     def __init__(self, limits: Limits | None = None, options: PiOptions | None = None) -> None:
         del limits  # by design: see the docstring of the module
-        self.options = chosen = (options or PiOptions()).on(DOCUMENT)
+        self.options = chosen = options or PiOptions()
         self.policies = chosen.policies()
         self.unsupported = _unsupported(chosen)
         self._round: Effect = effects.MeasureContext() if chosen.compacts else effects.CallModel()
@@ -194,7 +193,7 @@ class PiLoop:
 
     def _close(self, reply: ReplyFacts) -> Transition:
         """End the step. A failed reply stays in the context only if the options say so."""
-        keep = bool(self.options.resend_failed) or reply.finish not in _BREAKS_OFF
+        keep = self.options.resend_failed or reply.finish not in _BREAKS_OFF
         return Run(ClosingStep(reply)), (effects.CloseStep(keep=keep),)
 
     def _follow(
@@ -209,7 +208,7 @@ class PiLoop:
             return self._begin_round(Queue.FOLLOW_UP)
         return finish(run, Outcome.COMPLETED)
 
-    def _taking(self, queue: Queue, delivery: Delivery | None) -> tuple[Effect, ...]:
+    def _taking(self, queue: Queue, delivery: Delivery) -> tuple[Effect, ...]:
         return effects.TakeQueued(queue, delivery is not Delivery.ALL), self._round
 
 

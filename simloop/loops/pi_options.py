@@ -1,21 +1,18 @@
-"""The options of the loop of document 001, and the versions of the real program as options.
+"""The options of the loop of document 001, and the version of the real program as options.
 
-Not here: the machine (pi.py). The rule to keep: an option names one difference between the document
-and the real program, and `None` leaves it as the version has it, or the document.
+The defaults are the document; an option names one difference between it and the real program.
 """
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
 from simloop.kernel.machine import deviating
 from simloop.kernel.policies import (
     Compaction,
-    Conversion,
     HookIsolation,
-    OnAbort,
     OnHookFailure,
     Policies,
     SentBack,
@@ -32,55 +29,44 @@ class Delivery(Word):
     ALL = "all"
 
 
-class AfterAbort(Word):
-    """The behaviour of a run after an abort."""
-
-    STOP = "stop"  # the end, at once
-    CALL = "call"  # no further tool; the next model call comes back as aborted
-    TOOLS_AND_CALL = "tools-and-call"  # the tools of the reply, and then that
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiOptions:
-    """The options of the pi loop. `None` leaves one as the version has it."""
+    """The options of the pi loop; the version 0.87.1 has those after the first two."""
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    steering: Delivery | None = None
-    """How many steering messages go with the next request; by default one-at-a-time."""
-    follow_up: Delivery | None = None
-    """How many follow-up messages are taken at the end of a run; by default one-at-a-time."""
-    parallel: bool | None = None
-    """Run the calls of a reply at once, as the real program does since 0.58.0."""
-    refuse_cut_calls: bool | None = None
-    """Calls of a reply that ends with `length` are not executed (0.87.1)."""
-    after_abort: AfterAbort | None = None
-    """What follows an abort: the end, one more model call (0.87.1), or more (0.73.1)."""
-    compacts: bool | None = None
-    """Compact a context of more than 100 messages; the versions have no compaction."""
-    warns: bool | None = None
-    """Report each model call after the fiftieth; the versions report none."""
-    resend_failed: bool | None = None
-    """A reply that failed goes into later requests; in the versions only the transcript has it."""
-    resend_thinking: bool | None = None
-    """The model's reasoning goes into later requests, as in the versions."""
-    convert_arguments: Conversion | None = None
-    """How arguments of the wrong type are converted: eager (0.73.1) or careful (0.87.1)."""
-    check_changed: bool | None = None
-    """Validate arguments again that a hook has changed; the versions do not."""
-    hook_errors_answer: bool | None = None
-    """A tool hook that raises gives its call an error result, and no hook times out (versions)."""
-    terminate: bool | None = None
-    """A run ends when every result of a reply asks for it with `terminate` (versions)."""
+    steering: Delivery = Delivery.ONE_AT_A_TIME
+    """How many steering messages go with the next request."""
+    follow_up: Delivery = Delivery.ONE_AT_A_TIME
+    """How many follow-up messages are taken at the end of a run."""
+    parallel: bool = False
+    """Run the calls of a reply at once, as the real program does."""
+    refuse_cut_calls: bool = False
+    """Calls of a reply that ends with `length` are not executed."""
+    call_after_abort: bool = False
+    """After an abort no further tool begins, and one more model call comes back as aborted.
+    Without: the run ends at once."""
+    compacts: bool = True
+    """Compact a context of more than 100 messages; the real program's loop has no compaction."""
+    warns: bool = True
+    """Report each model call after the fiftieth; the real program reports none."""
+    resend_failed: bool = True
+    """A reply that failed goes into later requests; in the real program only the transcript has
+    it."""
+    resend_thinking: bool = False
+    """The model's reasoning goes into later requests."""
+    convert_arguments: bool = False
+    """Arguments of the wrong type are converted to the type of the schema, where that is clear."""
+    check_changed: bool = True
+    """Validate arguments again that a hook has changed; the real program does not."""
+    hook_errors_answer: bool = False
+    """A tool hook that raises gives its call an error result, and no hook times out."""
+    terminate: bool = False
+    """A run ends when every result of a reply asks for it with `terminate`."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
         check_settings(self, "loops.pi")
-
-    def on(self, version: "PiOptions") -> "PiOptions":
-        """Return these options; take each unset one from `version`."""
-        names = (field.name for field in fields(self) if getattr(self, field.name) is None)
-        return replace(self, **{name: getattr(version, name) for name in names})
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
@@ -107,7 +93,7 @@ class PiOptions:
                 "the loop runs the calls of a reply that was cut off",
             ),
             (
-                bool(self.resend_failed),
+                self.resend_failed,
                 "no-incomplete-replies-in-context",
                 "later requests contain a reply without a finish reason",
             ),
@@ -117,7 +103,7 @@ class PiOptions:
                 "every reply without calls completes the run, also if it was cut off",
             ),
             (
-                bool(self.terminate),
+                self.terminate,
                 "completed-without-open-calls",
                 "tool results that request the end of the run complete it",
             ),
@@ -132,61 +118,32 @@ class PiOptions:
                 order=ToolOrder.PARALLEL if self.parallel else ToolOrder.SEQUENTIAL
             ),
             tool_rules=ToolRules(
-                conversion=self.convert_arguments or Conversion.NONE,
-                check_changed=bool(self.check_changed),
+                convert=self.convert_arguments,
+                check_changed=self.check_changed,
+                results_fail=False,
             ),
             hook_isolation=_ANSWERING if self.hook_errors_answer else HookIsolation(),
-            sent_back=SentBack(
-                failed=bool(self.resend_failed), reasoning=bool(self.resend_thinking)
-            ),
-            on_abort=_ON_ABORT[self.after_abort or AfterAbort.STOP],
+            sent_back=SentBack(failed=self.resend_failed, reasoning=self.resend_thinking),
+            abort_is_flag=self.call_after_abort,
             warn_after=50 if self.warns else None,
         )
 
 
 _ANSWERING = HookIsolation(on_failure=OnHookFailure.ERROR_RESULT, timeout_ms=None)
-_ON_ABORT = {
-    AfterAbort.STOP: OnAbort.END_RUN,
-    AfterAbort.CALL: OnAbort.STOP_BATCH,
-    AfterAbort.TOOLS_AND_CALL: OnAbort.RUN_BATCH,
-}
-
-DOCUMENT = PiOptions(
-    steering=Delivery.ONE_AT_A_TIME,
-    follow_up=Delivery.ONE_AT_A_TIME,
-    parallel=False,
-    refuse_cut_calls=False,
-    after_abort=AfterAbort.STOP,
-    compacts=True,
-    warns=True,
-    resend_failed=True,
-    resend_thinking=False,
-    convert_arguments=Conversion.NONE,
-    check_changed=True,
-    hook_errors_answer=False,
-    terminate=False,
-)
-"""The options that reproduce document 001."""
-
-_PROGRAM = PiOptions(
-    parallel=True,
-    compacts=False,
-    warns=False,
-    resend_failed=False,
-    resend_thinking=True,
-    convert_arguments=Conversion.EAGER,
-    check_changed=False,
-    hook_errors_answer=True,
-    terminate=True,
-).on(DOCUMENT)
 
 VERSIONS: Mapping[str, PiOptions] = {
-    "0.73.1": replace(_PROGRAM, after_abort=AfterAbort.TOOLS_AND_CALL),
-    "0.87.1": replace(
-        _PROGRAM,
-        after_abort=AfterAbort.CALL,
+    "0.87.1": PiOptions(
+        parallel=True,
         refuse_cut_calls=True,
-        convert_arguments=Conversion.CAREFUL,
+        call_after_abort=True,
+        compacts=False,
+        warns=False,
+        resend_failed=False,
+        resend_thinking=True,
+        convert_arguments=True,
+        check_changed=False,
+        hook_errors_answer=True,
+        terminate=True,
     ),
 }
-"""The options that reproduce each version of pi-agent-core."""
+"""The options that reproduce a version of pi-agent-core."""

@@ -22,14 +22,13 @@ function drawScrubber() {
   context.scale(ratio, ratio);
   const strip = (height - 10) / lanes.length;
   const wide = Math.max(1, Math.min(8, (width - 8) / count - 1));
-  lanes.forEach((name, number) => {
-    context.fillStyle = style.getPropertyValue(`--${name}`);
-    lane.forEach((each, place) => {
-      if (each !== number) return;
-      context.globalAlpha = isShown[place] ? 1 : 0.25;
-      context.fillRect(4 + share(place) * (width - 8) - wide / 2, 9 + number * strip, wide, strip - 2);
-    });
-  });
+  const square = (number, place) => {
+    context.fillStyle = style.getPropertyValue(`--${lanes[number]}`);
+    context.globalAlpha = isShown[place] || isFolded(place) ? 1 : 0.25;
+    context.fillRect(4 + share(place) * (width - 8) - wide / 2, 9 + number * strip, wide, strip - 2);
+  };
+  lane.forEach((number, place) => square(number, place));
+  answers.forEach(([[track]], place) => square(track, place));
   context.globalAlpha = 1;
   // Triangles, because colour alone says nothing.
   context.fillStyle = style.getPropertyValue("--fault");
@@ -73,6 +72,12 @@ function go(place, missing = "") {
   }
 }
 
+// Goes to an entry that a person, a link or a finding names, also to a piece of a text.
+function goTo(place, missing = "") {
+  if (isFolded(place)) foldWords(false);
+  go(place, missing);
+}
+
 function show(follow) {
   scrolled.clear();
   views.forEach(showView);
@@ -81,7 +86,7 @@ function show(follow) {
   by("where").textContent = `entry ${cursor} of ${last} at ${words[time[cursor]]}`;
   by("title-facts").textContent = `the facts after entry ${cursor}`;
   by("knob").style.left = `calc(4px + ${share(cursor)} * (100% - 8px))`;
-  const told = `entry ${cursor}, ${words[time[cursor]]}, ${lanes[lane[cursor]]}: ${words[text[cursor]]}`;
+  const told = `entry ${cursor}, ${words[time[cursor]]}, ${lanes[lane[cursor]]}: ${wordsAt(cursor)}`;
   describe(track, { "aria-valuemax": last, "aria-valuenow": cursor, "aria-valuetext": told });
 }
 
@@ -100,6 +105,7 @@ function search(wanted) {
   const inWords = words.map(has);
   const places = new Set();
   text.forEach((each, place) => { if (inWords[each] || inWords[kind[place]]) places.add(place); });
+  wholeText.forEach((each, place) => { if (inWords[each]) places.add(place); });
   const lineOf = new Map(rows.map(([, label, content], number) => [number, `${label}: ${content}`]).filter(([, line]) => has(line)));
   const firsts = new Map();
   for (const { changes } of views) {
@@ -111,7 +117,8 @@ function search(wanted) {
     }
   }
   firsts.forEach((place) => places.add(place));
-  return [...places].sort((a, b) => a - b);
+  const lineOfEach = new Set([...places].map((place) => isFolded(place) ? lastPiece.get(place) : place));
+  return [...lineOfEach].sort((a, b) => a - b);
 }
 
 function goToMatch(find, missing) {
@@ -158,7 +165,7 @@ function answered() {
   by("ask").hidden = true;
   timeline.focus();
   if (!answer) return;
-  if (asking === "goto") return go(placeOf(answer), `there is no entry or time "${answer}"; the last entry is ${last}`);
+  if (asking === "goto") return goTo(placeOf(answer), `there is no entry or time "${answer}"; the last entry is ${last}`);
   found = answer;
   matches = search(answer);
   goToMatch((places) => after(places, cursor - 1) ?? before(places));
@@ -189,6 +196,12 @@ const ACTIONS = {
   next_match: () => goToMatch(after, "there is no later match"),
   previous_match: () => goToMatch(before, "there is no earlier match"),
   filter: openFilter,
+  fold_words: () => {
+    foldWords(!foldsWords);
+    matches = null;
+    go(cursor);
+    by("said").textContent = foldsWords ? "each text on one line" : "the words one by one";
+  },
   mark: () => {
     by("said").textContent = toggleMark();
     drawScrubber();
@@ -238,7 +251,7 @@ function resized() {
 function followAddress() {
   const named = /^#at=([\w.]+)$/.exec(location.hash);
   const place = named ? placeOf(named[1]) : null;
-  if (place !== null && place !== cursor) go(place);
+  if (place !== null && place !== cursor) goTo(place);
 }
 
 onFilter((said) => {
@@ -251,5 +264,6 @@ window.addEventListener("resize", resized);
 window.addEventListener("hashchange", followAddress);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawScrubber);
 resized();
+if (data.start && !location.hash) goTo(data.start);
 followAddress();
 timeline.focus({ preventScroll: true });

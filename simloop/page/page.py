@@ -7,7 +7,6 @@ page computes no fact.
 from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import FactView
-from simloop.messages import Outcome
 from simloop.page.document import document, safe_text
 from simloop.page.keys import KEYS
 from simloop.page.tables import tables
@@ -15,7 +14,7 @@ from simloop.page.tables import tables
 
 def page(recording: RecordedRun, name: str = "") -> str:
     """Return the whole page. `name` stands in its heading for a run without a title."""
-    header = recording.trace.header
+    header, ending = recording.trace.header, recording.ending
     return document(
         "page",
         {**tables(recording), "keys": [each._asdict() for each in KEYS]},
@@ -23,8 +22,9 @@ def page(recording: RecordedRun, name: str = "") -> str:
             "title": safe_text(header.title or name or "simloop"),
             "facts": safe_text(_facts(recording)),
             "verb": "The run ends:" if recording.trace.outcomes else "The run",
-            "outcome": safe_text(_outcome(recording)),
-            "kind": "good" if _is_completed(recording) else "bad",
+            "outcome": safe_text(", ".join(filter(None, ending[:2]))),
+            "kind": "good" if ending.is_good else "bad",
+            "design": "agent" if recording.is_of_agent else "machine",
             "panes": _panes(),
         },
         scripts=("views.js", "timeline.js"),
@@ -35,20 +35,9 @@ def _facts(recording: RecordedRun) -> str:
     header = recording.trace.header
     last = len(recording.entries) - 1
     facts = [f"loop {header.loop}", f"seed {header.seed}", f"entries 0 to {last}"]
-    if recording.trace.truncated:
-        facts.append(f"the trace is truncated: {recording.trace.truncated}")
+    if recording.trace.no_end:
+        facts.append(recording.trace.no_end)
     return ", ".join(facts)
-
-
-def _outcome(recording: RecordedRun) -> str:
-    outcomes = recording.trace.outcomes
-    ends = ", ".join(map(str, outcomes)) if outcomes else "did not end"
-    broken = [f"violates {each.name} at entry {each.seq}" for each in recording.violations]
-    return "; ".join((ends, *broken))
-
-
-def _is_completed(recording: RecordedRun) -> bool:
-    return set(recording.trace.outcomes) == {Outcome.COMPLETED} and not recording.violations
 
 
 def _panes() -> str:

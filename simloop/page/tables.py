@@ -7,9 +7,9 @@ the trace, because a row is stored once and a view that does not change costs no
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from simloop.cursor.gaps import gap_words, gaps
 from simloop.cursor.index import Landmark
 from simloop.cursor.lanes import Lane, is_failure, kind_of, legend, sign_of, words_of
+from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gap_words, gaps
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
@@ -26,8 +26,16 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
     rows, words = Numbered(), Numbered()
     views = {name: list(_changes_of(name, recording, rows)) for name in FactView}
     return {
+        "start": recording.first_place,
         "entries": columns(recording.entries, words),
         "gaps": [[place, gap_words(recording, place)] for place in gaps(recording.entries)],
+        "answers": [
+            [place, [_columns_of(each, words) for each in answer_lines(recording, place)]]
+            for place in recording.index.answers
+        ],
+        "texts": [
+            [text, words[entry_line(recording, text).words]] for text in folds(recording).values()
+        ],
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
         "changes": {str(name): found for name, found in recording.index.changes.items()},
         "lanes": [str(lane) for lane in Lane],
@@ -50,6 +58,12 @@ def columns(record: Sequence[AnyEntry], words: Numbered) -> dict[str, list[int]]
         "text": [words[words_of(entry)] for entry in record],
         "failed": [place for place, entry in enumerate(record) if is_failure(entry)],
     }
+
+
+def _columns_of(line: Line, words: Numbered) -> list[int]:
+    """Return the lane, the sign and the words of a line as numbers, and whether it failed."""
+    lane = list(Lane).index(line.lane)
+    return [lane, words[line.sign], words[line.words], int(line.is_failure)]
 
 
 def _row(row: FactRow) -> list[Any]:

@@ -1,4 +1,5 @@
-// The timeline: a line for each entry that the filter shows, and for each gap; the marks of the user.
+// The timeline: a line for each entry that the filter shows, or for each text; for each gap, and for
+// each result of a call that only a request shows; the marks of the user.
 //
 // Not here: the cursor and the keys (page.js). The rule to keep: a line is made where it is seen.
 const timeline = by("timeline"), own = [], hidden = new Set(), isShown = new Uint8Array(count);
@@ -10,17 +11,37 @@ let shown = [], lines = [], lineHeight = 0;
 const kinds = new Map();
 kind.forEach((each, place) => kinds.has(each) ? kinds.get(each).push(place) : kinds.set(each, [place]));
 
+// The last piece of each piece of a text but the last one, and the words of the text at the last piece.
+const lastPiece = new Map(data.texts.flatMap(([pieces]) => pieces.slice(0, -1).map((piece) => [piece, pieces[pieces.length - 1]])));
+const wholeText = new Map(data.texts.map(([pieces, number]) => [pieces[pieces.length - 1], number]));
+let foldsWords = true;
+const isFolded = (place) => foldsWords && lastPiece.has(place);
+const wordsAt = (place) => words[foldsWords && wholeText.has(place) ? wholeText.get(place) : text[place]];
+
+// The lines before an entry and its own have numbers: the gap, the results of calls, the entry.
+const stride = 2 + Math.max(0, ...data.answers.map(([, found]) => found.length));
+const lineOf = (place) => (place + 1) * stride - 1;
+
 function chooseEntries() {
-  shown = [...kind.keys()].filter((place) => !hidden.has(kind[place]));
+  shown = [...kind.keys()].filter((place) => !hidden.has(kind[place]) && !isFolded(place));
   isShown.fill(0);
   for (const place of shown) isShown[place] = 1;
-  // A line is an odd number for an entry, and the even one below for the gap before it.
-  lines = [...kind.keys()].flatMap((place) => [...(gaps.has(place) ? [2 * place] : []), ...(isShown[place] ? [2 * place + 1] : [])]);
+  lines = [...kind.keys()].flatMap((place) => [
+    ...(gaps.has(place) ? [place * stride] : []),
+    ...(isShown[place] ? [...(answers.get(place) || []).map((_, number) => place * stride + 1 + number), lineOf(place)] : []),
+  ]);
   by("counted").textContent = hidden.size ? ` (${shown.length} of ${count} entries: f shows others)` : "";
 }
 
-// The entry itself, or the nearest one that is shown; the later of two.
-function nearest(place) {
+function foldWords(folds) {
+  foldsWords = folds;
+  chooseEntries();
+  measureTimeline();
+}
+
+// The entry itself, or the nearest one that is shown; the later of two. A folded piece has a line.
+function nearest(piece) {
+  const place = isFolded(piece) ? lastPiece.get(piece) : piece;
   if (isShown[place]) return place;
   const at = rank(shown, place), earlier = shown[at - 1], later = shown[at];
   if (earlier === undefined || later === undefined) return earlier ?? later;
@@ -99,7 +120,7 @@ function measureTimeline() {
 }
 
 function showTimeline(follow) {
-  const here = rank(lines, 2 * cursor + 1) - 1;
+  const here = rank(lines, lineOf(cursor)) - 1;
   if (follow) {
     const seen = Math.floor(timeline.clientHeight / lineHeight), margin = Math.min(3, Math.floor(seen / 3));
     const top = Math.round(timeline.scrollTop / lineHeight);
@@ -115,9 +136,20 @@ function showTimeline(follow) {
 }
 
 function lineElement(number) {
-  const line = lines[number], place = line >> 1;
-  const element = line & 1 ? entryElement(place) : gapLine(gaps.get(place));
+  const place = Math.floor(lines[number] / stride), order = lines[number] % stride;
+  const element = lines[number] === lineOf(place) ? entryElement(place) : order ? answerElement(place, order - 1) : gapLine(gaps.get(place));
   element.style.top = `${number * lineHeight}px`;
+  return element;
+}
+
+// The result of a call that the request at `place` shows; it is no entry of its own.
+function answerElement(place, number) {
+  const [track, mark, line, isFailed] = answers.get(place)[number];
+  const element = timelineLine({
+    number: "".padStart(String(last).length), mark: " ", time: words[time[place]], moves: false,
+    lane: lanes[track], sign: words[mark], text: words[line], failed: isFailed > 0,
+  });
+  element.addEventListener("click", () => go(place));
   return element;
 }
 
@@ -130,7 +162,7 @@ function entryElement(place) {
     moves: at === 0 || time[place] !== time[earlier] || place === cursor,
     lane: lanes[lane[place]],
     sign: words[sign[place]],
-    text: words[text[place]],
+    text: wordsAt(place),
     failed: failed.has(place),
   });
   element.id = `entry-${place}`;

@@ -7,8 +7,8 @@ it is over, because a trace can have millions of entries.
 
 from typing import Any
 
-from simloop.cursor.gaps import gap_words, gaps
 from simloop.cursor.lanes import Lane
+from simloop.cursor.lines import gap_words, gaps
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.shown import Numbered
 from simloop.page.tables import columns

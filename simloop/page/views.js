@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const { rows, words, lanes, marks, keys, landmarks, changes } = data;
 const { time, lane, sign, kind, text } = data.entries;
 const count = time.length, last = count - 1;
-const failed = new Set(data.entries.failed), gaps = new Map(data.gaps);
+const failed = new Set(data.entries.failed), gaps = new Map(data.gaps), answers = new Map(data.answers);
 const seconds = time.map((each) => parseFloat(words[each]));
 const MOST_ROWS = 400, PAGE = 20, FOLDED = 8, FOLD = "%", REMOVED = "-";
 

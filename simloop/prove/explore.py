@@ -30,7 +30,6 @@ from simloop.kernel.machine import (
     checked_transition,
 )
 from simloop.kernel.names import NAMES
-from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import Signal
 from simloop.prove import bursts, counting, rules, stopping
 from simloop.prove.visited import Graph, RuleViolation
@@ -281,7 +280,7 @@ def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
     """Return the reason why `signal` cannot arrive at this machine, or empty if it can."""
     kind = signal if isinstance(signal, type) else type(signal)
     if kind is signals.AbortRequested:
-        if machine.policies.on_abort is not OnAbort.END_RUN:
+        if machine.policies.abort_is_flag:
             return "an abort is a flag there: model calls come back as aborted"
         return machine.unsupported.get(Feature.ABORT, "")
     if kind in (signals.HookFailed, signals.CallBlocked):

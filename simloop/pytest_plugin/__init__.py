@@ -28,6 +28,7 @@ from simloop.pytest_plugin.async_tests import (
     page_of,
     simulated,
 )
+from simloop.pytest_plugin.frames import begin_with, folded
 from simloop.pytest_plugin.items import (
     SUFFIX,
     ScenarioFile,
@@ -36,7 +37,7 @@ from simloop.pytest_plugin.items import (
     is_finding,
     message_alone,
 )
-from simloop.pytest_plugin.missing_keys import advise
+from simloop.pytest_plugin.provider_keys import collected, keys_for, repeat_conftests
 from simloop.pytest_plugin.settings import (
     PLAYED,
     TAKES,
@@ -48,7 +49,7 @@ from simloop.pytest_plugin.settings import (
 from simloop.trace.kept import TRACES
 
 if TYPE_CHECKING:
-    from simloop.bench.fixture import HookBenchmark
+    from simloop.bench.hook_bench import HookBenchmark
     from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
     from simloop.runs.played import Played
@@ -84,6 +85,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "simloop_auto", "run every async test on the virtual clock", type="bool", default=False
     )
+    parser.addini(
+        "simloop_invariants",
+        "modules of invariants, or module:name, that each run is judged by too",
+        type="args",
+        default=[],
+    )
 
 
 def _seed(text: str) -> int:
@@ -98,6 +105,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--simloop-page") and config.getoption("--simloop-trace") == "off":
         raise pytest.UsageError("--simloop-page needs --simloop-trace=on or retain-on-failure")
     config.addinivalue_line("markers", f"simloop({TAKES}): settings for the runs of this test")
+    names = config.getini("simloop_invariants")
+    if names:
+        from simloop.check.invariants.catalog import add_invariants  # noqa: PLC0415 - most need none
+
+        config.add_cleanup(add_invariants(*names))
 
 
 # ------------------------------------------------------------------ scenario files as items
@@ -120,10 +132,25 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Say how to import a module that needs a provider's key."""
-    report = yield
-    advise(collector, report)
-    return report
+    """Repeat the import of a module that needs a provider's key, with a dummy."""
+    again = partial(collector.ihook.pytest_make_collect_report, collector=collector)
+    return collected(collector, (yield), again)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Prepare for a conftest that needs a provider's key when it is imported."""
+    repeat_conftests(early_config)
+
+
+# ------------------------------------------------------------------ the keys of providers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Set dummy keys for a test that is simulated, from its first fixture to its last."""
+    with keys_for(item):
+        return (yield)
 
 
 # ------------------------------------------------------------------ async tests
@@ -294,7 +321,7 @@ def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
 @pytest.fixture
 def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
     """Measure a hook with pytest-benchmark: `hook_benchmark(guard, at="before_tool_call")`."""
-    from simloop.bench.fixture import HookBenchmark  # noqa: PLC0415 - see the module docstring
+    from simloop.bench.hook_bench import HookBenchmark  # noqa: PLC0415 - see the module docstring
 
     def benchmark() -> Any:
         with contextlib.suppress(pytest.FixtureLookupError):
@@ -311,24 +338,27 @@ def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shorten a test's error, note its numbers, and write its traces if that is wanted."""
+    """Explain a test's error, note its numbers, and write its traces if that is wanted."""
     played = item.stash.get(PLAYED, None)
     if played is None:
         return _sendable(item, (yield))
-    if call.excinfo is not None and not item.config.getoption("fulltrace"):
-        call.excinfo = _without_our_frames(call.excinfo)
     if call.when == "teardown":
         # User properties survive xdist and stand in junit files; the stash does not.
         measured = (played.runs, played.virtual_ns, played.wall_ns)
         item.user_properties.extend(zip(_MEASURES, measured, strict=True))
         del item.stash[PLAYED]  # items live as long as the session, and traces can be long
-    report = _sendable(item, (yield))
+    with (
+        contextlib.nullcontext(list[str]())
+        if item.config.getoption("fulltrace")
+        else folded(call) as lines
+    ):
+        report = _sendable(item, (yield))
     if call.excinfo is not None and has_no_frame_of(item, call.excinfo):
         report.longrepr = message_alone(call.excinfo, item.path, (item.location[1] or 0) + 1)
     played.passed |= report.when == "call" and report.passed
-    plain = call.excinfo is not None and not is_finding(call.excinfo.value)
-    if plain and played.last is not None and report.when == "call" and report.failed:
-        report.sections.append(("simloop: the last run of this test", played.last()))
+    found, failed = call.excinfo, report.when == "call" and report.failed
+    if found is not None and not is_finding(found.value) and played.last is not None and failed:
+        begin_with(report, found, "\n".join((played.last(), *lines)))
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
     if played.kept and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_written(item, played))))
@@ -340,18 +370,6 @@ def _sendable(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport
     if isinstance(item, ScenarioItem):
         report.keywords = {escaped(word): value for word, value in report.keywords.items()}
     return report
-
-
-def _without_our_frames(
-    excinfo: pytest.ExceptionInfo[BaseException],
-) -> pytest.ExceptionInfo[BaseException]:
-    """Remove simloop's frames from the traceback of a finding, so that the user's frames remain."""
-    error = excinfo.value
-    if not is_finding(error):
-        return excinfo
-    from simloop.world.user_errors import frames_of_the_user  # noqa: PLC0415 - see the module docstring
-
-    return pytest.ExceptionInfo.from_exception(error.with_traceback(frames_of_the_user(error)))
 
 
 def _written(item: pytest.Item, played: "Played") -> Iterator[str]:

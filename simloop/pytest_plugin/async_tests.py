@@ -102,11 +102,11 @@ def _play(
 ) -> None:
     __tracebackhide__ = True
     settings, played = settings_of_async(item), played_by(item)
-    seeds, first = settings["seeds"], len(played.kept)
+    seeds, first = settings.pop("seeds"), len(played.kept)
     for seed in seeds:
         if item.config.getoption("--simloop-trace") != "on":
             del played.kept[first:]  # those of the seeds before, which passed
-        test = _test(item, seed, settings["shuffle_ties"], _body(item, main, args, given))
+        test = _test(item, seed, settings, _body(item, main, args, given))
         again = command(item, seed if len(seeds) > 1 else None)
         which = f"seed {seed} is the first of {len(seeds)} that fails\n" if len(seeds) > 1 else ""
         played.last = partial(_last, test, which, again)
@@ -139,7 +139,7 @@ def _body(
 
 
 def _test(
-    item: pytest.Function, seed: int, shuffle_ties: object, body: Callable[[], Awaitable[None]]
+    item: pytest.Function, seed: int, settings: dict[str, Any], body: Callable[[], Awaitable[None]]
 ) -> "AsyncTest":
     """Return a run of the test that its fixtures know."""
     from simloop.runs.async_test import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
@@ -150,7 +150,7 @@ def _test(
         body,
         f"{getattr(item.module, '__name__', '')}:{qualified}",
         seed=seed,
-        shuffle_ties=bool(shuffle_ties),
+        **settings,
         replies=() if provider is None else provider.replies,
     )
     for fixture in (provider, sim):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _OF_RUNS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
-_OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties")
+_OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties", "max_transitions")
 TAKES = ", ".join(f"{name}=" for name in dict.fromkeys((*_OF_RUNS, *_OF_ASYNC_TESTS)))
 _USERS = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
 """The fixtures for which a plain test may be marked."""
@@ -38,17 +38,22 @@ def settings_of(item: pytest.Item) -> dict[str, Any]:
 
 
 def settings_of_async(item: pytest.Item) -> dict[str, Any]:
-    """Return the settings for the runs of an async test: its seeds, and `shuffle_ties`."""
+    """Return the settings for the runs of an async test, with its seeds as a list.
+
+    `max_transitions` is there if the marker states it.
+    """
     settings = _marked(item, _OF_ASYNC_TESTS, "for `simloop_run`; an async test is its own agent")
     seed, seeds = item.config.getoption("--simloop-seed"), settings.get("seeds")
     if seeds is not None and "seed" in settings:
         pytest.fail("the marker simloop takes seed= or seeds=, not both", pytrace=False)
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         pytest.fail(f"seeds= is a number of runs, such as 200, not {seeds!r}", pytrace=False)
+    stated = {name: settings[name] for name in settings if name == "max_transitions"}
     several = [settings.get("seed", 0)] if seeds is None else [*range(seeds)]
     return {
         "seeds": several if seed is None else [seed],
-        "shuffle_ties": settings.get("shuffle_ties", False),
+        "shuffle_ties": bool(settings.get("shuffle_ties", False)),
+        **stated,
     }
 
 

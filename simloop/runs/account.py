@@ -1,4 +1,4 @@
-"""The end of a failed run's timeline, for its reader.
+"""The end of a failed run's timeline, and what its code has printed, for its reader.
 
 Not here: the finding itself, and the command that shows the run again (errors.py). The rule to
 keep: text of models, tools and exceptions passes through `escape`.
@@ -11,9 +11,11 @@ from simloop.escape import escape
 from simloop.runs.mismatch import Mismatch
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
+from simloop.virtual.output import NAMES, Output
 from simloop.world.user_errors import UserError
 
 LINES = 16
+MOST_PRINTED = 20
 _WIDTH = 200
 
 
@@ -51,3 +53,13 @@ def last_raised(raised: Sequence[UserError]) -> Iterator[str]:
     for line in last.lines():
         indent = len(line) - len(line.lstrip(" "))
         yield " " * indent + escape(line[indent:], _WIDTH)
+
+
+def printed(output: Output) -> Iterator[str]:
+    """Yield the last lines that the user's code has printed, under the name of each stream."""
+    for name in NAMES:
+        lines = output.text(name).splitlines()
+        if lines:
+            cut = f", the last {MOST_PRINTED} of {len(lines)} lines" * (len(lines) > MOST_PRINTED)
+            yield f"captured {name}{cut}:"
+            yield from (f"  {escape(line, _WIDTH)}" for line in lines[-MOST_PRINTED:])

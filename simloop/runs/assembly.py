@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from simloop.engine.context import utf8_bytes_over_4
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.engine.scripted_context import ContextScript
 from simloop.engine.settings import EngineSettings
@@ -20,6 +19,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart
+from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import OF_LOOPS
 from simloop.runs.scripted_tools import pause, scripted_tool
@@ -197,7 +197,7 @@ def settings_of(
         tool_rules=policies.tool_rules,
         report_failed_tools=policies.report_failed_tools,
         sent_back=policies.sent_back,
-        on_abort=policies.on_abort,
+        abort_is_flag=policies.abort_is_flag,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
         context=_context(scenario),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,

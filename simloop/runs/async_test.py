@@ -10,12 +10,16 @@ from typing import Any
 
 import msgspec
 
-from simloop.errors import ScriptUnused, SimloopError
+from simloop.errors import CheckFailed, ScriptUnused, SimloopError
+from simloop.kernel.limits import MAX_TRANSITIONS
+from simloop.messages import Outcome
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.result import Result
+from simloop.runs.run_prompt import UNSEEN
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
+from simloop.virtual.simulate import running_loop
 from simloop.world.user_errors import message_of
 
 OF_A_TEST = "the fixtures of its test"
@@ -38,6 +42,7 @@ class AsyncTest:
         seed: int = 0,
         shuffle_ties: bool = False,
         replies: Sequence[Reply] = (),
+        max_transitions: int = MAX_TRANSITIONS,
     ) -> None:
         self._body = body
         self._error: BaseException | None = None
@@ -45,7 +50,13 @@ class AsyncTest:
         """The invariants that the test says its agent violates, each with the reason."""
         self.broken_pairs: tuple[str, ...] = ()
         """The calls without exactly one result that the test says its agent sends."""
-        scenario = Scenario(prompt=name, loop=name, model=[*replies], shuffle_ties=shuffle_ties)
+        scenario = Scenario(
+            prompt=name,
+            loop=name,
+            model=[*replies],
+            shuffle_ties=shuffle_ties,
+            max_transitions=max_transitions,
+        )
         agent: Any = _agent(self._answer, name)
         self.simulation = Simulation(scenario, seed=seed, loop=agent, keep_bodies=True)
         trace = self.simulation.trace
@@ -63,21 +74,36 @@ class AsyncTest:
         try:
             result = self.simulation.run()
         except ScriptUnused:
-            if self._error is None:
+            if self._failure is None:
                 raise
         except SimloopError as error:
             error.__context__ = error.__context__ or self._error
             raise
-        if self._error is not None:
-            raise self._error
+        failure = self._failure
+        if isinstance(failure, KeyboardInterrupt):  # pytest would end the session
+            message = "the test raised KeyboardInterrupt, and nobody pressed Ctrl-C"
+            raise CheckFailed(message, hint="raise another exception") from failure
+        if failure is not None:
+            raise failure
         return result
+
+    @property
+    def _failure(self) -> BaseException | None:
+        """Return the exception of the body, or of one of its tasks that no code looked at."""
+        raised, endings = self.prepared.exceptions, self.prepared.endings
+        if self._error is None and endings and endings[-1].outcome is Outcome.FAILED:
+            return raised[-1].error  # of a task that ended the program, or of a cancellation
+        unseen = (each.error for each in raised if each.where == UNSEEN)
+        return self._error or next(unseen, None)
 
     async def _answer(self) -> None:
         try:
             await self._body()
-        except (KeyboardInterrupt, asyncio.CancelledError):
+        except asyncio.CancelledError:
             raise
         except BaseException as error:  # the outcomes of pytest are no Exception
+            if running_loop().is_ctrl_c(error):
+                raise
             self._error = error
             if isinstance(error, SimloopError) or not isinstance(error, Exception):
                 raise _as_exception(error) from None  # so that the prompt has an end

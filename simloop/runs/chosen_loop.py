@@ -126,6 +126,11 @@ def _expected_of_agent(
     expect = _expected(scenario, sources, name, judge_as)
     if expect is not scenario.expect or not name_of(scenario.path):
         return expect
+    return without_engine(expect)
+
+
+def without_engine(expect: Expect) -> Expect:
+    """Return expectations without those of an engine, which an agent does not have."""
     unseen = {"counters": ExpectedCounters(), "messages": None, "backoffs": None}
     return expect.model_copy(update=unseen)
 
@@ -173,6 +178,10 @@ def repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> t
     file = expect_on.path if isinstance(expect_on, Expectations) else ""
     if scenario.path and isinstance(loop, str) and (file or not expect_on):
         flags = _flags(loop, scenario, judge_as, options)
+        hooks = given.get("hooks")
+        if hooks is not None and hooks.names:
+            verb = "run"  # no other verb takes hooks
+            flags += "".join(f" --hooks {shlex.quote(name)}" for name in hooks.names)
         flags += f" --expect {shlex.quote(file)}" if file else ""
         return f"simloop {verb} {shlex.quote(scenario.path)} --seed ", flags
     source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"

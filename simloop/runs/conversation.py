@@ -16,15 +16,14 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Literal, Protocol, Unpack, get_args
 
+from simloop.engine.hook_meter import HookCost
 from simloop.errors import ScenarioError
 from simloop.kernel.policies import ToolOrder
 from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.pi import PiLoop
 from simloop.messages import Message
 from simloop.runs.assembly import scripted_tools, tool_execution_of
 from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.design import MachineDesign
-from simloop.runs.hook_cost import HookCost
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop, called
 from simloop.runs.plan import Plan
@@ -34,12 +33,11 @@ from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.opencode_events import OpencodeEvents
 from simloop.trace.exports.pi_events import DocumentEvents
-from simloop.trace.exports.pi_program_events import ProgramEvents
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.simulate import running_loop
 from simloop.world.tools import Tools, toolbox
 
-Names = Literal["document", "program"]
+Names = Literal["document", "session"]
 _KNOWN = f"there are {', '.join(get_args(Names))}"
 
 
@@ -54,10 +52,11 @@ class EventView(Protocol):
 
 
 def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools = ()) -> EventView:
-    """Return a view of the document's, or the real program's, events of `scenario` on `loop`.
+    """Return a view of the events of `scenario` on `loop`: those of document 001, or of 004.
 
-    `tools` are the caller's tools besides the scenario's. Every loop supports the events of
-    document 001. Raises ScenarioError if simloop has no event names for the real program.
+    `tools` are the caller's tools besides the scenario's. Every loop has the events of document
+    001 (`document`), and opencode also the session's of document 004 (`session`). Raises
+    ScenarioError for a loop without them.
     """
     if names not in get_args(Names):
         raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
@@ -72,20 +71,17 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
     if names == "document":
         return DocumentEvents(parallel=parallel, sequential=in_order)
     machine = design.machine if isinstance(design, MachineDesign) else None
-    if isinstance(machine, PiLoop):
-        cut = bool(machine.options.refuse_cut_calls)
-        return ProgramEvents(parallel=parallel, fails_cut_calls=cut, sequential=in_order)
     if isinstance(machine, OpencodeLoop):
         return OpencodeEvents(idles=2 if machine.options.idle_twice else 1)
     raise no_events(called(loop) if machine is None else machine.name)
 
 
 def no_events(loop: str) -> ScenarioError:
-    """Return the error for a loop whose real program's events simloop does not define."""
+    """Return the error for a loop that has no events of a session."""
     return ScenarioError(
-        f"the events of the program behind `{loop}` are not known",
+        f"`{loop}` has no events of a session, which are those of document 004",
         key="events",
-        hint="there are those of pi and of opencode, and the document's for every loop",
+        hint="opencode has them; every loop has those of document 001, which are `document`",
     )
 
 
@@ -93,8 +89,8 @@ class Conversation:
     """A conversation with the loop of `scenario`, on the virtual clock that is running.
 
     The scenario supplies the model, the tools and the rest; its own prompts are not used. `events`
-    chooses the names: those of document 001, or those of the real program. `RunOptions` lists the
-    other options. Raises the errors of `run`.
+    chooses the names: those of document 001, or the session's of document 004. `RunOptions` lists
+    the other options. Raises the errors of `run`.
     """
 
     def __init__(

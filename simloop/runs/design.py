@@ -10,15 +10,18 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
 
+from simloop.adapters.keys import dummy_keys
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
-from simloop.errors import ScenarioError
-from simloop.kernel.limits import Limits
+from simloop.errors import AgentNotMade, ScenarioError
+from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.isolation import isolated
 from simloop.runs.own_loop import A_LOOP, AN_AGENT, is_maker
+from simloop.virtual.simulate import running_loop, simulate
+from simloop.virtual.waiting import place_of_error
 from simloop.world.agent import Agent, agent_from, is_agent
 
 UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
@@ -41,12 +44,13 @@ _OF_RETRY = ("classify", "retryable", "delay_ns")
 class Declared:
     """The properties that a loop declares, by which its runs are judged; None is undeclared.
 
-    An agent declares `limits`, `retry` and `deviations` by attributes of these names and types.
-    `deviations` are the invariants that a loop does not keep, each with the reason.
+    An agent declares `limits`, `retry` and `deviations` by attributes of these names and types. Of
+    its limits, only those that it sets are declared. `deviations` are the invariants that a loop
+    does not keep, each with the reason.
     """
 
     machine: Machine | None = None
-    limits: Limits | None = None
+    limits: DeclaredLimits | None = None
     retry: RetryPolicy | None = None
     deviations: Mapping[str, str] = field(default_factory=dict)
 
@@ -76,6 +80,10 @@ class Design(Protocol):
 
     def agent(self, settings: EngineSettings) -> Agent:
         """Return a new agent; `settings` are those of the engine."""
+        ...
+
+    def check(self) -> None:
+        """Make an agent as a run does, and drop it. Raises ScenarioError if that fails."""
         ...
 
 
@@ -109,6 +117,14 @@ class MachineDesign:
         """Return an agent that drives the machine."""
         return MachineAgent(self.machine, settings)
 
+    def check(self) -> None:
+        """Do nothing: the machine is made."""
+
+
+def _advice(error: BaseException) -> str:
+    place = place_of_error(error)
+    return f"it fails at {place}: correct that, or install what is missing" if place else A_LOOP
+
 
 @dataclass(frozen=True)
 class AgentDesign:
@@ -130,8 +146,9 @@ class AgentDesign:
         limits = getattr(self.made, "limits", None)
         retry = getattr(self.made, "retry", None)
         deviations = getattr(self.made, "deviations", None)
+        declared = limits.declared if isinstance(limits, Limits) else DeclaredLimits()
         return Declared(
-            limits=limits if isinstance(limits, Limits) else None,
+            limits=declared if declared != DeclaredLimits() else None,
             retry=retry if all(map(partial(hasattr, retry), _OF_RETRY)) else None,
             deviations=deviations if isinstance(deviations, Mapping) else {},
         )
@@ -153,11 +170,23 @@ class AgentDesign:
 
     def agent(self, settings: EngineSettings) -> Agent:  # noqa: ARG002 - for machines
         """Return the agent. Raises ScenarioError if there is none."""
-        if not self._is_made_for_each_run:
-            return self._ready
-        with isolated(f"the loop `{self.name}` cannot be loaded", A_LOOP):
-            made = self.made(**self.options)
-        return self._agent_of(made)
+        return self._agent_of(self._made_now()) if self._is_made_for_each_run else self._ready
+
+    def check(self) -> None:
+        """Make an agent as a run does, and drop it. Raises ScenarioError if there is none."""
+
+        async def make() -> None:
+            running_loop().raises_unseen = False
+            self._agent_of(self._made_now())
+
+        if self._is_made_for_each_run:
+            with dummy_keys():
+                simulate(make())
+
+    def _made_now(self) -> Any:
+        message = f"the agent `{self.name}` cannot be made"
+        with isolated(message, _advice, kind=AgentNotMade):
+            return self.made(**self.options)
 
     @cached_property
     def _is_made_for_each_run(self) -> bool:

@@ -6,8 +6,6 @@ scenario, even with `sys.exit`.
 """
 
 import importlib
-import signal
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +16,8 @@ from typing import Any
 
 from simloop.adapters.keys import dummy_keys
 from simloop.errors import ScenarioError
+from simloop.virtual.interrupts import noted_interrupts
+from simloop.virtual.output import diverted
 from simloop.virtual.waiting import is_of_the_program
 from simloop.world.user_errors import describe
 
@@ -28,7 +28,7 @@ def imported(name: str) -> Any:
     Some SDKs and frameworks ask for a key when a client is made, which a module may do.
     """
     module, colon, attribute = name.partition(":")
-    with dummy_keys(hides_addresses=False):
+    with dummy_keys(hides_addresses=False), diverted():
         found: Any = importlib.import_module(module)
     for part in attribute.split(".") if colon else ():
         found = getattr(found, part)
@@ -67,38 +67,21 @@ def _advice(name: str, form: str, error: BaseException) -> str:
 
 @contextmanager
 def isolated(
-    message: str, hint: str | Callable[[BaseException], str], key: str = "loop"
+    message: str,
+    hint: str | Callable[[BaseException], str],
+    key: str = "loop",
+    kind: type[ScenarioError] = ScenarioError,
 ) -> Iterator[None]:
     """Raise ScenarioError, with `message` and the reason, for any exception of the code inside.
 
     That includes SystemExit and a KeyboardInterrupt that the code raises. A Ctrl-C of the user
-    stays a KeyboardInterrupt.
+    stays a KeyboardInterrupt. `kind` is the class of the error.
     """
-    with _interrupts_noted() as pressed:
+    with noted_interrupts() as interrupts:
         try:
             yield
         except BaseException as error:
-            if pressed and isinstance(error, KeyboardInterrupt):
+            if interrupts.pressed and isinstance(error, KeyboardInterrupt):
                 raise
             advice = hint if isinstance(hint, str) else hint(error)
-            raise ScenarioError(f"{message}: {describe(error)}", key=key, hint=advice) from error
-
-
-@contextmanager
-def _interrupts_noted() -> Iterator[list[int]]:
-    """Yield a list that is empty until the user presses Ctrl-C."""
-    pressed: list[int] = []
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield pressed  # no Python handler turns a Ctrl-C into an exception
-        return
-
-    def note(number: int, frame: Any) -> None:
-        pressed.append(number)
-        handler(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, handler)
+            raise kind(f"{message}: {describe(error)}", key=key, hint=advice) from error

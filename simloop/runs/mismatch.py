@@ -71,7 +71,8 @@ def _at_the_end(expect: Expect, result: "Result") -> Iterator[Mismatch]:
         yield Mismatch("error", expect.error, "none")
     outcomes = [str(outcome) for outcome in result.outcomes]
     yield from _compared("outcome", expect.outcome, result.outcome)
-    yield from _listed("outcomes", expect.outcomes, outcomes, [])
+    ends = [end.seq for end in result.trace.ends]
+    yield from _listed("outcomes", expect.outcomes, outcomes, ends)
     yield from _compared("files", expect.files, result.files)
     yield from _compared("limit", expect.limit, result.limit)
     yield from _compared("text", expect.text, result.text)

@@ -8,10 +8,10 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
-from simloop.engine.context import TokenEstimator
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.errors import ScenarioError
 from simloop.kernel.retry import RetryPolicy
+from simloop.kernel.tokens import TokenEstimator
 from simloop.runs.own_loop import GivenLoop
 from simloop.scenario.expectations import Expectations
 from simloop.scenario.schema import Scenario

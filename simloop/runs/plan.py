@@ -29,6 +29,7 @@ from simloop.runs.chosen_loop import choose_loop, repetition
 from simloop.runs.options import RunOptions, check_options, check_scenario
 from simloop.runs.registry import reasons_against
 from simloop.runs.scripted_tools import behaviours_of
+from simloop.scenario.catalog import name_of
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
@@ -83,6 +84,11 @@ class Plan:
         return loop.scenario.model_copy(
             update={**named, **given, "expect": loop.expected, "expect_on": {}}
         )
+
+    @property
+    def has_file(self) -> bool:
+        """Return whether a file can state the whole plan, so that another process can run it."""
+        return self.loop.has_name and not [name for name in self.python if name != "loop"]
 
     def playing(self, scenario: Scenario) -> "Plan":
         """Return this plan for a scenario with another script, or other actions of the user.
@@ -167,7 +173,14 @@ class Plan:
             return
         reasons = reasons_against(unsupported, features_of(scenario, given))
         if reasons:
+            if self.loop.is_own and name_of(scenario.path):
+                hint = f"one that every loop can run: simloop run {_SIMPLE} --loop {self.loop.name}"
+                raise CannotExpress(self.loop.name, reasons, hint)
             raise CannotExpress(self.loop.name, reasons)
+
+
+_SIMPLE = "finish-reasons/stop"
+"""A bundled scenario that asks a loop for nothing but an answer."""
 
 
 def _check_models(scenario: Scenario, given: RunOptions) -> None:

@@ -7,13 +7,14 @@ scenario, the seed and the caller's functions.
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
-from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.interception import intercepted
 from simloop.adapters.provider_side import ProviderSide
-from simloop.engine.hook_meter import HookMeter
+from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.errors import (
@@ -23,20 +24,21 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.escape import escape, writable
+from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
 from simloop.runs.design import AgentDesign
-from simloop.runs.hook_cost import HookCost, hook_cost
 from simloop.runs.plan import Plan, header_with
-from simloop.runs.request_bound import RequestBound
 from simloop.runs.run_prompt import run_prompt
 from simloop.runs.timetable import Timetable
 from simloop.scenario.replies import Reply
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.novelty import REPETITIONS, Novelty
 from simloop.trace.recorder import Listener, Recorder
 from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.output import Output
 from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import running_loop, simulate
@@ -48,8 +50,9 @@ from simloop.world.model_port import ModelPort
 from simloop.world.own_tools import OwnTools
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
-from simloop.world.user_errors import UserError, describe
+from simloop.world.user_errors import UserError, describe, is_of_the_program
 from simloop.world.user_port import UserPort
+from simloop.world.wire_options import WireOptions
 from simloop.world.world import World
 
 T = TypeVar("T")
@@ -83,9 +86,13 @@ class PreparedRun:
         self._world: World | None = None
         self._timetable: Timetable | None = None
         self._agent: Agent | None = None
+        self.is_searched = False
+        """Whether a search has stated the bound: that allows an agent no repetition."""
         self._under_way = False
         self._start_ns = 0
         self._provider: ProviderSide | None = None
+        self.output = Output()
+        """What the code of the run has printed, where output is captured."""
 
     @property
     def settings(self) -> EngineSettings:
@@ -125,7 +132,7 @@ class PreparedRun:
     @property
     def hook_cost(self) -> tuple[HookCost, ...] | None:
         """Return the real time of each hook so far, or None if it is not measured."""
-        return None if self._meter is None else hook_cost(self._meter)
+        return None if self._meter is None else self._meter.costs()
 
     @property
     def reproduce(self) -> str:
@@ -140,8 +147,12 @@ class PreparedRun:
                 hint="start a new conversation",
             )
         world = self._world or self._open_world(running_loop())
-        # Made here and not before: the constructor of an agent may look at the clock.
-        agent = self._agent = self._agent or self.loop.design.agent(self._settings)
+        with intercepted(self._provider) if self._provider else _NOTHING:
+            # Made here and not before: the constructor of an agent may look at the clock and keys.
+            agent = self._agent = self._agent or self.loop.design.agent(self._settings)
+            return await self._answer(agent, prompt, world)
+
+    async def _answer(self, agent: Agent, prompt: str, world: World) -> Ending:
         task = asyncio.current_task()
         assert task is not None
         assert self._timetable is not None
@@ -152,14 +163,11 @@ class PreparedRun:
         self._timetable.plan_abort(first=not self.endings)
         self._under_way = True
         try:
-            with (
-                self._meter.run() if self._meter else _NOTHING,
-                inhabited(world),
-                intercepted(self._provider) if self._provider else _NOTHING,
-            ):
+            with self._meter.run() if self._meter else _NOTHING, inhabited(world):
                 ending = await run_prompt(agent, prompt, world)
-        except (Exception, SystemExit) as error:  # a machine is somebody's code
-            self._blame_machine(error)
+        except BaseException as error:
+            if is_of_the_program(error, world.model.loop):  # a machine is somebody's code
+                self._blame_machine(error)
             raise
         self._under_way = False
         self.endings.append(ending)
@@ -211,33 +219,64 @@ class PreparedRun:
     def _open_world(self, loop: VirtualLoop) -> World:
         """Make the world of the conversation on the running loop."""
         scenario, around = self.scenario, self._surroundings
-        loop.records.append(self.trace.entries)
+        self.output = loop.output
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
-        policy = self._settings.tool_execution
+        policy, rules = self._settings.tool_execution, self._settings.tool_rules
         user = UserPort(recorder, loop)
         self._world = world = World(
             ModelPort(around.model, recorder, loop, raised, user.cancellation),
-            ToolsPort(around.tools, recorder, loop, raised, policy.timeout_ms),
+            ToolsPort(
+                around.tools,
+                recorder,
+                loop,
+                raised,
+                policy.timeout_ms,
+                results_fail=rules.results_fail,
+            ),
             user,
         )
         is_agent = isinstance(self.loop.design, AgentDesign)
         behaviours = self._plan.behaviours if is_agent else None
         world.tools.own_tools = OwnTools(loop, policy.timeout_ms, behaviours, around.sites)
         self._start_ns = loop.now_ns
+        self._watch_novelty(recorder, loop, is_agent=is_agent)
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
         if is_agent:  # machines use the model port itself
             keeps = bool(self._plan.given.get("keep_bodies"))
             self._provider = ProviderSide(world.model, scenario.wire, keep_bodies=keeps)
-            # The engine bounds its transitions itself.
-            recorder.listen(RequestBound(recorder, around.model, scenario.max_transitions))
         for listener in self._listeners:
             recorder.listen(listener)
         return world
 
-    def _blame_machine(self, error: Exception | SystemExit) -> None:
+    def _watch_novelty(self, recorder: Recorder, loop: VirtualLoop, *, is_agent: bool) -> None:
+        """Let a run end that says nothing new, unless the scenario states a bound of its own."""
+        bound = self.scenario.max_transitions
+        is_stated = bound != MAX_TRANSITIONS and not (is_agent and self.is_searched)
+        most = None if is_stated else REPETITIONS
+        limits = self.loop.design.declared.limits if is_agent else None
+        if most is not None and limits is not None and limits.max_steps < inf:
+            most += int(limits.max_steps)  # the agent means to end there
+        # The engine bounds its transitions itself.
+        novelty = Novelty(recorder.entries, most, bound if is_agent else None)
+        if isinstance(self.model, FakeModel):
+            novelty.spend(self.model.spent)
+        for end_ns in self._planned_ends_ns():
+            novelty.spend(partial(_shares, loop, end_ns))
+        recorder.novelty = novelty
+        loop.progress.hear(novelty.is_new)
+
+    def _planned_ends_ns(self) -> Iterator[int]:
+        """Yield the times that end the run: those that it comes nearer to are budgets."""
+        scenario = self.scenario
+        if scenario.limits.max_wall_clock_ms:
+            yield scenario.limits.max_wall_clock_ms * 1_000_000
+        if scenario.abort is not None and scenario.abort.at:
+            yield scenario.abort.at
+
+    def _blame_machine(self, error: BaseException) -> None:
         """Raise BrokenMachine for an error that only the user's own machine can cause."""
         if (
             isinstance(self._agent, MachineAgent)
@@ -278,3 +317,8 @@ class PreparedRun:
         """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
         if self._world is not None:
             self._world.user.stop()
+
+
+def _shares(loop: VirtualLoop, end_ns: int) -> int:
+    """Return how near a run has come to its planned end: one that gets there soon may repeat."""
+    return min(20, 20 * loop.now_ns // end_ns)

@@ -7,7 +7,6 @@ replies that were given before its body, so that runs with several seeds are ind
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
-from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.provider import Clients
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.messages import Message, Request, ToolSpec
@@ -19,6 +18,7 @@ from simloop.scenario.replies import Reply
 from simloop.trace.requests import requests
 from simloop.world.current import current_world
 from simloop.world.model_port import Completion, ModelPort
+from simloop.world.wire_options import WireOptions
 
 
 class Provider(Clients):

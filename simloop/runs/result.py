@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from simloop.engine.hook_meter import HookCost
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.messages import Counters, Message, Outcome, Request
 from simloop.runs.account import account
-from simloop.runs.hook_cost import HookCost
-from simloop.runs.mismatch import Mismatch, mismatches
+from simloop.runs.mismatch import Mismatch, mismatches, mismatches_by_default
 from simloop.runs.seen_calls import calls_of
 from simloop.scenario import loader
+from simloop.scenario.expect import Expect
 from simloop.trace import views
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
@@ -117,3 +118,27 @@ class Result:
             error.account = account(self.trace, found, self.exceptions)
             raise error
         return self
+
+
+def unmet_in(trace: LoopTrace, expect: Expect) -> tuple[Mismatch, ...]:
+    """Return the expectations that a recorded run does not meet, as far as its trace shows them.
+
+    A trace holds no files and no unused replies, and of a conversation the requests alone. A trace
+    without a footer is a part of a run, of which nothing is expected.
+    """
+    if trace.footer is None or not trace.ends:
+        return ()
+    end = trace.ends[-1]
+    result = Result(
+        outcome=end.outcome,
+        outcomes=trace.outcomes,
+        text=end.text,
+        message=end.message,
+        limit=end.limit,
+        counters=end.counters,
+        messages=(),
+        elapsed_ns=trace.elapsed_ns,
+        trace=trace,
+    )
+    unseen = dict.fromkeys(("files", "unused", "messages"))
+    return mismatches_by_default(expect.model_copy(update=unseen), result)

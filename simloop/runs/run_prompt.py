@@ -17,10 +17,13 @@ from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.world.agent import Agent
-from simloop.world.agent_record import recorded
+from simloop.world.agent_record import AgentRecord, recorded
 from simloop.world.ending import Ending
-from simloop.world.user_errors import describe, keep
+from simloop.world.user_errors import describe, is_of_the_program, keep
 from simloop.world.world import World
+
+UNSEEN = "a task or a callback of the agent, and no code looked at it"
+"""The origin of an exception that asyncio only logs."""
 
 
 async def run_prompt(agent: Agent, prompt: str, world: World) -> Ending:
@@ -52,31 +55,48 @@ async def _ending_of(agent: Agent, prompt: str, world: World) -> Ending:
         assert agent.ending is not None
         return agent.ending
     with recorded(world) as code:
-        ending = await _ending_of_own(agent, prompt, world)
-        code.end()
-        return ending
+        return await _ending_of_own(agent, prompt, world, code)
 
 
-async def _ending_of_own(agent: Agent, prompt: str, world: World) -> Ending:
+async def _ending_of_own(agent: Agent, prompt: str, world: World, code: AgentRecord) -> Ending:
     """Return the end of a prompt of an agent of the user's own."""
-    cancellation, recorder = world.user.cancellation, world.model.recorder
+    cancellation, recorder, loop = world.user.cancellation, world.model.recorder, world.model.loop
     record = recorder.entries
     task = asyncio.current_task()
     assert task is not None
     text, failure, outside = None, None, task.cancelling()
+    exits: list[BaseException] = []
+
+    def end_by(error: BaseException) -> None:
+        if not exits:  # one cancellation, as when asyncio ends a program
+            task.cancel()
+        exits.append(error)
+
+    loop.raises_unseen, loop.on_exit = False, end_by
     try:
         text = await agent(prompt, world)
     except asyncio.CancelledError as error:
-        if cancellation.pending is None and recorder.error is None:
+        if cancellation.pending is None and recorder.error is None and not exits:
             if task.cancelling() > outside:
                 raise  # another task cancels the run, and not its user
             failure = _kept(error, world)  # it cancelled itself; nobody asked (bug D4)
     except SimloopError:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - an agent is user code
+    except BaseException as error:
+        if not is_of_the_program(error, loop):
+            raise
         failure = _kept(error, world)
+    finally:
+        loop.on_exit = _ignore  # by what the agent left behind, which simloop ends
+    unseen = loop.take_unseen()
+    for each in unseen:
+        keep(world.model.raised, UNSEEN, each)
+    if exits:  # a task of the agent ended the program; whatever the agent made of that is void
+        task.uncancel()
+        failure = _kept(exits[0], world)
     if recorder.error is not None:
         raise recorder.error
+    code.end(unseen)
     if cancellation.pending is not None:
         aborted = isinstance(cancellation.take(), AbortRequested)
         outcome, limit = (Outcome.ABORTED, "") if aborted else (Outcome.TIMED_OUT, "max_wall_clock")
@@ -86,6 +106,10 @@ async def _ending_of_own(agent: Agent, prompt: str, world: World) -> Ending:
         return Ending(Outcome.FAILED, "", message, _last_text(record))
     said = _checked(text)
     return Ending(Outcome.COMPLETED, "", said, said)
+
+
+def _ignore(_: BaseException) -> None:
+    """Let the run end as it has ended."""
 
 
 def _kept(error: BaseException, world: World) -> str:

@@ -36,6 +36,7 @@ class Simulation:
 
     def __init__(self, scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> None:
         plan = scenario if isinstance(scenario, Plan) else Plan(scenario, given)
+        self._plan = plan
         self.prepared = PreparedRun(plan, given.get("seed"))
 
     @property
@@ -56,9 +57,7 @@ class Simulation:
     @property
     def is_reproduced_by_its_file(self) -> bool:
         """Return whether the command line can repeat this run without code of the caller."""
-        prepared = self.prepared
-        others = [name for name in prepared.python if name != "loop"]
-        return bool(prepared.scenario.path) and prepared.loop.has_name and not others
+        return bool(self.prepared.scenario.path) and self._plan.has_file
 
     def run(self) -> Result:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""

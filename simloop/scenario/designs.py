@@ -5,19 +5,13 @@ loops, except the modules that know the events of their programs.
 """
 
 import difflib
-import re
+import functools
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError, core_schema
 
 from simloop.errors import ScenarioError
 from simloop.kernel.checked import as_written
@@ -36,7 +30,7 @@ from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi_options import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference_options import ReferenceOptions
-from simloop.scenario.strict import Lax, One, Strict, Written, kept, wrong
+from simloop.scenario.strict import Lax, Strict, Written, wrong
 
 
 def _schema_of_own(schema: dict[str, Any]) -> None:
@@ -50,90 +44,62 @@ def _schema_of_own(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = False
 
 
-def _of_version(loop: str) -> BeforeValidator:
-    """Complete options that are given for a version with those that the version has itself."""
+class _Stated:
+    """A mark for options of which only the stated ones are kept, as a mapping with a file's keys.
 
-    def completed(given: Any) -> Any:
-        name, _, version = loop.partition("@")
-        own = DESIGNS[name].versions[version]
-        return {**as_written(own), **given} if isinstance(given, dict) else given
-
-    return BeforeValidator(completed)
-
-
-def _differing(loop: str) -> PlainSerializer:
-    """Write what differs from the version, because reading completes it with that.
-
-    Written without the defaults of the class, options would be completed to others.
+    They replace those of the document or of a version, so the others must stay open.
     """
 
-    def differing(options: Any) -> dict[str, Any]:
-        name, _, version = loop.partition("@")
-        own = as_written(DESIGNS[name].versions[version])
-        return {key: value for key, value in as_written(options).items() if value != own[key]}
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        as_it_is = core_schema.plain_serializer_function_ser_schema(dict)
+        schema = handler(source)
+        return core_schema.no_info_wrap_validator_function(_stated, schema, serialization=as_it_is)
 
-    return PlainSerializer(differing, when_used="json")
+
+def _stated(given: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the options that a mapping states, or those of an object that are no defaults."""
+    options = read(given)
+    default = as_written(type(options)())
+    written = as_written(options).items()
+    if isinstance(given, Mapping):
+        return {key: value for key, value in written if key in given}
+    return {key: value for key, value in written if value != default[key]}
 
 
-def _version(loop: str) -> Any:
-    """Return the field for the options of a version; it is unset if there are none."""
-    return Field(default=None, alias=loop, description=f"Options that differ from {loop}.")
+if TYPE_CHECKING:
+    T = TypeVar("T")
+    Stated: TypeAlias = Written[Mapping[str, Any], T | Mapping[str, Any]]
+else:
+    Stated = Annotated[Lax[TypeVar("T")], _Stated()]
+
+
+def no_options() -> Any:
+    """Return options that state nothing: the default of each loop's options."""
+    return {}
 
 
 class LoopOptions(Strict):
     """The options of the loop designs that have some; each is used when that loop runs.
 
-    A version is a set of options, and `opencode@1.2.27: {steps: enforce}` changes one of them.
-    Options of pi replace those of each version of pi. The options of the user's own loop stand
-    under its `module:attribute`.
+    A version is a set of options. The options that are stated here replace those of the design, and
+    those of its versions. The options of the user's own loop stand under its `module:attribute`.
     """
 
-    reference: One[ReferenceOptions] = Field(
-        default=kept(ReferenceOptions()),
-        description="The fixes of the reference loop.",
+    reference: Stated[ReferenceOptions] = Field(
+        default_factory=no_options, description="The fixes of the reference loop."
     )
-    pi: One[PiOptions] = Field(
-        default=kept(PiOptions()),
-        description="Options of pi, and of a version such as pi@0.87.1.",
+    pi: Stated[PiOptions] = Field(
+        default_factory=no_options,
+        description="Options of pi, and of its versions, such as pi@0.87.1.",
     )
-    react: One[ReactOptions] = Field(default=kept(ReactOptions()), description="Options of react.")
-    opencode: One[OpencodeOptions] = Field(
-        default=kept(OpencodeOptions()), description="Options of opencode."
+    react: Stated[ReactOptions] = Field(default_factory=no_options, description="Options of react.")
+    opencode: Stated[OpencodeOptions] = Field(
+        default_factory=no_options, description="Options of opencode, and of its versions."
     )
-    reference_documented: Written[
-        Annotated[
-            Lax[Annotated[ReferenceOptions, _differing("reference@documented")]] | None,
-            _of_version("reference@documented"),
-        ],
-        ReferenceOptions | Mapping[str, Any] | None,
-    ] = _version("reference@documented")
-    opencode_1_1_11: Written[
-        Annotated[
-            Lax[Annotated[OpencodeOptions, _differing("opencode@1.1.11")]] | None,
-            _of_version("opencode@1.1.11"),
-        ],
-        OpencodeOptions | Mapping[str, Any] | None,
-    ] = _version("opencode@1.1.11")
-    opencode_1_2_27: Written[
-        Annotated[
-            Lax[Annotated[OpencodeOptions, _differing("opencode@1.2.27")]] | None,
-            _of_version("opencode@1.2.27"),
-        ],
-        OpencodeOptions | Mapping[str, Any] | None,
-    ] = _version("opencode@1.2.27")
-    opencode_1_18_33: Written[
-        Annotated[
-            Lax[Annotated[OpencodeOptions, _differing("opencode@1.18.33")]] | None,
-            _of_version("opencode@1.18.33"),
-        ],
-        OpencodeOptions | Mapping[str, Any] | None,
-    ] = _version("opencode@1.18.33")
 
-    # Not revalidated: pydantic would look for the versions by the names of their fields, which are
-    # no keys. `joined` makes new ones.
-    model_config = ConfigDict(
-        extra="allow", json_schema_extra=_schema_of_own, revalidate_instances="never"
-    )
+    model_config = ConfigDict(extra="allow", json_schema_extra=_schema_of_own)
 
     @model_validator(mode="after")
     def _own_have_a_module(self) -> Self:
@@ -144,6 +110,10 @@ class LoopOptions(Strict):
                 raise wrong(name, "must be a mapping, such as {key: value}")
         return self
 
+    def __hash__(self) -> int:
+        """Return a number for the content; pydantic copies a default that has none, each time."""
+        return hash(self.model_dump_json())
+
     def of_own(self, loop: str) -> Mapping[str, Any]:
         """Return the options of the user's own loop, by its `module:attribute`."""
         own: Mapping[str, Mapping[str, Any]] = self.__pydantic_extra__ or {}
@@ -152,23 +122,19 @@ class LoopOptions(Strict):
     def of_design(self, loop: str) -> Any:
         """Return the options of a bundled loop, or of a version of one; None if there are none."""
         name, _, version = loop.partition("@")
-        design, chosen = DESIGNS.get(name), getattr(self, name, None)
-        if design is None or version not in design.versions:
-            return chosen
-        of_version = design.versions[version]
-        if design.combine is not None:
-            return design.combine(chosen, of_version)
-        return getattr(self, re.sub(r"\W", "_", loop)) or of_version
+        design = DESIGNS.get(name)
+        if design is None:
+            return None
+        own = design.versions[version] if version else design.options()
+        stated = getattr(self, name)
+        if not stated:
+            return own
+        return _reader_of(design.options).validate_python({**as_written(own), **stated})
 
     @classmethod
     def key_of(cls, loop: str) -> str:
-        """Return the key of a loop's options: its name, or that of its design.
-
-        A version of pi has the key `pi`, whose options replace those of the version.
-        """
-        name, _, _ = loop.partition("@")
-        keys = {field.alias or key for key, field in cls.model_fields.items()}
-        return loop if ":" in loop or loop in keys else name
+        """Return the key of a loop's options: its name, or that of its design."""
+        return loop if ":" in loop else loop.partition("@")[0]
 
     def joined(self, loop: str, given: Mapping[str, Any]) -> "LoopOptions":
         """Return these options, with those `given` replacing the ones of `loop`.
@@ -178,27 +144,33 @@ class LoopOptions(Strict):
         if not given:
             return self
         key = self.key_of(loop)
-        whole = self.model_dump(by_alias=True, exclude_none=True)
+        whole = self.model_dump()
         return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
 
 
-class BundledDesign(Struct, frozen=True):
-    """A loop design: the maker of its machine from limits and options, and versions by name.
+@functools.cache
+def _reader_of(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(Lax[kind])
 
-    `combine` merges the options of a scenario for the design and those of a version. Without it a
-    version has options under its own name only.
+
+class BundledDesign(Struct, frozen=True):
+    """A loop design: the maker of its machine from limits and options, the class of its options.
+
+    `versions` are sets of these options, by name.
     """
 
     make: Callable[[Limits, Any], Machine]
+    options: type
     versions: Mapping[str, Any] = {}
-    combine: Callable[[Any, Any], Any] | None = None
 
 
 DESIGNS: Mapping[str, BundledDesign] = {
-    "reference": BundledDesign(reference.ReferenceLoop, reference_options.VERSIONS),
-    "pi": BundledDesign(pi.PiLoop, pi_options.VERSIONS, PiOptions.on),
-    "react": BundledDesign(react.ReactLoop),
-    "opencode": BundledDesign(opencode.OpencodeLoop, opencode_options.VERSIONS),
+    "reference": BundledDesign(
+        reference.ReferenceLoop, ReferenceOptions, reference_options.VERSIONS
+    ),
+    "pi": BundledDesign(pi.PiLoop, PiOptions, pi_options.VERSIONS),
+    "react": BundledDesign(react.ReactLoop, ReactOptions),
+    "opencode": BundledDesign(opencode.OpencodeLoop, OpencodeOptions, opencode_options.VERSIONS),
 }
 """The designs that ship with simloop, in display order."""
 

@@ -114,6 +114,7 @@ class Contains(Strict):
 
 
 _Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[Lax[Count]]]
+_Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[Lax[Count]]]
 _Lasting = Either[Plain[Duration] | Form[Lax[Span]]]
 _Text = Either[Plain[str] | Form[Lax[Contains]]]
 _GivenTimes: TypeAlias = int | Count | Mapping[str, int]
@@ -152,10 +153,10 @@ class Expect(Strict):
     error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = Field(
         default=None, description="The run has no outcome: this error ends it."
     )
-    unused: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="The number of replies, aborts and queued messages that the run does not use; "
-        "without this key, 0.",
+    unused: Written[_Some | None, _GivenTimes | None] = Field(
+        default=kept(None),
+        description="The number of replies, aborts and queued messages that the run does not use, "
+        "exactly, or {max: 2}; without this key, 0.",
     )
     limit: str | None = Field(
         default=None, description="The limit that ended the run; empty for none."

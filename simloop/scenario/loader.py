@@ -81,7 +81,7 @@ def _validate(document: Document) -> Scenario:
 
 def _put_in_place(document: Document, error: ScenarioError) -> None:
     """Give an error about a name its place in the file."""
-    # The name of a loop may have dots in it: `expect_on.opencode@1.2.27`.
+    # The name of a loop may have dots in it: `expect_on.opencode@1.18.34`.
     loc = tuple(error.key.split(".", 1 if error.key.startswith("expect_on.") else -1))
     error.path = document.path
     error.line, error.column = document.locate(loc)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from simloop.errors import ScenarioError
-from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop
+from simloop.scenario.designs import check_loop
 from simloop.scenario.schema import Scenario
 from simloop.virtual.seeds import Seeds
 from simloop.world.faults import FaultSites
@@ -16,8 +16,6 @@ def check_names_in(scenario: Scenario) -> None:
     """
     found = [*mistakes_in_names(scenario.loop, scenario.judge_as, scenario.expect_on)]
     found += _mistake(_check_faults, scenario)
-    if not found:
-        found += _mistake(_check_options, scenario)
     if found:
         first, *others = found
         first.others = tuple(others)
@@ -53,18 +51,6 @@ def _check_known(loop: object, key: str) -> None:
 def _check_faults(scenario: Scenario) -> None:
     if scenario.faults is not None:
         FaultSites(scenario.faults, Seeds(scenario.seed))
-
-
-def _check_options(scenario: Scenario) -> None:
-    """Raise ScenarioError for options of a design that the scenario's version does not use."""
-    design, _, version = scenario.loop.partition("@")
-    fixed = version and DESIGNS[design].combine is None
-    if fixed and getattr(scenario.loops, design, None) != getattr(LoopOptions(), design, None):
-        raise ScenarioError(
-            f"`{scenario.loop}` has options of its own",
-            key=f"loops.{design}",
-            hint=f"write them under `{scenario.loop}`, or write `loop: {design}`",
-        )
 
 
 def check_judge_as(judge_as: str, loop: object) -> None:

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simloop.engine.context import utf8_bytes_over_4
+from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.messages import (
+    NO_ANSWER,
     Fault,
     Finish,
     FinishReason,
@@ -43,6 +44,10 @@ class StreamFault(Strict):
 
     message: str = Field(description="The error's message.")
     code: str = Field(default="", description="The error's code, such as overloaded_error.")
+
+    def fault(self) -> Fault:
+        """Return the failure. A word of the provider that simloop has too is marked as its word."""
+        return Fault(self.message, code=self.code, code_is_type=self.code in NO_ANSWER)
 
 
 class TokenUsage(Strict):
@@ -263,7 +268,7 @@ class Reply(Strict):
         if self.http is not None:
             yield self.http.failure()
         elif self.error is not None:
-            yield StreamError(Fault(self.error.message, code=self.error.code))
+            yield StreamError(self.error.fault())
         elif self.lost is not None:
             how = "refused" if self.lost == _UNREACHED else f"lost {self.lost.replace('-', ' ')}"
             yield StreamError(Fault(f"connection {how}", code="connection"))

@@ -9,11 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from simloop.adapters.dialects.options import WireOptions
-from simloop.engine.settings import MAX_TRANSITIONS
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import UNITS_NS
-from simloop.kernel.limits import Limits
+from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.scenario.designs import LoopOptions
@@ -38,6 +36,7 @@ from simloop.trace.recorder import MAX_TRACE_CHARS
 from simloop.world.faults import ChanceFaults
 from simloop.world.files import Files
 from simloop.world.tools import Tool, canonical_json
+from simloop.world.wire_options import WireOptions
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 
@@ -325,7 +324,8 @@ class Scenario(Strict):
         default=MAX_TRANSITIONS,
         ge=1,
         le=MAX_TRANSITIONS,
-        description="Moves of the loop, or requests of your agent, after which it is a runaway.",
+        description="Moves of the loop, or requests of your agent, after which it is a runaway; by "
+        "default after 50 requests in a row that bring nothing new.",
     )
     max_trace_chars: int = Field(
         default=MAX_TRACE_CHARS,

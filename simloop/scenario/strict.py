@@ -115,7 +115,7 @@ class Strict(BaseModel):  # noqa: PLW1641 - pydantic adds `__hash__` to a frozen
         A failed test of pytest or Hypothesis prints this text.
         """
         for name, value in super().__repr_args__():
-            if name is None or differs(self, name):
+            if name not in type(self).model_fields or differs(self, name):
                 yield name, value
 
     if not TYPE_CHECKING:  # type checkers read the arguments from the fields

@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 
 from simloop.errors import ScenarioError
-from simloop.trace.entries import Header, Line
+from simloop.trace.entries import Footer, Header
+from simloop.trace.lines import Line, fold
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.reading import Reading
 from simloop.trace.storage import read_file, write_file
 
 FORMAT = "simloop-trace"
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 2**30
 """A longer file is not read: it would not fit into the memory of many machines."""
 
@@ -37,16 +38,14 @@ def digest(data: bytes | memoryview) -> str:
 
 def encode(trace: LoopTrace) -> bytes:
     """Return the trace as canonical bytes. The footer is that of the entries that are written."""
-    body = _ENCODER.encode_lines([trace.header, *trace.entries])
-    if trace.footer is None:
-        return body
+    body = _ENCODER.encode_lines([trace.header, *fold(trace.entries)])
     # The user may say something after the end of the last prompt, and tasks of an agent may go on.
     last_ns = trace.entries[-1].at_ns if trace.entries else 0
-    footer = msgspec.structs.replace(
-        trace.footer,
+    footer = Footer(
         entries=len(trace.entries),
-        elapsed_ns=max(trace.footer.elapsed_ns, last_ns),
+        elapsed_ns=max(trace.elapsed_ns, last_ns),
         digest=digest(body),
+        ended=trace.footer is not None,
     )
     return body + (_ENCODER.encode(footer) + b"\n")  # one copy of the long text, not two
 
@@ -91,6 +90,8 @@ def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
         trace.truncated = f"the file ends after {count} whole entries{damage}, without a footer"
     elif trace.footer.digest != digest(memoryview(data)[: data.rindex(b"\n", 0, -1) + 1]):
         raise ScenarioError("the digest does not match: the file was changed", path=path)
+    elif not trace.footer.ended:
+        trace.footer = None
     return trace
 
 

@@ -1,32 +1,61 @@
 """The first place where two traces differ, and its description.
 
-Not here: making the second trace (check/replay.py). The rule to keep: only the first difference is
-reported, because all later entries of a run that has gone another way differ too.
+Not here: making the second trace (check/replay.py). The rules to keep: only the first difference is
+reported, because all later entries of a run that has gone another way differ too. Code that only
+moves to another line makes no difference: every comparison of traces, and every snapshot, leaves
+the numbers of lines out by `without_line`.
 """
 
-from collections.abc import Iterator
-from itertools import zip_longest
-from typing import Any
+import dataclasses
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import islice, takewhile, zip_longest
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from simloop.escape import escape
+from simloop.messages import Message, Request
+from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.timeline import clock, describe
+from simloop.trace.requests import requests
+from simloop.trace.timeline import clock, describe, describe_message
 
 CONTEXT = 3
 _WIDTH = 200
+_LINE = re.compile(r":[0-9]+(?= in )")
 # Counted or covered by what comes before: never the first difference that says something.
 _DERIVED = frozenset({"digest", "entries"})
+_TEXTS: Mapping[type, str] = {entries.TextDelta: "text", entries.ReasoningDelta: "reasoning"}
+_OF_REPLY = frozenset({*_TEXTS, entries.ToolCallDelta, entries.ToolCall, entries.Finish})
+"""The entries of a reply that goes on as it should."""
+
+
+def without_line(entry: AnyEntry) -> AnyEntry:
+    """Return the entry with the file and the function of its place, and not the line."""
+    place = getattr(entry, "place", "")
+    return msgspec.structs.replace(entry, place=_LINE.sub("", place, count=1)) if place else entry
+
+
+def without_lines(trace: LoopTrace) -> LoopTrace:
+    """Return the trace as a snapshot has it: see `without_line`."""
+    return dataclasses.replace(trace, entries=list(map(without_line, trace.entries)))
+
+
+def same(one: AnyEntry, other: AnyEntry) -> bool:
+    """Return whether two entries are equal but for the line of their place."""
+    return one == other or without_line(one) == without_line(other)
 
 
 class Divergence(Struct, frozen=True):
     """The first difference of two traces: entry number `seq` (None for the footer), at `field`.
 
-    `expected` and `got` are the values there, None where a trace has already ended. `context` is
-    the entries that both have before it, as timeline lines.
+    `expected` and `got` are the values there, None where a trace has nothing. `context` is the
+    entries that both have before it, as timeline lines. `where` is the field in words.
     """
 
     seq: int | None
@@ -34,44 +63,143 @@ class Divergence(Struct, frozen=True):
     expected: Any
     got: Any
     context: tuple[str, ...]
+    where: str = ""
 
     def lines(self, expected: str = "expected", got: str = "got") -> Iterator[str]:
         """Yield the divergence as text, safe to print; `expected` and `got` name the two sides."""
-        where = "the end of the run" if self.seq is None else f"entry {self.seq}"
-        yield f"the first difference is in {where}, {escape(self.field)}:"
+        place = "the end of the run" if self.seq is None else f"entry {self.seq}"
+        ended = "nothing: the run has ended" if self.field == "kind" else "nothing"
+        line, one, other = excerpts(self.expected, self.got, ended)
+        where = f"{self.where or self.field}{f', line {line}' if line > 1 else ''}"
+        yield f"the first difference is in {place}, {escape(where)}:"
         yield from (f"    {line}" for line in self.context)
         expected, got = escape(expected), escape(got)
         width = max(len(expected), len(got))
-        one, other = _text(self.expected), _text(self.got)
-        start = _window(one, other)
-        yield f"  - {expected:<{width}}  {_cut(one, start)}"
-        yield f"  + {got:<{width}}  {_cut(other, start)}"
+        yield f"  - {expected:<{width}}  {one}"
+        yield f"  + {got:<{width}}  {other}"
+
+
+class FieldDifference(NamedTuple):
+    """A field that differs, in words too where there are better ones, and both of its values."""
+
+    field: str
+    where: str
+    expected: Any
+    got: Any
 
 
 def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
     """Return the first difference, which may be the end of one trace, or None without one."""
     pairs = zip_longest(expected.entries, got.entries)
     for seq, (one, other) in enumerate(pairs):
-        if one != other:
-            return _divergence(seq, one, other, expected.entries)
+        if one != other and (one is None or other is None or not same(one, other)):
+            return _divergence(seq, expected.entries, got.entries)
+    record = expected.entries
     one_end, other_end = expected.footer, got.footer
     if one_end is not None and other_end is not None:
-        return _footers(one_end, other_end, expected.entries)
+        return _footers(one_end, other_end, record)
     if one_end is other_end:
         return None
-    context = _context(expected.entries, len(expected.entries))
-    one_is, other_is = ("cut" if end is None else "whole" for end in (one_end, other_end))
-    return Divergence(None, "the trace", one_is, other_is, context)
+    one_is, other_is = ("no end" if end is None else "an end" for end in (one_end, other_end))
+    return Divergence(None, "the trace", one_is, other_is, _context(record, len(record)))
 
 
-def _divergence(
-    seq: int, one: AnyEntry | None, other: AnyEntry | None, record: list[AnyEntry]
-) -> Divergence:
-    context = _context(record, seq)
+def _divergence(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> Divergence:
+    start = _start_of_text(seq, one, other)
+    if start is None:
+        start, found = seq, _entries(seq, one, other)
+    else:
+        found = _texts(start, one, other) or _entries(seq, one, other)
+    return Divergence(
+        seq, found.field, found.expected, found.got, _context(one, start), found.where
+    )
+
+
+def _start_of_text(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> int | None:
+    """Return the place of the first piece of a text that is not the same in two replies.
+
+    None if the entries at `seq` are something else, or if one of the replies breaks off there.
+    """
+    pair: list[Any] = [record[seq] for record in (one, other) if seq < len(record)]
+    if len(pair) == 1 or not _OF_REPLY.issuperset(map(type, pair)):
+        return None
+    piece = next((each for each in pair if type(each) in _TEXTS), None)
+    if piece is None or any(each.request != piece.request for each in pair):
+        return None
+    while seq and _is_of(piece, one[seq - 1]):
+        seq -= 1
+    return seq
+
+
+def _texts(start: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDifference | None:
+    """Return the difference of two texts that begin at `start`, or None if there is none."""
+    piece: Any = one[start]
+    if type(piece) not in _TEXTS:
+        return None
+    texts = []
+    for record in (one, other):
+        pieces: Any = takewhile(partial(_is_of, piece), islice(record, start, None))
+        texts.append("".join(each.text for each in pieces))
+    if not texts[1] or texts[0] == texts[1]:
+        return None
+    where = f"the {_TEXTS[type(piece)]} of the reply to request #{piece.request}"
+    return FieldDifference(f"{_kind(piece)}.text", where, *texts)
+
+
+def _is_of(piece: Any, entry: Any) -> bool:
+    """Return whether an entry is a piece of the text that `piece` belongs to."""
+    return type(entry) is type(piece) and bool(entry.request == piece.request)
+
+
+def _entries(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDifference:
+    first, second = (
+        without_line(record[seq]) if seq < len(record) else None for record in (one, other)
+    )
+    if first is None or second is None or type(first) is not type(second):
+        return FieldDifference("kind", "", _whole(first), _whole(second))
+    kind = _kind(first)
+    if isinstance(first, entries.Request):
+        sent = _last_request(one[: seq + 1]), _last_request(other[: seq + 1])
+        found = request_difference(*sent)
+        if found is not None:
+            field, where, *values = found
+            return FieldDifference(f"{kind}.{field}", f"request #{first.number}, {where}", *values)
+    field, expected, got = _field(_plain(first), _plain(second))
+    return FieldDifference(f"{kind}.{field}", "", expected, got)
+
+
+def _last_request(record: list[AnyEntry]) -> Request:
+    return deque(requests(record), maxlen=1)[0]
+
+
+def request_difference(one: Request, other: Request) -> FieldDifference | None:
+    """Return the first part of two requests that differs: prompt, tools, then messages."""
+    for name in ("number", "purpose", "system_prompt"):
+        values = getattr(one, name), getattr(other, name)
+        if values[0] != values[1]:
+            return FieldDifference(name, f"the {name.replace('_', ' ')}", *values)
+    names = [", ".join(tool.name for tool in each.tools) or "none" for each in (one, other)]
+    if names[0] != names[1]:
+        return FieldDifference("tools", "the tools", *names)
+    for place, (tool, second) in enumerate(zip(one.tools, other.tools, strict=True)):
+        if tool != second:
+            field, expected, got = _field(_plain(tool), _plain(second))
+            where = f"the tool {tool.name}, {field}"
+            return FieldDifference(f"tools[{place}].{field}", where, expected, got)
+    for place, pair in enumerate(zip_longest(one.messages, other.messages)):
+        if pair[0] != pair[1]:
+            return _messages(f"messages[{place}]", *pair)
+    return None
+
+
+def _messages(name: str, one: Message | None, other: Message | None) -> FieldDifference:
     if one is None or other is None or type(one) is not type(other):
-        return Divergence(seq, "kind", _whole(one), _whole(other), context)
+        return FieldDifference(
+            name, name, *(each and describe_message(each) for each in (one, other))
+        )
     field, expected, got = _field(_plain(one), _plain(other))
-    return Divergence(seq, f"{_plain(one)['kind']}.{field}", expected, got, context)
+    where = f"{name} ({_plain(one)['role']}){'' if field == 'text' else f', {field}'}"
+    return FieldDifference(f"{name}.{field}", where, expected, got)
 
 
 def _footers(one: Footer, other: Footer, record: list[AnyEntry]) -> Divergence | None:
@@ -82,26 +210,44 @@ def _footers(one: Footer, other: Footer, record: list[AnyEntry]) -> Divergence |
     return Divergence(None, *_field(expected, got), _context(record, len(record)))
 
 
-def _field(one: dict[str, Any], other: dict[str, Any]) -> tuple[str, Any, Any]:
-    """Return the first field that differs, down to the innermost mapping."""
-    for name in dict.fromkeys((*one, *other)):
-        expected, got = one.get(name), other.get(name)
-        if expected == got:
-            continue
-        if isinstance(expected, dict) and isinstance(got, dict):
-            inner, expected, got = _field(expected, got)
-            return f"{name}.{inner}", expected, got
-        return name, expected, got
-    return "", one, other
+def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
+    """Return the first field that differs, down to the innermost mapping or list."""
+    path = ""
+    while True:
+        if isinstance(one, dict) and isinstance(other, dict):
+            names = dict.fromkeys((*one, *other))
+            pairs = [(f".{name}", one.get(name), other.get(name)) for name in names]
+        elif isinstance(one, list) and isinstance(other, list):
+            both = enumerate(zip_longest(one, other))
+            pairs = [(f"[{place}]", *pair) for place, pair in both]
+        else:
+            pairs = []
+        found = next((each for each in pairs if each[1] != each[2]), None)
+        if found is None:
+            return path.removeprefix("."), one, other
+        path, one, other = path + found[0], found[1], found[2]
 
 
 def _context(record: list[AnyEntry], seq: int) -> tuple[str, ...]:
-    shown = record[max(0, seq - CONTEXT) : seq]
-    return tuple(f"{clock(entry.at_ns)}  {describe(entry)}" for entry in shown)
+    """Return the last lines before `seq`, where the pieces of a text are one line."""
+    rows: deque[deque[AnyEntry]] = deque()
+    for place in range(seq - 1, -1, -1):
+        entry = record[place]
+        if rows and type(entry) is entries.TextDelta and _is_of(entry, rows[0][0]):
+            rows[0].appendleft(entry)
+        elif len(rows) == CONTEXT:
+            break
+        else:
+            rows.appendleft(deque([entry]))
+    return tuple(f"{clock(row[0].at_ns)}  {describe(*row)}" for row in rows)
 
 
-def _plain(entry: AnyEntry | Footer) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(entry))
+def _kind(entry: AnyEntry) -> str:
+    return str(type(entry).__struct_config__.tag)
+
+
+def _plain(value: Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return plain
 
 
@@ -109,21 +255,24 @@ def _whole(entry: AnyEntry | None) -> Any:
     return None if entry is None else f"{clock(entry.at_ns)}  {describe(entry)}"
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return "nothing: the run has ended, or the field is not there"
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def excerpts(one: Any, other: Any, nothing: str = "nothing") -> tuple[int, str, str]:
+    """Return the line of the first difference of two values, and both from there on, escaped.
 
-
-def _window(one: str, other: str) -> int:
-    """Return the offset from which two long texts must be shown to include the difference."""
-    if max(len(one), len(other)) <= _WIDTH:
-        return 0
+    A long line is shown from a word a little before the difference. `nothing` stands for None.
+    """
+    one, other = _text(one, nothing), _text(other, nothing)
     pairs = enumerate(zip(one, other, strict=False))
-    same = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-    return max(0, same - _WIDTH // 4)
+    shared = next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+    start = one.rfind("\n", 0, shared) + 1
+    before = shared - _WIDTH // 4
+    if before > start and max(len(one), len(other)) - start > _WIDTH:
+        start = one.find(" ", before, shared) + 1 or before
+    cut = "…" if start else ""
+    shown = (f"{cut}{escape(text[start:], _WIDTH)}" for text in (one, other))
+    return one.count("\n", 0, shared) + 1, *shown
 
 
-def _cut(text: str, start: int) -> str:
-    shown = escape(text[start:], _WIDTH)
-    return f"…{shown}" if start else shown
+def _text(value: Any, nothing: str) -> str:
+    if value is None:
+        return nothing
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

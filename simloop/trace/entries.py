@@ -28,7 +28,7 @@ from simloop.messages import (
     Usage,
 )
 
-_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A number that simloop counts or a time in ns: the range is tested where a trace is read."""
 
 
@@ -38,8 +38,8 @@ class Entry(
 ):  # fmt: skip
     """`seq` counts a trace's entries from 0; `at_ns` is virtual time since its start."""
 
-    seq: _Count
-    at_ns: _Count
+    seq: Count
+    at_ns: Count
 
 
 # ---------------------------------------------------------------- the boundary: every agent
@@ -75,7 +75,7 @@ class Ended(Entry, frozen=True, gc=False):
     limit: str
     message: str
     text: str
-    elapsed_ns: _Count
+    elapsed_ns: Count
     counters: Counters | None = None
 
 
@@ -87,35 +87,35 @@ class Request(Entry, frozen=True, gc=False):
     identifies the messages. `tokens` is the agent's estimate of their size, 0 if it makes none.
     """
 
-    number: _Count
+    number: Count
     purpose: str
     digest: str
-    base: _Count = 0
-    kept: _Count = 0
+    base: Count = 0
+    kept: Count = 0
     added: tuple[Message, ...] = ()
     system_prompt: str | UnsetType = UNSET
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
-    tokens: _Count = 0
+    tokens: Count = 0
 
 
 class TextDelta(Entry, frozen=True, gc=False):
     """A piece of text arrived in the reply to `request`."""
 
-    request: _Count
+    request: Count
     text: str
 
 
 class ReasoningDelta(Entry, frozen=True, gc=False):
     """A piece of reasoning arrived in the reply to `request`."""
 
-    request: _Count
+    request: Count
     text: str
 
 
 class ToolCallDelta(Entry, frozen=True, gc=False):
     """A piece of a call's arguments arrived in the reply to `request`."""
 
-    request: _Count
+    request: Count
     call_id: str
     name: str
     arguments: str
@@ -124,7 +124,7 @@ class ToolCallDelta(Entry, frozen=True, gc=False):
 class ToolCall(Entry, frozen=True, gc=False):
     """A whole call arrived in the reply to `request`, under the id and name of the model."""
 
-    request: _Count
+    request: Count
     call_id: str
     name: str
     arguments: str
@@ -133,7 +133,7 @@ class ToolCall(Entry, frozen=True, gc=False):
 class Finish(Entry, frozen=True, gc=False):
     """The reply to `request` ended: the finish reason, the provider's own word, its report."""
 
-    request: _Count
+    request: Count
     reason: FinishReason
     raw: str
     usage: Usage | None = None
@@ -143,27 +143,29 @@ class Finish(Entry, frozen=True, gc=False):
 class Error(Entry, frozen=True, gc=False):
     """The call of `request` failed, as the failure arrived."""
 
-    request: _Count
+    request: Count
     fault: Fault
 
 
 class StreamCut(Entry, frozen=True, gc=False):
     """The stream of `request` ended without a finish and without an error."""
 
-    request: _Count
+    request: Count
 
 
 class ToolStarted(Entry, frozen=True, gc=False):
     """A tool runs, with the arguments that it really got.
 
     `own`: the agent's own code calls it. The call is recorded, and the settings hold that the
-    scenario has for its tool of that name.
+    scenario has for its tool of that name. `in_thread`: it does so in a thread, which no stop of
+    the run interrupts.
     """
 
     call_id: str
     name: str
     arguments: str
     own: bool = False
+    in_thread: bool = False
 
 
 class ToolResult(Entry, frozen=True, gc=False):
@@ -182,7 +184,8 @@ class ToolResult(Entry, frozen=True, gc=False):
 class Note(Entry, frozen=True, gc=False):
     """A line that the code of the user wrote into the trace, with `simloop.note`.
 
-    A request over HTTP that the provider cannot read leaves one too: no model gets it.
+    A request over HTTP that the provider cannot read leaves one too, because no model gets it, and
+    so does each call that the simulation refuses.
     """
 
     text: str
@@ -194,14 +197,14 @@ class Sleep(Entry, frozen=True, gc=False):
     `place` is the file, the line and the function that sleeps, here and below: no path.
     """
 
-    duration_ns: _Count
+    duration_ns: Count
     place: str
 
 
 class LoopBlocked(Entry, frozen=True, gc=False):
     """A call blocked the event loop for `took_ns`, a second or more, and ends now."""
 
-    took_ns: _Count
+    took_ns: Count
     place: str
 
 
@@ -213,9 +216,11 @@ class TaskCancelled(Entry, frozen=True, gc=False):
 
 
 class LeftBehind(Entry, frozen=True, gc=False):
-    """A prompt ends, and a task or a thread of the agent goes on. `what` is task or thread.
+    """A prompt ends, and a task or a thread of the agent goes on, or it has left something open.
 
-    `name` is empty for a task that the program has not named.
+    `what` is task, thread, session (nobody closed it) or exception (no code looked at it). `name`
+    is empty for a task that the program has not named; it is the text of an exception. `place` is
+    where the task waits, the session was opened or the exception was raised.
     """
 
     what: str
@@ -294,7 +299,7 @@ class Hook(Entry, frozen=True, gc=False):
     point: str
     hook: str
     result: str
-    took_ns: _Count = 0
+    took_ns: Count = 0
     detail: str = ""
     changed: tuple[str, ...] = ()
 
@@ -313,15 +318,15 @@ class Compaction(Entry, frozen=True, gc=False):
     strategy: str
     tokens_before: int
     tokens_after: int
-    messages_removed: _Count = 0
+    messages_removed: Count = 0
     detail: str = ""
 
 
 class Backoff(Entry, frozen=True, gc=False):
     """A wait before a retry began. `retry_after`: the provider asked for it."""
 
-    failures: _Count
-    delay_ns: _Count
+    failures: Count
+    delay_ns: Count
     error_class: ErrorClass
     retry_after: bool = False
 
@@ -373,7 +378,7 @@ class Header(
     version: int
     title: str
     loop: str
-    seed: _Count
+    seed: Count
     scenario_digest: str
     scenario: Raw
     limits: Mapping[str, int | str | None] = {}
@@ -381,12 +386,21 @@ class Header(
     judge_as: str = ""
 
 
-class Footer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="footer"):
-    """The last line of a whole trace. `digest` is the BLAKE2b of all lines before it."""
+class Footer(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="footer",
+):
+    """The last line of a whole trace. `digest` is the BLAKE2b of all lines before it.
 
-    entries: _Count
-    elapsed_ns: _Count
+    `ended` is false in the file of a trace that was written while its run went on. In memory, such
+    a trace has no footer.
+    """
+
+    entries: Count
+    elapsed_ns: Count
     digest: str = ""
-
-
-Line = Header | AnyEntry | Footer
+    ended: bool = True

@@ -17,6 +17,12 @@ _REMEMBERED = 16
 """The number of earlier requests that are kept: the next one has one of the last 8 as its base."""
 
 
+MAY_ACT = (
+    FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.CONTENT_FILTER, FinishReason.OTHER,
+)  # fmt: skip
+"""The finish reasons of replies that have neither failed nor been cut off."""
+
+
 class ReceivedReply:
     """The reply to one request, as far as it has arrived.
 
@@ -52,6 +58,11 @@ class ReceivedReply:
         """Return whether the last call broke off."""
         return self.begun != "" and all(call.id != self.begun for call in self.calls)
 
+    @property
+    def may_act(self) -> bool:
+        """Return whether tools may run for its calls: it has not failed, and was not cut off."""
+        return not self.is_closed or self.finish in MAY_ACT
+
 
 class Facts:
     """The facts of a conversation after the entries that `read` has received.
@@ -67,7 +78,8 @@ class Facts:
     `prompts` the number of prompts. `stop` and `ended` are entries of this run, or None; `stops`
     has all its requests to stop, and `vetoes` its hooks that blocked, failed or timed out.
     `running` has the tools that have started and not returned, by call id. `asked` has, by call id,
-    the number of the request whose reply made the call. `stray` is the first part that arrived
+    the number of the request whose reply made the call: the call that the newest tool run of this
+    id belongs to, or a newer call. `stray` is the first part that arrived
     after the end of its reply.
     """
 
@@ -91,6 +103,7 @@ class Facts:
         self.goes_on = False
         self.replies: dict[int, ReceivedReply] = {}
         self.asked: dict[str, int] = {}
+        self._waiting: dict[str, list[int]] = {}  # calls without a tool run, as in `asked`
         self.stray: AnyEntry | None = None
         self.running: dict[str, list[entries.ToolStarted]] = {}
         self._newest: Request | None = None
@@ -184,6 +197,7 @@ class Facts:
 
     def _call(self, entry: entries.ToolCall) -> None:
         self.asked[entry.call_id] = entry.request
+        self._waiting.setdefault(entry.call_id, []).append(entry.request)
         reply = self.replies.get(entry.request)
         if reply is not None:
             if reply.is_closed and self.stray is None:
@@ -194,7 +208,11 @@ class Facts:
                 reply.first_ns = entry.at_ns
 
     def _rename(self, entry: entries.CallRenamed) -> None:
-        self.asked[entry.to_id] = self.asked.get(entry.call_id, 0)
+        number = self.asked[entry.to_id] = self.asked.get(entry.call_id, 0)
+        waiting = self._waiting.get(entry.call_id)
+        if waiting:
+            waiting.pop()
+        self._waiting.setdefault(entry.to_id, []).append(number)
 
     def _finish(self, entry: entries.Finish) -> None:
         self._close(entry, finish=entry.reason, steps=entry.steps)
@@ -223,6 +241,24 @@ class Facts:
 
     def _start(self, entry: entries.ToolStarted) -> None:
         self.running.setdefault(entry.call_id, []).append(entry)
+        waiting = self._waiting.pop(entry.call_id, None)
+        if waiting is not None and len(waiting) > 1:  # a model, or a retry, repeats an id
+            self._attribute(entry, waiting)
+
+    def _attribute(self, entry: entries.ToolStarted, waiting: list[int]) -> None:
+        """Choose the call of a tool run among several with its id.
+
+        A reply that failed, or was cut off, is followed by another one for which the tool runs.
+        """
+        good = (one for one in waiting if self._may_run(entry, self.replies.get(one)))
+        number = self.asked[entry.call_id] = next(good, waiting[-1])
+        waiting.remove(number)
+        self._waiting[entry.call_id] = waiting
+
+    @staticmethod
+    def _may_run(entry: entries.ToolStarted, reply: ReceivedReply | None) -> bool:
+        call = entry.call_id, entry.name
+        return reply is not None and reply.may_act and call in [(c.id, c.name) for c in reply.calls]
 
     def _return(self, entry: entries.ToolResult) -> None:
         started = self.running.get(entry.call_id)

@@ -34,7 +34,7 @@ class Round(Struct, frozen=True):
 class LoopTrace:
     """The complete record of a scenario's runs.
 
-    `footer` is None, and `truncated` says why, if it was cut.
+    `footer` is None if the run has not ended, or if the file was cut; `truncated` tells of a cut.
     """
 
     header: Header
@@ -48,6 +48,15 @@ class LoopTrace:
         if self.footer is not None:
             return self.footer.elapsed_ns
         return self.entries[-1].at_ns if self.entries else 0
+
+    @property
+    def no_end(self) -> str:
+        """Return the reason why the trace has no end; empty if it has one."""
+        if self.footer is not None:
+            return ""
+        if self.truncated:
+            return f"the trace is truncated: {self.truncated}"
+        return "the trace has no end: its run had not ended when it was written"
 
     @property
     def ends(self) -> tuple[Ended, ...]:

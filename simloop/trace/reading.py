@@ -5,23 +5,26 @@ a view of a trace relies on is tested here, so that a damaged file is an error w
 and never a crash of a view.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.entries import Footer, Header
+from simloop.trace.lines import UNFOLDED, Line, Pieces, unfold, wrong_pieces
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.recorder import MAX_ENTRIES
 
-_PIECES = frozenset((entries.TextDelta, entries.ReasoningDelta, entries.ToolCallDelta))
+_NO_ENTRIES = frozenset((Header, Footer))
 
 
 class Reading:
     """Adds lines to `trace`, which has its header, and no more, at the start."""
 
     __slots__ = (
-        "_call", "_checks", "_entries", "_failed", "_messages", "_open", "_runs",
+        "_call", "_checks", "_entries", "_failed", "_made", "_messages", "_open", "_runs",
         "_trace",
     )  # fmt: skip
 
@@ -31,22 +34,28 @@ class Reading:
         self._messages = {0: 0}  # by the number of the request
         self._open: set[int] = set()  # requests whose replies have not ended
         self._call: str | None = None  # the id of the newest call since the newest request
+        self._made = Counter[str]()  # the calls since the newest main request, by id
         self._failed = False  # whether an error has arrived since the newest request
         self._runs: bool | None = None  # whether a prompt has not ended; None before the first one
         self._checks: Mapping[type, Callable[[Any], str]] = {
             entries.Prompt: self._wrong_turn,
             entries.Ended: self._wrong_turn,
             entries.Request: self._wrong_request,
+            entries.TextDelta: self._wrong_piece,
+            entries.ReasoningDelta: self._wrong_piece,
+            entries.ToolCallDelta: self._wrong_piece,
+            **dict.fromkeys(UNFOLDED, self._wrong_pieces),
             entries.ToolCall: self._wrong_call,
             entries.Finish: self._wrong_end,
             entries.Error: self._wrong_end,
             entries.StreamCut: self._wrong_end,
             entries.ToolStarted: self._wrong_start,
             entries.CallRenamed: self._wrong_name,
+            entries.CallBegun: self._wrong_begin,
             entries.Classified: self._wrong_judgement,
         }
 
-    def add(self, lines: Sequence[AnyEntry | Footer | Header]) -> tuple[int, str] | None:
+    def add(self, lines: Sequence[Line]) -> tuple[int, str] | None:
         """Add the lines in order, up to the first that cannot be the next one.
 
         Return the place of that line and the reason, or None if all fit.
@@ -64,24 +73,29 @@ class Reading:
             count += 1
         return None if count == len(lines) else (count, "a header or a line after the footer")
 
-    def _add_entries(self, found: list[AnyEntry]) -> tuple[int, str] | None:
-        self._entries += found
-        checks, is_open, at_ns = self._checks, self._open, 0
-        for place, entry in enumerate(found):
-            if entry.seq != place:
-                return place, f"it is entry {entry.seq}, in the place of entry {place}"
-            if entry.at_ns < at_ns:
-                return place, f"its time, {entry.at_ns} ns, is before that of the last entry"
-            at_ns = entry.at_ns
-            kind: Any = type(entry)  # an `isinstance` that fails on a Struct takes much longer
-            if kind in _PIECES:  # no call for these: most lines are pieces
-                part: Any = entry
-                if part.request not in is_open:
-                    return place, _not_open(part.request)
-            elif kind in checks:
-                wrong = checks[kind](entry)
-                if wrong:
-                    return place, wrong
+    def _add_entries(self, found: list[Any]) -> tuple[int, str] | None:
+        check_of, record, at_ns = self._checks.get, self._entries, 0
+        added = more = 0  # lines whose entries are added; entries without a line of their own
+        for place, line in enumerate(found):
+            if line.seq != place + more:
+                return place, f"it is entry {line.seq}, in the place of entry {place + more}"
+            if line.at_ns < at_ns:
+                return place, f"its time, {line.at_ns} ns, is before that of the last entry"
+            at_ns = line.at_ns
+            check = check_of(type(line))  # an `isinstance` that fails on a Struct takes much longer
+            if check is None:
+                continue
+            wrong = check(line)
+            if wrong:
+                return place, wrong
+            if type(line) in UNFOLDED:
+                more += len(line.lengths) - 1
+                if more > MAX_ENTRIES:
+                    return place, f"there are more than {MAX_ENTRIES:,} pieces up to it"
+                record += found[added:place]
+                record += unfold(line)
+                added, at_ns = place + 1, record[-1].at_ns
+        record += found[added:]
         return None
 
     def _wrong_footer(self, line: Footer) -> str:
@@ -89,10 +103,19 @@ class Reading:
         count = len(self._entries)
         if line.entries != count:
             return f"it counts {line.entries} entries, not {count}"
-        return "" if self._runs is False else "the last prompt has no end before it"
+        if line.ended and self._runs is not False:
+            return "the last prompt has no end before it"
+        return ""
+
+    def _wrong_piece(self, piece: Any) -> str:
+        return "" if piece.request in self._open else _not_open(piece.request)
+
+    def _wrong_pieces(self, pieces: Pieces) -> str:
+        return self._wrong_piece(pieces) or wrong_pieces(pieces)
 
     def _wrong_call(self, call: entries.ToolCall) -> str:
         self._call = call.call_id
+        self._made[call.call_id] += 1
         return "" if call.request in self._open else _not_open(call.request)
 
     def _wrong_start(self, started: entries.ToolStarted) -> str:
@@ -102,8 +125,14 @@ class Reading:
     def _wrong_name(self, renamed: entries.CallRenamed) -> str:
         newest, self._call = self._call, None
         if newest == renamed.call_id:
+            self._made[renamed.call_id] -= 1
+            self._made[renamed.to_id] += 1
             return ""
         return f"it renames {renamed.call_id!r}, which is not the call before it"
+
+    def _wrong_begin(self, begun: entries.CallBegun) -> str:
+        known = self._made[begun.call_id] > 0
+        return "" if known else f"the model has not made the call {begun.call_id!r} that begins"
 
     def _wrong_judgement(self, classified: entries.Classified) -> str:
         if classified.fault is not None or self._failed:
@@ -125,6 +154,8 @@ class Reading:
         self._messages[request.number] = request.kept + len(request.added)
         self._open.add(request.number)
         self._call, self._failed = None, False
+        if request.purpose == "main":
+            self._made.clear()
         if request.kept > before:
             return f"it keeps {request.kept} messages of a request that had {before}"
         return ""
@@ -137,10 +168,14 @@ class Reading:
         return ""
 
 
-def _count_of_entries(lines: Sequence[AnyEntry | Footer | Header]) -> int:
+def _count_of_entries(lines: Sequence[Line]) -> int:
     """Return the number of lines before the first that is no entry."""
-    kinds: list[Any] = list(map(type, lines))
-    return min(kinds.index(kind) if kind in kinds else len(kinds) for kind in (Header, Footer))
+    every = len(lines)
+    if lines and type(lines[-1]) is Footer:
+        every -= 1
+    if _NO_ENTRIES.isdisjoint(map(type, lines[:every])):
+        return every
+    return next(place for place, line in enumerate(lines) if type(line) in _NO_ENTRIES)
 
 
 def _not_open(number: int) -> str:

@@ -11,10 +11,13 @@ from typing import Any, Protocol
 
 from simloop.errors import RunawayRun, SimloopError
 from simloop.trace.entries import AnyEntry
+from simloop.trace.novelty import Novelty
+from simloop.virtual.progress import runaway
 
 MAX_TRACE_CHARS = 200_000_000
 # A stream that never ends and never waits passes no bound on time: this bound stops it.
 MAX_ENTRIES = 10_000_000
+_BETWEEN = 4_000
 
 Listener = Callable[[AnyEntry], None]
 
@@ -48,10 +51,14 @@ class Recorder:
 
     `append` adds an entry that the caller has built; it is a plain `list.append` until somebody
     listens. `chars` counts the characters of the texts in the entries, and `max_chars` bounds it.
-    `error` is the first error of simloop at the boundary, which ends the run.
+    `error` is the first error of simloop at the boundary, which ends the run. `novelty` finds a run
+    that goes nowhere; past `look_at` entries, who adds one calls `look`.
     """
 
-    __slots__ = ("_listeners", "append", "chars", "clock", "entries", "error", "max_chars")
+    __slots__ = (
+        "_listeners", "append", "chars", "clock", "entries", "error", "look_at", "max_chars",
+        "novelty",
+    )  # fmt: skip
 
     def __init__(
         self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
@@ -61,6 +68,8 @@ class Recorder:
         self.chars = 0
         self.error: SimloopError | None = None
         self.max_chars = max_chars
+        self.novelty = Novelty(entries)
+        self.look_at = min(_BETWEEN, MAX_ENTRIES)
         # Most conversations begin with their clock: then no call is needed to read it.
         self.clock = Since(clock) if clock.now_ns else clock
         self._listeners: list[Listener] = []
@@ -76,12 +85,12 @@ class Recorder:
         self.append = _notifying(self.entries, self._listeners)
 
     def close(self) -> None:
-        """Forget the listeners: the conversation is over.
+        """Forget the listeners and the budgets: the conversation is over.
 
-        A listener may refer to the recorder, and such a cycle leaves its run to the garbage
-        collector.
+        They may refer to the recorder, and such a cycle leaves its run to the garbage collector.
         """
         self._listeners.clear()
+        self.novelty.close()
         self.append = self.entries.append
 
     def count(self, chars: int) -> None:
@@ -91,33 +100,45 @@ class Recorder:
         """
         self.chars = total = self.chars + chars
         if total > self.max_chars:
-            self.refuse()
+            self.look()
 
-    def refuse(self) -> None:
-        """Raise RunawayRun for the bound that the trace has passed."""
-        if self.chars > self.max_chars:
-            error = RunawayRun(
-                f"the trace passed max_trace_chars={self.max_chars} characters of text without an "
-                "outcome: shorten the texts, or raise max_trace_chars in the scenario"
-            )
-        else:
-            error = RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
-        self.keep(error)
-        raise error
+    def look(self) -> None:
+        """Raise RunawayRun if the trace has passed a bound, or has had nothing new for too long."""
+        length = len(self.entries)
+        try:
+            if self.chars > self.max_chars:
+                passed = f"the trace passed max_trace_chars={self.max_chars} characters of text"
+                hint = "shorten the texts, or raise max_trace_chars in the scenario"
+                raise runaway(f"{passed} without an outcome", hint)
+            if length > MAX_ENTRIES:
+                raise runaway(f"the trace passed {MAX_ENTRIES} entries without an outcome")
+            self.novelty.check_moves()
+        except RunawayRun as error:
+            self.keep(error)
+            raise
+        self.look_at = min(length + _BETWEEN, MAX_ENTRIES)
+
+    def ask(self, number: int) -> None:
+        """Raise RunawayRun if request `number` is one too many, see novelty.py."""
+        try:
+            self.novelty.check(number)
+        except RunawayRun as error:
+            self.keep(error)
+            raise
 
     def keep(self, error: SimloopError) -> None:
         """Keep the first error of simloop that an agent gets, because it may swallow it."""
         self.error = self.error or error
 
     def record(self, kind: type[AnyEntry], *data: Any) -> None:
-        """Append an entry of `kind` with `data` after `seq` and `at_ns`. Raises as `count`."""
+        """Append an entry of `kind` with `data` after `seq` and `at_ns`. Raises as `look`."""
         chars = 0
         for value in data:
             if type(value) is str:
                 chars += len(value)
         self.count(chars)
-        if len(self.entries) > MAX_ENTRIES:
-            self.refuse()
+        if len(self.entries) > self.look_at:
+            self.look()
         self.append(kind(len(self.entries), self.clock.now_ns, *data))
 
 

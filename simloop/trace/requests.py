@@ -108,7 +108,21 @@ def check_request(entry: entries.Request) -> None:
             raise TypeError(f"{type(message).__name__} is no message")
     for tool in entry.tools or ():
         _check_parameters(tool)
-    _REQUEST.decode(_ENCODER.encode(entry))
+    _check_texts(_REQUEST.decode(_ENCODER.encode(entry)), entry)
+
+
+def _check_texts(read: Any, given: Any, name: str = "") -> None:
+    """Raise TypeError where `given` has no text that JSON writes as one, such as bytes."""
+    if isinstance(read, str):
+        if not isinstance(given, str):
+            raise TypeError(f"{name} must be a str, not {type(given).__name__}")
+    elif isinstance(read, Struct):
+        for field in read.__struct_fields__:
+            inner = f"{type(read).__name__}.{field}"
+            _check_texts(getattr(read, field), getattr(given, field), inner)
+    elif isinstance(read, tuple):
+        for one, other in zip(read, given, strict=True):
+            _check_texts(one, other, name)
 
 
 def _check_parameters(tool: ToolSpec) -> None:

@@ -22,16 +22,23 @@ from simloop.trace.entries import AnyEntry, Header
 from simloop.trace.looptrace import LoopTrace
 
 _WIDTH = 96
+_FINDING = 400
 _ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished", "turning"})
 _OUTCOMES = frozenset(map(str, Outcome))
 
+_Piece = entries.TextDelta | entries.ReasoningDelta
 _Line = tuple[int, str, str]
 """Virtual nanoseconds, what happened, the details."""
 
 
-def timeline(trace: LoopTrace) -> Iterator[str]:
-    """Yield the lines of the timeline, header first, verdict last."""
+def timeline(trace: LoopTrace, wrong: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the lines of the timeline, header first, verdict last.
+
+    `wrong` are the findings on the run, which stand in the header.
+    """
     yield from _header(trace.header)
+    yield from (f"FAILED: {escape(line, _FINDING)}" for line in wrong)
+    yield ""
     shown_ns = -1
     for at_ns, what, details in _lines(trace.entries):
         time = clock(at_ns) if at_ns != shown_ns or what in _OUTCOMES else ""
@@ -41,9 +48,12 @@ def timeline(trace: LoopTrace) -> Iterator[str]:
         yield f"{'':>12}  truncated     {escape(trace.truncated, _WIDTH)}"
 
 
-def describe(entry: AnyEntry) -> str:
-    """Return any entry as one line, also a move of the machine or a piece of text."""
-    lines = list(_lines([entry]))
+def describe(entry: AnyEntry, *pieces: AnyEntry) -> str:
+    """Return any entry as one line, also a move of the machine or a piece of text.
+
+    `pieces` are the next pieces of its text.
+    """
+    lines = list(_lines([entry, *pieces]))
     if isinstance(entry, entries.Transition):
         signal = NAMES[type(entry.signal)]
         lines = [(entry.at_ns, "->", f"{entry.state} on {signal} ({_counters(entry.counters)})")]
@@ -64,7 +74,6 @@ def _header(header: Header) -> Iterator[str]:
     limits = [f"{key} {value}" for key, value in header.limits.items() if value != usual.get(key)]
     bounds = escape(", ".join(limits), 400) or "default limits"
     yield f"loop {escape(header.loop, _WIDTH)}, seed {header.seed}, {bounds}"
-    yield ""
 
 
 def _counters(counters: Counters) -> str:
@@ -73,14 +82,15 @@ def _counters(counters: Counters) -> str:
 
 
 def _lines(record: Iterable[AnyEntry]) -> Iterator[_Line]:
-    pieces: list[entries.TextDelta] = []
+    pieces: list[_Piece] = []
     newest = 0  # the number of the newest request
     counters: Counters | None = None
     results: dict[str, tuple[str, bool]] = {}  # by call: what its tool returned
     for entry in record:
-        text = entry if isinstance(entry, entries.TextDelta) else None
-        if pieces and (text is None or text.request != pieces[0].request):
-            yield _numbered(pieces[0], newest, _text(pieces))
+        text = entry if isinstance(entry, entries.TextDelta | entries.ReasoningDelta) else None
+        first = pieces[0] if pieces else None
+        if first and (text is None or _is_other(text, first)):
+            yield _numbered(first, newest, _text(pieces))
             pieces = []
         if text is not None:
             pieces.append(text)
@@ -117,10 +127,15 @@ def _numbered(entry: AnyEntry, newest: int, line: _Line) -> _Line:
     return at_ns, what, f"{details} [#{number}]"
 
 
-def _text(pieces: list[entries.TextDelta]) -> _Line:
+def _is_other(text: _Piece, first: _Piece) -> bool:
+    return text.request != first.request or type(text) is not type(first)
+
+
+def _text(pieces: list[_Piece]) -> _Line:
+    what = "text" if isinstance(pieces[0], entries.TextDelta) else "reasoning"
     text = "".join(piece.text for piece in pieces)
     lasted_ns = pieces[-1].at_ns - pieces[0].at_ns
-    return pieces[0].at_ns, "text", f"{text} [over {clock(lasted_ns)}]" if lasted_ns else text
+    return pieces[0].at_ns, what, f"{text} [over {clock(lasted_ns)}]" if lasted_ns else text
 
 
 def _ended(entry: entries.Ended) -> Iterator[_Line]:
@@ -143,10 +158,11 @@ def _request(entry: entries.Request) -> Iterator[_Line]:
     if isinstance(entry.tools, tuple):
         yield entry.at_ns, "", f"  tools: {', '.join(tool.name for tool in entry.tools) or 'none'}"
     for message in entry.added:
-        yield entry.at_ns, "", f"  + {_message(message)}"
+        yield entry.at_ns, "", f"  + {describe_message(message)}"
 
 
-def _message(message: Message) -> str:
+def describe_message(message: Message) -> str:
+    """Return a message on one line: its role, its text and its calls. The line is not escaped."""
     role = str(type(message).__struct_config__.tag)
     if isinstance(message, AssistantMessage):
         calls = [f"{call.name}({call.arguments})" for call in message.calls]
@@ -226,7 +242,6 @@ _WORDED: Mapping[type, Callable[[Any], tuple[str, str]]] = {
     entries.Prompt: lambda e: ("prompt", e.text),
     entries.Queued: lambda e: ("queued", f"{e.text} ({e.queue})"),
     entries.StopRequested: lambda e: ("stop", _STOPS[e.cause]),
-    entries.ReasoningDelta: lambda e: ("reasoning", e.text),
     entries.ToolCallDelta: lambda e: ("call piece", f"{e.arguments} [{e.call_id}]"),
     entries.ToolCall: lambda e: ("call", f"{e.name} {e.arguments} [{e.call_id}]"),
     entries.CallRenamed: _renamed,

@@ -17,13 +17,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simloop.virtual.importing import is_importing, stream_here
 from simloop.virtual.listener import report_sleep
 from simloop.virtual.memory import GeneratorState, Memory
-from simloop.virtual.polling import Polling
 from simloop.virtual.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -49,10 +48,6 @@ class Answers:
     epoch_ns: int
     last_uuid: int = 0
     _generator: random.Random | None = None
-    polling: Polling = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.polling = Polling(self.loop)
 
     @property
     def wall_ns(self) -> int:
@@ -61,8 +56,8 @@ class Answers:
 
     @property
     def now_ns(self) -> int:
-        """Return the virtual nanoseconds since the start. Raises RunawayRun, see polling.py."""
-        self.polling.read()
+        """Return the virtual nanoseconds since the start. Raises RunawayRun, see progress.py."""
+        self.loop.progress.read()
         return self.loop.now_ns
 
     @property
@@ -78,17 +73,10 @@ class Answers:
             self._generator = random.Random(seed)  # noqa: S311 - simulated
         return self._generator
 
-    def generators(self) -> list[random.Random]:
-        """Return every generator that was drawn from, in the order of the first draws."""
-        own = [self._generator] if self._generator else []
-        return [*own, *self.seeds.streams()]
-
     def sleep(self, seconds: float) -> None:
         """Wait in virtual time, for at least 1 ns if `seconds` is positive.
 
         A simulated thread parks. In the event loop's own thread, the callbacks wait as well.
-        Raises RunawayRun after a million sleeps in one callback: a program that polls with a
-        blocking sleep never comes back to the loop, which would end it.
         """
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
@@ -98,7 +86,6 @@ class Answers:
             report_sleep(self.loop, sleep_ns)
             thread.threads.sleep(thread, sleep_ns)
             return
-        self.polling.slept()
         self.loop.block_ns(sleep_ns)
 
     def clock_ns(self, clock: int) -> int:

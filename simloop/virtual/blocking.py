@@ -19,6 +19,13 @@ from simloop.virtual.threads import thread_here
 
 T = TypeVar("T")
 
+_BLOCKING: set["asyncio.Task[Any]"] = set()
+
+
+def is_blocking(task: "asyncio.Task[Any]") -> bool:
+    """Return whether a task blocks its loop: it runs, although it is not the current task."""
+    return task in _BLOCKING
+
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run `coroutine` to its end on a loop of its own, and return its result.
@@ -50,6 +57,7 @@ def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
     is_new = ident not in THREADS
     if task is not None:
         asyncio._leave_task(running, task)
+        _BLOCKING.add(task)
     asyncio._set_running_loop(None)
     if is_new:
         # Code of a simulation is known by its running loop, which is another one now.
@@ -61,4 +69,5 @@ def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
             del THREADS[ident]
         asyncio._set_running_loop(running)
         if task is not None:
+            _BLOCKING.discard(task)
             asyncio._enter_task(running, task)

@@ -1,7 +1,7 @@
 """The border of a simulation: the exchange of Python's clocks, randomness and threads.
 
-Not here: the answers (answers.py), the threads (threads.py), the refusals (reaches.py), and what
-the border cannot cover (gaps.py). The rule to keep: the border is entered whole or not at all.
+Not here: the answers (answers.py), the threads (threads.py) and the refusals (reaches.py). The
+rule to keep: the border is entered whole or not at all.
 Nothing in `sys.modules` is asked anything while its globals are read, because it may be any object.
 """
 
@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 from simloop.errors import InternalError, ScenarioError
 from simloop.virtual import answers, reaches, thread_stand_ins
 from simloop.virtual.answers import ANSWERS, Answers, shared_draws
+from simloop.virtual.interrupts import noted_interrupts
 from simloop.virtual.memory import addresses
+from simloop.virtual.output import enter_streams, leave_streams
 from simloop.virtual.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -274,7 +276,9 @@ class _Border:
         """Find where the originals are bound; 500 modules take 2 ms, so each is read once."""
         if self.addresses and addresses(tuple(sys.modules.values())) == self.addresses:
             return
-        modules: list[tuple[Any, Any]] = list(sys.modules.items())
+        # A copy first: the tuples of a list may start the garbage collector, and a finalizer that
+        # warns imports a module, so that the mapping changes while it is read.
+        modules: list[tuple[Any, Any]] = list(sys.modules.copy().items())
         found: dict[Any, tuple[Any, _Holder | None]] = {}
         complete = True
         for name, module in modules:
@@ -339,19 +343,22 @@ class sealed:  # noqa: N801 - a context manager, named as one reads it
     moves virtual time; dates and local time, in UTC; `os.urandom`, `os.getrandom` and
     `ssl.RAND_bytes`, so `uuid4` and `secrets`; `uuid1`; `random`, with generators that are created
     unseeded. Threads, locks and event loops that are made inside are simulated. Blocking sockets,
-    processes and alarms are refused. `gaps.GAPS` lists what
-    the border cannot cover.
+    processes and alarms are refused.
     """
 
-    __slots__ = ("_answers", "_loop", "_outer")
+    __slots__ = ("_answers", "_interrupts", "_loop", "_outer", "_streams")
 
     def __init__(self, loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> None:
         self._loop = loop
         self._answers = Answers(loop, seeds, epoch_ns)
+        self._interrupts = noted_interrupts()
         self._outer: Answers | None = None
+        self._streams: tuple[Any, ...] = ()
 
     def __enter__(self) -> None:
         _border.enter(self._answers.seeds)
+        self._streams = enter_streams()
+        self._loop.interrupts = self._interrupts.__enter__()
         self._outer = ANSWERS.get(self._loop)
         ANSWERS[self._loop] = self._answers
 
@@ -362,7 +369,11 @@ class sealed:  # noqa: N801 - a context manager, named as one reads it
             else:
                 ANSWERS[self._loop] = self._outer
         finally:
-            _border.leave()
+            try:
+                self._interrupts.__exit__()
+                leave_streams(self._streams)
+            finally:
+                _border.leave()
 
 
 @contextlib.contextmanager

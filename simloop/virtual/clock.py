@@ -18,20 +18,29 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sized
-from types import FrameType
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.answers import ANSWERS, simulation_of_this_thread
+from simloop.virtual.interrupts import noted_interrupts
 from simloop.virtual.listener import report_blocking
-from simloop.virtual.outside import PROCESSES, REFUSED, THREAD
+from simloop.virtual.output import Output
+from simloop.virtual.outside import PROCESSES, REFUSED, THREAD, with_command
 from simloop.virtual.pools import is_of_processes, run_now
-from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
-from simloop.virtual.tasks import NumberedTask, dropped, is_unseen, note_awaiter, of_finalizer
+from simloop.virtual.progress import Progress
+from simloop.virtual.tasks import (
+    NumberedTask,
+    closes,
+    dropped,
+    is_of_finalizer,
+    is_unseen,
+    note_awaiter,
+    of_finalizer,
+)
 from simloop.virtual.threads import ThreadLeft, Threads
 from simloop.virtual.timers import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
-from simloop.virtual.waiting import MOST_NAMED, callers_place, report
+from simloop.virtual.waiting import MOST_NAMED, askers_place, report
 from simloop.virtual.wind_up import wind_up
 
 T = TypeVar("T")
@@ -40,7 +49,7 @@ Timer = asyncio.TimerHandle
 Handle = asyncio.Handle
 
 MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
-# asyncio says these from `__del__`, so garbage collection decides whether and when.
+# asyncio says these from a `__del__` written in C.
 _SAID_BY_DEL = ("exception was never retrieved", "was destroyed but it is pending!")
 
 
@@ -54,7 +63,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     _ready: deque[Handle]
     _thread_id: int | None
-    _standstill: Standstill | None
 
     def __init__(
         self,
@@ -82,13 +90,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _reset(self) -> None:
         self.now_ns = 0
         self.escapes: list[SimloopError] = []
+        self.on_refusal: Callable[[str], object] | None = None
+        """Called with the words of each refusal; the run that is under way keeps them."""
         self._threads: Threads | None = None
         self._default_executor: Any = None
-        # Records that grow with what a program says to its world: that is progress (standstill.py).
-        self.records: list[Sized] = []
         self.at_end: list[Callable[[], object]] = []  # called when nothing of the run is left
+        # Watched where code of a program runs; without it, each KeyboardInterrupt is a Ctrl-C.
+        self.interrupts: noted_interrupts | None = None
+        # Called with a SystemExit or KeyboardInterrupt that a task of the program raises: asyncio
+        # ends the loop with it, and the run of an agent is to have an end of its own.
+        self.on_exit: Callable[[BaseException], object] | None = None
+        self.output = Output()
+        # False: whoever runs the loop takes the failures that nobody looked at, by `take_unseen`.
+        self.raises_unseen = True
         self._failures: list[BaseException] = []
-        self._callbacks = 0
+        self.callbacks = 0
+        """The callbacks, and the turns of threads in their place, that the run has had."""
+        self.progress = Progress(self)
         self._ready.clear()
         self._timers.clear()
         self._timer_cancelled_count = 0
@@ -114,7 +132,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._enter()
         try:
             while not task.done():
-                self._run_once()
+                self.turn()
             result: T = task.result()
         except BaseException as error:
             fatal = isinstance(error, KeyboardInterrupt | SystemExit)
@@ -127,12 +145,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return result
         finally:
             del task  # it holds the exception, whose traceback holds this frame
+            if self._threads is not None:
+                self._threads.stop_watch()
             asyncio._set_running_loop(None)
             self._thread_id = None
             sys.set_asyncgen_hooks(*hooks)
             for end in self.at_end:
                 end()
             self._reset()
+
+    def is_ctrl_c(self, error: BaseException) -> bool:
+        """Return whether the user has raised `error` by Ctrl-C, and not the program itself."""
+        watch = self.interrupts
+        return isinstance(error, KeyboardInterrupt) and (watch is None or watch.pressed)
 
     def _check_free(self, main: Coroutine[Any, Any, T]) -> None:
         if asyncio._get_running_loop() is not None or self.is_running():
@@ -144,17 +169,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _enter(self) -> None:
         self.threads_left = []
-        self._standstill = None  # made for the few runs that have enough callbacks
-        if self.max_callbacks is None:
-            self._look_at, self._most_callbacks = Standstill.stride, MAX_CALLBACKS
-        else:
-            self._look_at = self._most_callbacks = self.max_callbacks
+        self.progress = Progress(self, self.max_callbacks)
         self._time_limit_ns = self.max_virtual_ns
         if self.shuffle_seed is not None:
             self._tie = functools.partial(random.Random(self.shuffle_seed).getrandbits, 32)  # noqa: S311 - reproducible on purpose
         self._thread_id = threading.get_ident()
         sys.set_asyncgen_hooks(self._asyncgens.setdefault, self._asyncgen_finalizer_hook)
         asyncio._set_running_loop(self)
+
+    def turn(self) -> None:
+        """Run the callbacks that are ready, or move time to the next timer and run its own."""
+        __tracebackhide__ = True
+        try:
+            self._run_once()
+        except (KeyboardInterrupt, SystemExit) as error:
+            if self.on_exit is None or self.is_ctrl_c(error):
+                raise
+            self.on_exit(error)
 
     def _run_once(self) -> None:
         __tracebackhide__ = True
@@ -167,9 +198,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             ready.append(self._pop_timer())
         self.has_due = False
         count = len(ready)
-        self._callbacks += count
-        if self._callbacks > self._look_at:
-            self._look()
+        self.callbacks += count
+        if self.callbacks > self.progress.next:
+            self.progress.look()
         for _ in range(count):
             handle = ready.popleft()
             if not handle._cancelled:
@@ -177,20 +208,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def count_turn(self) -> None:
         """Count a turn of a thread while the loop is blocked, as a callback is counted."""
-        self._callbacks += 1
-        if self._callbacks > self._look_at:
-            self._look()
-
-    def _look(self) -> None:
-        """Raise RunawayRun past the bound on callbacks, or if the program makes no progress."""
         __tracebackhide__ = True
-        finding = f"more than max_callbacks={self._most_callbacks} ran"
-        if self._callbacks <= self._most_callbacks:
-            standstill = self._standstill = self._standstill or Standstill()
-            self._look_at = standstill.look(self, self._callbacks)
-            finding = standstill.finding
-        if finding:
-            raise RunawayRun(f"{report(self, finding)}\n  {ADVICE}")
+        self.callbacks += 1
+        if self.callbacks > self.progress.next:
+            self.progress.look()
 
     def _jump(self) -> None:
         """Move time to the next timer that is still wanted."""
@@ -220,6 +241,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Wait within the running callback, as a blocking `time.sleep` does; threads may run."""
         began_ns = self.now_ns
         if self._threads is None:
+            self.count_turn()
             self.advance_ns(nanoseconds)
             report_blocking(self, self.now_ns - began_ns)
         else:
@@ -354,23 +376,42 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return a line for each thread of this run that has not ended, for reports."""
         return () if self._threads is None else self._threads.describe()
 
-    def thread_frames(self) -> Iterator[FrameType]:
-        """Yield the frames of the threads of this run, but those of simloop."""
-        return iter(()) if self._threads is None else self._threads.frames()
+    def waiting_threads(self) -> Iterable[tuple[str, str, str, Timer | None]]:
+        """Return the threads that are parked: sleep or thread, the name, the place, the timer."""
+        return () if self._threads is None else self._threads.waiting()
+
+    @property
+    def is_blocked_by_thread(self) -> bool:
+        """Return whether the loop's own thread is parked, so that other threads run."""
+        return self._threads is not None and self._threads.of_loop.waits_for is not None
 
     def unfinished_threads(self) -> list[ThreadLeft]:
         """Return the threads of this run for which Python would wait at exit."""
         awaited = [] if self._threads is None else self._threads.awaited()
         return [ThreadLeft(each.name, each.place) for each in awaited]
 
+    def take_unseen(self) -> list[BaseException]:
+        """Return the exceptions that no code looked at, which asyncio would log, each once.
+
+        A handler that the program has set for them gets those of tasks at the end of the run.
+        """
+        found, self._failures = self._failures, []
+        for task in self._tasks if self._exception_handler is None else ():
+            if is_unseen(task) and not getattr(task, "awaiter", None) and not closes(task):
+                found += filter(None, [task.exception()])
+        return [error for error in found if not isinstance(error, KeyboardInterrupt | SystemExit)]
+
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep for the end of the run what asyncio logs, unless garbage collection said it."""
+        """Keep for the end of the run what asyncio logs, unless a finalizer said it.
+
+        Garbage collection decides when, and whether, those of asyncio and aiohttp say something.
+        """
         message = context.get("message", "unnamed failure")
-        if not message.endswith(_SAID_BY_DEL):
+        if not message.endswith(_SAID_BY_DEL) and not is_of_finalizer(sys._getframe(1)):
             self._failures.append(context.get("exception") or RuntimeError(message))
 
     def _raise_finding(self, refused: list[Task]) -> None:
-        for finding in (*self.escapes, *self._failures):
+        for finding in (*self.escapes, *(self._failures if self.raises_unseen else ())):
             raise finding
         if refused:
             names = ", ".join(task.get_name() for task in refused[:MOST_NAMED])
@@ -378,16 +419,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""
-        place = callers_place()
+        place = askers_place()
         if not place and self._threads is not None:
             place = self._threads.name_here()
         called = f"; called at {place}" if place else ""
+        if self.on_refusal is not None:
+            self.on_refusal(f"refused: {what}{called}")
         escape = ScenarioError(f"{what} is not available in a simulation: {advice}{called}")
         if self.is_running():
             self.escapes.append(escape)
         return escape
 
-    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
+    def _refuse_method(self, name: str, advice: str, *args: object, **_: object) -> None:
+        if name.startswith("loop.subprocess"):
+            name = with_command(name, args[1:])  # the first is the factory of the protocol
         raise self.refuse(name, advice)
 
     def __del__(self, *_: object) -> None:

@@ -8,7 +8,8 @@ sleeps and cancellations of simloop itself.
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 from simloop.virtual.timers import NEVER_S, SECOND_NS
@@ -32,7 +33,15 @@ _STAND_INS = frozenset(
 
 
 class LoopListener(Protocol):
-    """An object that hears of a program. `place` is a file, a line and a function."""
+    """An object that hears of a program. `place` is a file, a line and a function.
+
+    It is told nothing while it does not hear: to find a place takes longer than to sleep.
+    """
+
+    @property
+    def hears(self) -> bool:
+        """Return whether the listener wants to hear of the program now."""
+        ...
 
     def sleeps(self, wait_ns: int, place: str) -> None:
         """Hear that a coroutine, or a thread, begins to sleep."""
@@ -46,9 +55,13 @@ class LoopListener(Protocol):
         """Hear that a task is being cancelled."""
         ...
 
+    def opens(self, name: str, is_closed: Callable[[], bool]) -> None:
+        """Hear that the program opens a session, which it has to close."""
+        ...
+
 
 _LISTENERS: dict[Any, list[LoopListener]] = {}
-_WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # noqa: SLF001 - what `asyncio.sleep` sets a timer for
+WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # noqa: SLF001 - what `asyncio.sleep` sets a timer for
 _RELEASE = asyncio.tasks._release_waiter  # type: ignore[attr-defined]  # noqa: SLF001 - what `wait_for` of Python 3.11 sets a timer for
 
 
@@ -69,9 +82,9 @@ def listened(loop: Any, listener: LoopListener) -> Iterator[None]:
 
 
 def listener_of(loop: Any) -> LoopListener | None:
-    """Return the listener on `loop`, or None."""
+    """Return the listener on `loop`, or None if none hears."""
     listeners = _LISTENERS.get(loop)
-    return listeners[-1] if listeners else None
+    return listeners[-1] if listeners and listeners[-1].hears else None
 
 
 def report_blocking(loop: Any, took_ns: int) -> None:
@@ -88,6 +101,13 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
         listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
 
 
+def report_session(loop: Any, name: str, is_closed: Callable[[], bool]) -> None:
+    """Tell the listener that the program opens a session of this type."""
+    listener = listener_of(loop)
+    if listener is not None:
+        listener.opens(name, is_closed)
+
+
 def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:
     """Tell the listener on `loop` of a timer of the program, and return the callback to call.
 
@@ -98,11 +118,11 @@ def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:
     listener = listener_of(loop)
     if listener is None:
         return callback
-    if callback is _WAKE and _LEAST_S <= delay_s < NEVER_S and not is_of_simloop(caller):
+    if callback is WAKE and _LEAST_S <= delay_s < NEVER_S and not is_of_simloop(caller):
         place = callers_place() or "a task without code of its own"
         listener.sleeps(round(delay_s * SECOND_NS), place)
     if callback is _RELEASE and caller.f_code is WAIT_FOR:
-        return _reporting(loop, asyncio.current_task(own))
+        return partial(_release, loop, asyncio.current_task(own))
     return callback
 
 
@@ -116,19 +136,21 @@ def _hearing(loop: Any) -> Any:
     return call_later
 
 
-def _reporting(loop: Any, caller: Any) -> Any:
-    """Return the callback for the end of `wait_for`, as newer versions of Python have it.
+def _release(loop: Any, caller: Any, waiter: Any) -> None:
+    """End `wait_for`, as newer versions of Python do.
 
     They cancel the task that calls `wait_for`. Python 3.11 cancels what that task waits for.
     """
+    listener = listener_of(loop)
+    if listener is not None and not waiter.done() and not caller.cancelling():
+        listener.cancels(caller)
+    _RELEASE(waiter)
 
-    def release(waiter: Any) -> None:
-        listener = listener_of(loop)
-        if listener is not None and not waiter.done() and not caller.cancelling():
-            listener.cancels(caller)
-        _RELEASE(waiter)
 
-    return release
+def awaiter_of_timeout(callback: Any) -> Any:
+    """Return the task that calls `wait_for`, if the callback is the end of its time, or None."""
+    is_release = type(callback) is partial and callback.func is _release
+    return callback.args[1] if is_release else None
 
 
 def is_of_simloop(frame: Any) -> bool:

@@ -4,6 +4,10 @@ Not here: clocks and randomness (border.py). The rule to keep: an operation that
 real world is refused with advice; none is silently ignored.
 """
 
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
 TRANSPORT = "put a fake transport (such as httpx.MockTransport) or a fake tool in its place"
 PROCESS = "put a fake tool in its place"
 THREAD = (
@@ -29,3 +33,19 @@ REFUSED = {
     "return from the main coroutine": "stop",
     "give the coroutine to simloop.virtual.clock.run_virtual": "run_forever run_until_complete",
 }
+
+_LONGEST = 100
+
+
+def with_command(what: str, command: Any) -> str:
+    """Return the name of a call that starts a process, with the command that it starts.
+
+    `command` is a text, a path or a sequence of them, as the call got it.
+    """
+    several = isinstance(command, Sequence) and not isinstance(command, str | bytes)
+    words = [str(_text(word)) for word in (command if several else [command])]
+    return f"{what} of {words[0] if len(words) == 1 else shlex.join(words)!r}"[:_LONGEST]
+
+
+def _text(word: Any) -> Any:
+    return word.decode(errors="replace") if isinstance(word, bytes) else word

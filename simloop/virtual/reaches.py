@@ -1,16 +1,17 @@
-"""The refusal of calls that leave a simulation: blocking sockets, processes and signals.
+"""The refusal of calls that leave or end a simulation: blocking sockets, processes and signals.
 
 Not here: the methods of the event loop (outside.py) and the calls that are answered (answers.py).
 The rule to keep: a call is refused only in a simulation, in a thread of it, and never inside
 a debugger, so that other threads, pytest-xdist and a breakpoint work as always.
 
 Python's audit events name most of these calls. No version of CPython has one for alarms, `select`,
-waits for processes and what a socket sends and receives: stand-ins refuse those.
+`os._exit`, waits for processes and what a socket sends and receives: stand-ins refuse those.
 """
 
 import functools
 import select
 import selectors
+import signal
 import socket
 import ssl
 import sys
@@ -20,9 +21,10 @@ from typing import Any
 
 from simloop.errors import ScenarioError
 from simloop.virtual.answers import ANSWERS, answers_here
-from simloop.virtual.outside import PROCESS, THREAD, TRANSPORT
+from simloop.virtual.outside import PROCESS, THREAD, TRANSPORT, with_command
 
 _SIGNAL = "use loop.call_later, or asyncio.timeout"
+_END = "raise an exception to end the program"
 _WAIT = "use asyncio.sleep or time.sleep, which move virtual time"
 
 _EVENTS = {
@@ -44,6 +46,7 @@ _SILENT = {
     PROCESS: "_posixsubprocess.fork_exec _interpreters.create"
     " os.wait os.wait3 os.wait4 os.waitid os.waitpid",
     _SIGNAL: "signal.alarm signal.setitimer",
+    _END: "os._exit os.abort signal.raise_signal _thread.interrupt_main",
     _WAIT: "signal.pause signal.sigwait signal.sigwaitinfo signal.sigtimedwait"
     " select.select select.poll",
 }
@@ -67,9 +70,18 @@ _DEBUGGERS = {
     "pdb", "pudb", "pydevd",
 }  # fmt: skip
 # They run small programs to find out about the machine, and the SDK of OpenAI asks them at its
-# first request. `gaps.GAPS` lists the machine as something that stays real.
+# first request. The machine stays real.
 _ASKS_THE_MACHINE = {"ctypes", "distro", "platform", "uuid"}
 _LONGEST = 100
+_FORK_EXEC = "_posixsubprocess.fork_exec"
+# By audit event: the argument that is the command of a process.
+_COMMANDS = {
+    "subprocess.Popen": 1,
+    "os.system": 0,
+    "os.exec": 1,
+    "os.posix_spawn": 1,
+    "os.spawn": 2,
+}
 
 
 def _named(name: str) -> Any:
@@ -85,7 +97,7 @@ def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def refusing(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        _refuse(name, advice)
+        _refuse(with_command(name, args[0]) if name == _FORK_EXEC else name, advice)
         return original(*args, **kwargs)
 
     return refusing
@@ -128,12 +140,13 @@ def _is_simulated(function: Any) -> bool:
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
-    """Return the event, with its address where it has a readable one."""
+    """Return the event, with its address or its command where it has a readable one."""
     if event == "socket.getaddrinfo":
         return f"{event} of {args[0]!r}, port {args[1]!r}"[:_LONGEST]
     if event == "socket.connect" and isinstance(args[1], tuple | str):
         return f"{event} to {args[1]!r}"[:_LONGEST]
-    return event
+    place = _COMMANDS.get(event)
+    return event if place is None else with_command(event, args[place])
 
 
 _PROBE = "simloop.border"
@@ -161,14 +174,35 @@ _watch = _Watch()
 watch_reaches = _watch.install
 
 
+def _setting(original: Any) -> Callable[..., Any]:
+    """Return a stand-in that says more where Python sets no handler: in a thread."""
+
+    @functools.wraps(original)
+    def setting(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            return original(*args, **kwargs)
+        except ValueError as error:
+            if answers_here() is None or "main thread" not in str(error):
+                raise
+            raise ValueError(f"{error}: {_IN_A_THREAD}") from None
+
+    return setting
+
+
+_IN_A_THREAD = "a plain function runs in a simulated thread; set it before the run, or in async def"
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    signal.signal: _setting(signal.signal),
+    signal.set_wakeup_fd: _setting(signal.set_wakeup_fd),
+} | {
     original: _refusing(original, name, advice)
     for advice, names in _SILENT.items()
     for name in names.split()
     for original in [_named(name)]
     if original is not None
 }
-"""Original function -> the stand-in that refuses it on a sealed loop."""
+"""Original function -> the stand-in that refuses it, or says more, on a sealed loop."""
 
 
 def _refused_methods() -> Iterator[tuple[type, str, Any]]:

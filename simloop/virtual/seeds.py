@@ -44,10 +44,6 @@ class Seeds:
         # Its base class has the same sequence, and seeds itself once where `Random` does twice.
         return _random.Random(self._derive(name)).getrandbits(64)
 
-    def streams(self) -> list[random.Random]:
-        """Return the generators that were requested so far."""
-        return list(self._streams.values())
-
     def _derive(self, name: str) -> int:
         text = f"{self.seed}:{name}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

@@ -33,10 +33,9 @@ def simulate(
     `shuffle_ties` draws from the seed the order of timers, and of threads, that are due at one
     instant.
 
-    A program without progress is a RunawayRun: after about 300,000 callbacks of the event loop if
-    nothing but time changes, after 600,000 if numbers change, such as a counter, that move towards
-    no other number of the program. One with progress may run 12 million. `max_callbacks` replaces
-    these bounds.
+    A program is a RunawayRun after three million callbacks of the event loop, or half a million
+    without anything new in the world of a scenario. `max_callbacks` replaces both bounds. So is one
+    that reads the clock a million times without a wait.
 
     Raises what `main` raises, with a note of the seed; Deadlock; RunawayRun, also past
     `max_virtual_s`; ScenarioError if `main` reached for the real world or is no awaitable.

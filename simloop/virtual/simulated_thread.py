@@ -81,6 +81,8 @@ class SimulatedThread:
         self.is_timed_out = False
         self.is_ending = False
         self.is_done = False
+        self.life = _make_lock()
+        """A lock that is held while the thread becomes done, so its holder can ask it anything."""
         self.is_abandoned = False
         self.ends = 0
         self.timer: asyncio.TimerHandle | None = None
@@ -150,7 +152,8 @@ class SimulatedThread:
     def _bootstrap(self) -> None:
         self._turn.acquire()
         self._work()
-        self.is_done = True
+        with self.life:
+            self.is_done = True
         if not self.is_abandoned:
             self.threads.has_ended(self)
             self.back.release()

@@ -65,12 +65,26 @@ def of_finalizer(caller: FrameType) -> bool:
     )
 
 
+def is_of_finalizer(frame: FrameType | None) -> bool:
+    """Return whether a `__del__` is on the stack."""
+    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def dropped(coroutine: Any, loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any]:
     """Close the coroutine of a finalizer, and return a future as if its task were cancelled."""
     coroutine.close()
     future = loop.create_future()
     future.cancel()
     return cast("asyncio.Task[Any]", future)
+
+
+def closes(task: asyncio.Task[Any]) -> bool:
+    """Return whether the task closes an async generator, as asyncio does for a collected one."""
+    return type(task.get_coro()).__name__ == "async_generator_athrow"
 
 
 def is_unseen(task: asyncio.Task[Any]) -> bool:

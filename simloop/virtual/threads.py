@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simloop.errors import Deadlock, ScenarioError
 from simloop.virtual.answers import ANSWERS, THREADS
-from simloop.virtual.listener import report_blocking
+from simloop.virtual.listener import is_of_simloop, report_blocking
 from simloop.virtual.pools import Pools, forget_worker, quiet
+from simloop.virtual.progress import LOOK_S, LoopWatch, is_stuck
 from simloop.virtual.simulated_thread import SimulatedThread, ThreadEnded, make_locked
-from simloop.virtual.stuck import LOOK_S, LoopWatch, is_stuck
 from simloop.virtual.timers import NEVER_NS
 from simloop.virtual.waiting import report
 
@@ -121,12 +121,12 @@ class Threads:
         loop = self.loop
         # While the loop is blocked, neither its callbacks nor its own timers matter.
         others = self._ready or (loop._ready and not self._is_blocked)
-        if others or loop._callbacks >= loop._look_at:
+        if others or loop.callbacks >= loop.progress.next:
             return False
         next_ns = self._next_timer_ns() if self._is_blocked else loop.next_timer_ns()
         if until_ns > loop._time_limit_ns or (next_ns is not None and next_ns <= until_ns):
             return False
-        loop._callbacks += 1
+        loop.callbacks += 1
         loop.advance_ns(until_ns - loop.now_ns)
         return True
 
@@ -304,21 +304,15 @@ class Threads:
         for thread in refused:
             self._abandon(thread)
         self.is_over = True
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
+        self.stop_watch()
         self.pools.restore()
         return refused
 
-    def frames(self) -> Iterator[FrameType]:
-        """Yield the frames of the threads that are parked, but those of simloop."""
-        current = sys._current_frames()
-        for thread in self.alive:
-            frame = current.get(thread.ident)
-            while frame is not None:
-                if not str(frame.f_globals.get("__name__")).startswith("simloop."):
-                    yield frame
-                frame = frame.f_back
+    def stop_watch(self) -> None:
+        """Stop watching the event loop's thread, which must not end before."""
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
 
     def name_here(self) -> str:
         """Return the name of the calling thread, for a place that no code of the program has."""
@@ -331,6 +325,16 @@ class Threads:
             if each.waits_for is not None:
                 what = f"waits for {_named(each.waits_for, each)}"
                 yield f"  thread {each.name}: {', '.join(filter(None, (each.place, what)))}"
+
+    def waiting(self) -> Iterator[tuple[str, str, str, asyncio.TimerHandle | None]]:
+        """Yield for each parked thread: sleep or thread, its name, its place, its timer."""
+        for each in (self.of_loop, *self.at_work()):
+            if each.waits_for is not None:
+                # The innermost frame is that of `pause`, which a program does not know.
+                in_sleep = each.waits_for == "time.sleep" and each.frame is not None
+                sleeps = in_sleep and not is_of_simloop(each.frame.f_back)
+                what = "sleep" if sleeps else "thread"
+                yield what, each.name, each.place, each.timer
 
 
 def thread_here() -> SimulatedThread | None:

@@ -8,6 +8,7 @@ import asyncio
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import partial
@@ -26,6 +27,12 @@ WAIT_FOR = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
 """Awaits in a task of its own, where newer versions of Python await in the task that calls it."""
 _COMPREHENSION = re.compile(r"\.<locals>(\.<(?:list|set|dict)comp>)+$|\.?<(?:list|set|dict)comp>")
 _INSTALLED = ("site-packages", "dist-packages")
+# SDKs of providers and HTTP clients, by the names of their modules (November 2026).
+_CLIENTS = frozenset({
+    "aiohttp", "anthropic", "botocore", "cohere", "google", "groq", "h11", "h2", "httpcore",
+    "httpcore2", "httpx", "httpx2", "httpx_sse", "litellm", "mcp", "mistralai", "ollama", "openai",
+    "requests", "sseclient", "urllib3", "websockets",
+})  # fmt: skip
 
 
 class _Owner(IntEnum):
@@ -42,7 +49,7 @@ def report(loop: "VirtualLoop", finding: str) -> str:
     tasks = loop.unfinished()
     handles = [*loop.due(), *(handle for *_, handle in sorted(loop.timers()))]
     count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}:"
-    places = filter(None, map(_place_of_callback, handles))
+    places = filter(None, map(place_of_callback, handles))
     callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
     waits = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:MOST_NAMED]]
     found = f"{finding}, at {clock_text(loop.now_ns)} with {count}"
@@ -69,6 +76,17 @@ def place_of_task(task: asyncio.Task[Any]) -> str:
     """
     place, _, owner = _wait_of(task)
     return place if owner >= _Owner.PACKAGE else ""
+
+
+def sleeps_itself(task: asyncio.Task[Any]) -> bool:
+    """Return whether the program's own code waits in `asyncio.sleep`, and not its simulated world.
+
+    False for a sleep in an asynchronous generator, whose frames no task shows.
+    """
+    frames = [frame for _, frame in _chain(task.get_coro())]
+    owners = (_owner_of(frame) for frame in reversed(frames))
+    last = next((each for each in owners if each is not _Owner.PYTHON), _Owner.SIMLOOP)
+    return frames[-1].f_code is asyncio.sleep.__code__ and last is not _Owner.SIMLOOP
 
 
 def _wait_of(task: asyncio.Task[Any]) -> tuple[str, str, "_Owner"]:
@@ -107,7 +125,17 @@ def _place(code: CodeType, line: int) -> str:
     return f"{file}:{line} in {_COMPREHENSION.sub('', code.co_qualname) or '<module>'}"
 
 
-def _place_of_callback(handle: asyncio.Handle) -> str:
+def place_of_error(error: BaseException) -> str:
+    """Return the innermost place of the program that an exception passed, or one of a package."""
+    place, nearest = "", _Owner.PACKAGE
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        owner = _owner_of(frame)
+        if owner >= nearest:
+            place, nearest = _place(frame.f_code, line), owner
+    return place
+
+
+def place_of_callback(handle: asyncio.Handle) -> str:
     """Return file, first line and name of a callback of the program; empty for any other."""
     function: Any = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - a slot of every handle
     while type(function) in {partial, MethodType}:
@@ -118,27 +146,6 @@ def _place_of_callback(handle: asyncio.Handle) -> str:
     if _is_ours_or_pythons(code.co_filename, str(function.__globals__.get("__name__"))):
         return ""
     return _place(code, code.co_firstlineno)
-
-
-def names_of_numbers(tasks: Iterable[asyncio.Task[Any]], values: set[float]) -> Iterator[str]:
-    """Yield the variables of the program, and their attributes, that have one of the values."""
-    for task in tasks:
-        for _, frame in _chain(task.get_coro()):
-            if not is_of_the_program(frame.f_globals):
-                continue
-            for name, value in frame.f_locals.items():
-                for path, number in ((name, value), *_attributes(name, value)):
-                    if type(number) in {int, float} and number in values:
-                        yield path
-
-
-def _attributes(name: str, value: Any) -> list[tuple[str, Any]]:
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return []
-    public = {key: of for key, of in attributes.items() if name == "self" or key[0] != "_"}
-    return [(f"{name}.{attribute}", of) for attribute, of in public.items()]
 
 
 def callers_place(frame: FrameType | None = None) -> str:
@@ -156,6 +163,46 @@ def callers_place(frame: FrameType | None = None) -> str:
         if owner is _Owner.PACKAGE:
             package = package or place_of(each)
     return package
+
+
+def place_in_program() -> str:
+    """Return the place of the calling program, as `callers_place`, or where a task of it waits.
+
+    A framework may call from a task of its own, in which no code of the program runs.
+    """
+    caller = sys._getframe(1)  # noqa: SLF001 - the stack is the question
+    loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - None in a thread
+    if not any(_owner_of(each) is _Owner.PROGRAM for each in _stack(caller)):
+        for task in getattr(loop, "unfinished", list)():
+            place, _, owner = _wait_of(task)
+            if owner is _Owner.PROGRAM:
+                return place
+    return callers_place(caller)
+
+
+def askers_place(frame: FrameType | None = None) -> str:
+    """Return the place of the package, or of the program, that asks for something.
+
+    It is the innermost one that is no SDK and no HTTP client: they do what another asks of them.
+    `frame` is where to begin; by default, the caller of this function.
+    """
+    return _askers(_stack(frame or sys._getframe(1)))  # noqa: SLF001 - the stack is the question
+
+
+def askers_place_in_task(task: asyncio.Task[Any]) -> str:
+    """Return the place of the package, or of the program, for which a task waits."""
+    return _askers(reversed([frame for _, frame in _chain(task.get_coro())]))
+
+
+def _askers(frames: Iterable[Any]) -> str:
+    """Return the place of the first frame that asks, or else of the last one of a client."""
+    place = ""
+    for each in frames:
+        if _owner_of(each) >= _Owner.PACKAGE:
+            place = place_of(each)
+            if str(each.f_globals.get("__name__")).partition(".")[0] not in _CLIENTS:
+                break
+    return place
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:

@@ -1,4 +1,4 @@
-"""The entries about the code of an agent: its sleeps, its blocking calls, its tasks.
+"""The entries about the code of an agent: its sleeps, its blocking calls, what it leaves behind.
 
 Not here: the traffic at the boundary (the ports), and hearing of the program (virtual/listener.py).
 The rule to keep: no name and no place depends on the version of Python, as far as that is possible.
@@ -7,9 +7,8 @@ The rule to keep: no name and no place depends on the version of Python, as far 
 
 import asyncio
 import contextlib
-import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from simloop.escape import writable
@@ -18,12 +17,13 @@ from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock import VirtualLoop
 from simloop.virtual.listener import is_of_simloop, listened
-from simloop.virtual.waiting import callers_place, place_of_task
+from simloop.virtual.waiting import callers_place, place_of_error, place_of_task
+from simloop.virtual.waits import name_of_task
+from simloop.world.user_errors import describe
 from simloop.world.world import World
 
 MOST_IN_A_ROW = 200
 """How many of these entries a trace has in a row, without traffic between them."""
-_UNNAMED = re.compile(r"main|task-\d+|close .*")
 
 
 class AgentRecord:
@@ -34,7 +34,13 @@ class AgentRecord:
         self._loop = loop
         self._earlier = set(loop.unfinished())
         self._earlier_threads = {name for name, _ in loop.unfinished_threads()}
+        self._sessions: list[tuple[str, str, Callable[[], bool]]] = []
         self._next = self._in_a_row = 0
+
+    @property
+    def hears(self) -> bool:
+        """Return whether there is room for an entry, see `_record`."""
+        return self._in_a_row <= MOST_IN_A_ROW or len(self._recorder.entries) != self._next
 
     def sleeps(self, wait_ns: int, place: str) -> None:
         """Record that a coroutine begins to sleep."""
@@ -51,7 +57,12 @@ class AgentRecord:
             return
         running = asyncio.current_task(task.get_loop()) is task
         place = callers_place(frame) if running else place_of_task(task)
-        self._record(entries.TaskCancelled, _name_of(task), writable(place))
+        self._record(entries.TaskCancelled, writable(name_of_task(task)), writable(place))
+
+    def opens(self, name: str, is_closed: Callable[[], bool]) -> None:
+        """Note a session, with the place where the program opens it."""
+        self._sessions = [each for each in self._sessions if not each[-1]()]
+        self._sessions.append((name, callers_place(), is_closed))
 
     def _record(self, kind: type[AnyEntry], *data: Any) -> None:
         """Record an entry, unless there were many of them since the last traffic.
@@ -64,18 +75,28 @@ class AgentRecord:
             self._recorder.record(kind, *data)
             self._next = len(record)
 
-    def end(self) -> None:
-        """Record the tasks and threads that go on after the prompt; idle workers do not count."""
+    def end(self, unseen: Iterable[BaseException]) -> None:
+        """Record what is left behind: sessions, tasks and threads that go on, `unseen` exceptions.
+
+        Idle workers do not count.
+        """
+        # First: the tasks of a session go on because of it.
+        for name, place, is_closed in self._sessions:
+            if not is_closed():
+                self._record(entries.LeftBehind, "session", name, writable(place))
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
             if task is current or task in self._earlier or getattr(task, "awaiter", None):
                 continue
-            place, name = place_of_task(task), _name_of(task)
+            place, name = place_of_task(task), writable(name_of_task(task))
             if place or name:  # a name is the program's, as in `create_task(sleep(9), name="tick")`
                 self._record(entries.LeftBehind, "task", name, writable(place))
         for name, place in self._loop.unfinished_threads():
             if name not in self._earlier_threads:
                 self._record(entries.LeftBehind, "thread", writable(name), writable(place))
+        for error in unseen:
+            place = writable(place_of_error(error))
+            self._record(entries.LeftBehind, "exception", describe(error), place)
 
 
 @contextlib.contextmanager
@@ -84,8 +105,3 @@ def recorded(world: World) -> Iterator[AgentRecord]:
     record = AgentRecord(world.model.recorder, world.model.loop)
     with listened(world.model.loop, record):
         yield record
-
-
-def _name_of(task: asyncio.Task[Any]) -> str:
-    name = task.get_name()
-    return "" if _UNNAMED.fullmatch(name) else writable(name)

@@ -8,23 +8,24 @@ from typing import Any
 
 import msgspec
 
-from simloop.kernel.policies import Conversion
 from simloop.world.conversion import converted
 from simloop.world.tools import Tool, canonical_json, wrong_arguments
 
 _decode = msgspec.json.Decoder().decode
-_UNCONVERTED = Conversion.NONE  # members of an Enum are looked up slowly in their class
 
 
-def read_arguments(tool: Tool, text: str, conversion: Conversion) -> tuple[Any, str, str]:
-    """Return the arguments, their JSON, and the error for the model (document 001, step 3.1)."""
+def read_arguments(tool: Tool, text: str, *, convert: bool = False) -> tuple[Any, str, str]:
+    """Return the arguments, their JSON, and the error for the model (document 001, step 3.1).
+
+    `convert` changes arguments of the wrong type to the types of the schema.
+    """
     try:
         arguments = _decode(text)
     except (msgspec.DecodeError, RecursionError):
         return {}, text, "Error: Invalid parameters\narguments: not valid JSON"
-    if conversion is _UNCONVERTED:
+    if not convert:
         return arguments, text, _complaint(tool, arguments)
-    made = converted(tool, arguments, conversion)
+    made = converted(tool, arguments)
     shown = text if made == arguments else canonical_json(made).decode()
     return made, shown, _complaint(tool, made)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
+from simloop.virtual.blocking import is_blocking
 from simloop.virtual.clock import VirtualLoop
 from simloop.virtual.timeouts import GRACE_NS, MOST_CANCELS, NS_PER_MS, Timeout
 from simloop.virtual.timers import NEVER_NS
@@ -96,7 +97,7 @@ class Cancellation:
         self._on_stop(signal)
         if self._found_by_asking:
             return
-        if asyncio.current_task(self._loop) is self._task:
+        if asyncio.current_task(self._loop) is self._task or is_blocking(self._task):
             # The run is not waiting, it is calling us. It checks before it starts anything more;
             # this is for the case that what called us waits for something first.
             self._loop.call_soon(self._cancel)

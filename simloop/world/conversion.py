@@ -1,8 +1,8 @@
 """Arguments of the wrong type, converted to the type that a tool's JSON Schema asks for.
 
 Not here: the validation that follows (tools.py). The rule to keep: a value that no rule fits stays
-as it is, and the validation refuses it. The rules are those of pi-agent-core 0.73.1 and 0.87.1 for
-plain JSON Schema, observed by running both: `tests/world/test_conversion.py` has the tables.
+as it is, and the validation refuses it. The rules are those of pi-agent-core 0.87.1 for
+plain JSON Schema, observed by running it: `tests/world/test_conversion.py` has the tables.
 """
 
 import copy
@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from simloop.errors import ScenarioError
-from simloop.kernel.policies import Conversion
 from simloop.world.tools import Tool, canonical_json, validator_of
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -25,19 +24,15 @@ _EXACT = 2**53
 _SMALLEST, _LARGEST = 1e-6, 1e21
 
 
-def converted(tool: Tool, arguments: Any, conversion: Conversion) -> Any:
+def converted(tool: Tool, arguments: Any) -> Any:
     """Return `arguments` with each value converted to its type in the schema of `tool`.
 
     The given arguments are not changed.
     """
-    if conversion is Conversion.NONE:
-        return arguments
     schema = msgspec.json.decode(tool.spec.parameters)
     arguments = copy.deepcopy(arguments)
-    careful = conversion is Conversion.CAREFUL
-    if careful:
-        _drop_nulls(arguments, schema)
-    return _convert(arguments, schema, careful=careful)
+    _drop_nulls(arguments, schema)
+    return _convert(arguments, schema)
 
 
 def _drop_nulls(value: Any, schema: Any) -> None:
@@ -62,47 +57,39 @@ def _drop_nulls(value: Any, schema: Any) -> None:
             _drop_nulls(value[name], inner)
 
 
-def _convert(value: Any, schema: Any, *, careful: bool) -> Any:
+def _convert(value: Any, schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return value
     for part in schema.get("allOf", ()):
-        value = _convert(value, part, careful=careful)
+        value = _convert(value, part)
     for union in ("anyOf", "oneOf"):
         if isinstance(schema.get(union), list):
-            value = _convert_to_member(value, schema[union], careful=careful)
+            value = _convert_to_member(value, schema[union])
     kinds = _kinds(schema)
     if not (len(kinds) > 1 and any(_is_a(value, kind) for kind in kinds)):
         value = _convert_to_first(value, kinds)
     if "object" in kinds and isinstance(value, dict):
-        return _convert_properties(value, schema, careful=careful)
+        return _convert_properties(value, schema)
     if "array" in kinds and isinstance(value, list):
-        return [
-            _convert(item, _schema_of_item(schema, index), careful=careful)
-            for index, item in enumerate(value)
-        ]
+        return [_convert(item, _schema_of_item(schema, index)) for index, item in enumerate(value)]
     return value
 
 
-def _convert_properties(
-    value: dict[str, Any], schema: Mapping[str, Any], *, careful: bool
-) -> dict[str, Any]:
+def _convert_properties(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties", {})
     others = schema.get("additionalProperties")
-    return {
-        name: _convert(item, properties.get(name, others), careful=careful)
-        for name, item in value.items()
-    }
+    return {name: _convert(item, properties.get(name, others)) for name, item in value.items()}
 
 
-def _convert_to_member(value: Any, schemas: Sequence[Any], *, careful: bool) -> Any:
+def _convert_to_member(value: Any, schemas: Sequence[Any]) -> Any:
     """Return the value converted to the first member of a union that accepts it.
 
-    A careful conversion leaves a value that is valid for any member.
+    A value that is valid for any member stays as it is.
     """
-    if careful and any(_fits(value, schema) for schema in schemas):
+    if any(_fits(value, schema) for schema in schemas):
         return value
     for schema in schemas:
-        candidate = _convert(copy.deepcopy(value), schema, careful=careful)
+        candidate = _convert(copy.deepcopy(value), schema)
         if _fits(candidate, schema):
             return candidate
     return value

@@ -9,6 +9,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from simloop.escape import writable
+from simloop.trace import entries
 from simloop.virtual.answers import simulation_of_this_thread
 from simloop.world.world import World
 
@@ -30,9 +32,22 @@ def inhabited(world: World) -> Iterator[None]:
     loop = world.model.loop
     worlds = _WORLDS.setdefault(loop, [])
     worlds.append(world)
+    loop.on_refusal = note_refusal
     try:
         yield
     finally:
         worlds.remove(world)
         if not worlds:
             _WORLDS.pop(loop, None)
+            loop.on_refusal = None
+
+
+def note_refusal(text: str) -> None:
+    """Write a note into the trace of the run that the caller belongs to, unless it is the last."""
+    world = current_world()
+    if world is None:
+        return
+    recorder, told = world.model.recorder, writable(text)
+    last = recorder.entries[-1] if recorder.entries else None
+    if not (type(last) is entries.Note and last.text == told):  # what is tried again and again
+        recorder.record(entries.Note, told)

@@ -57,6 +57,9 @@ class ScriptEntry(Struct, frozen=True):
     matches: Callable[[Request], bool] | None = None
 
 
+_MANY = 10**9  # an entry is not played so often
+
+
 class Script:
     """Entries for one purpose. Rules go first, in order; then the next ordered entry."""
 
@@ -102,10 +105,10 @@ class Script:
         )
 
     def spent(self) -> int:
-        """Return the number of replies used from finite entries."""
-        return sum(
-            self._played[entry.position] for entry in self._entries if entry.times is not None
-        )
+        """Return a number that grows with each reply from an entry that is used up at last."""
+        current = self._ordered[self._next : self._next + 1]
+        finite = [entry for entry in (*self._rules, *current) if entry.times]
+        return self._next * _MANY + sum(self._played[entry.position] for entry in finite)
 
     def unused(self) -> list[str]:
         """Return the positions of entries that were played less often than expected."""
@@ -144,7 +147,7 @@ class FakeModel:
         self._scripts["main"].add(main)
 
     def spent(self) -> int:
-        """Return the number of replies used from finite entries."""
+        """Return a number that grows with each reply from an entry that is used up at last."""
         return sum(script.spent() for script in self._scripts.values())
 
     def unused(self) -> list[str]:

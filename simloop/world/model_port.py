@@ -33,7 +33,7 @@ from simloop.messages import (
     WireState,
 )
 from simloop.trace import entries
-from simloop.trace.recorder import MAX_ENTRIES, Recorder
+from simloop.trace.recorder import Recorder
 from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
@@ -98,6 +98,8 @@ class ModelPort:
         if self.cancellation.pending is not None or recorder.error is not None:
             raise asyncio.CancelledError  # `turn` is async, and a stream is also sent without it
         number, record, given = self.requests + 1, recorder.entries, type(messages)
+        if number > recorder.novelty.next:
+            recorder.ask(number)
         is_view = issubclass(given, View)  # the engine sends Views, and only of messages
         try:
             sent = messages if is_view else snapshot(messages)
@@ -110,8 +112,8 @@ class ModelPort:
             raise wrong from error
         self.requests = number
         recorder.count(chars)
-        if len(record) > MAX_ENTRIES:
-            recorder.refuse()
+        if len(record) > recorder.look_at:
+            recorder.look()
         recorder.append(entry)
         return RecordedStream(self, request)
 
@@ -216,8 +218,8 @@ class RecordedStream:
                 if not text.isascii():  # most parts are: no call
                     text = writable(text)
                 recorder.chars = chars = recorder.chars + len(text)
-                if chars > recorder.max_chars or seq > MAX_ENTRIES:
-                    recorder.refuse()
+                if chars > recorder.max_chars or seq > recorder.look_at:
+                    recorder.look()
                 append(text_delta(seq, clock.now_ns, number, text))
                 if texts is None:
                     self._asks_for_turn = True

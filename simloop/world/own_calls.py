@@ -12,7 +12,9 @@ import msgspec
 from simloop.escape import writable
 from simloop.messages import ToolCall
 from simloop.trace import entries
+from simloop.trace.facts import MAY_ACT
 from simloop.trace.recorder import Recorder
+from simloop.virtual.threads import thread_here
 from simloop.world.tools import canonical_json
 
 
@@ -20,20 +22,24 @@ class OwnCalls:
     """Records the starts and the results of tools that the agent's own code calls.
 
     A start takes the id of a call of the model that waits under its name: the first with equal
-    arguments, or else the first. A tool that nobody asked for gets an id of its own, `own-1`.
+    arguments, or else the first. A call of a reply that failed or was cut off comes last, because
+    the retry repeats it. A tool that nobody asked for gets an id of its own, `own-1`.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._seen = 0
         self._open: list[entries.ToolCall] = []
+        self._broken: set[int] = set()  # the numbers of requests whose replies broke
         self._unasked = 0
 
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         """Record that a tool starts, and return the call."""
         shown = writable(shown_arguments(arguments))
         call = ToolCall(self.id_for(name, shown), writable(name), shown)
-        self._recorder.record(entries.ToolStarted, call.id, call.name, shown, True)  # noqa: FBT003 - own
+        kind, own, here = entries.ToolStarted, True, thread_here()
+        in_thread = here is not None and here is not here.threads.of_loop
+        self._recorder.record(kind, call.id, call.name, shown, own, in_thread)
         return call
 
     def end(
@@ -46,7 +52,9 @@ class OwnCalls:
     def id_for(self, name: str, arguments: str) -> str:
         """Take the call of the model that a tool with these arguments answers; return its id."""
         self._read()
-        asked = [call for call in self._open if call.name == name]
+        named = [call for call in self._open if call.name == name]
+        asked = [call for call in named if call.request not in self._broken]
+        asked = asked or [call for call in named if call.request == named[-1].request]
         equal = [call for call in asked if _as_json(call.arguments) == _as_json(arguments)]
         if not asked:
             self._unasked += 1
@@ -59,10 +67,16 @@ class OwnCalls:
         """Read the entries since the last call: a tool of the world may have taken a call too."""
         record = self._recorder.entries
         for place in range(self._seen, len(record)):
-            entry = record[place]
-            if type(entry) is entries.ToolCall:
+            entry: Any = record[place]
+            kind = type(entry)
+            if kind is entries.ToolCall:
                 self._open.append(entry)
-            elif type(entry) is entries.ToolStarted:
+            elif kind is entries.Error or kind is entries.StreamCut:
+                self._broken.add(entry.request)
+            elif kind is entries.Finish:
+                if entry.reason not in MAY_ACT:
+                    self._broken.add(entry.request)
+            elif kind is entries.ToolStarted and not entry.own:
                 taken = next((c for c in self._open if c.call_id == entry.call_id), None)
                 if taken is not None:
                     self._open.remove(taken)

@@ -16,7 +16,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.messages import ToolSpec
-from simloop.world.schema_work import MOST_WORK, SchemaWork, patterns_in
+from simloop.world.schema_size import MOST_SUBSCHEMAS, patterns_in, resolved_size
 from simloop.world.user_function import UserFunction
 
 Tools: TypeAlias = Mapping[str, Any] | Iterable[Any]
@@ -34,14 +34,13 @@ class Tool:
     steps share it. Raises ScenarioError for a schema that is none.
     """
 
-    __slots__ = ("function", "sequential", "spec", "timeout_ms", "validator", "work")
+    __slots__ = ("function", "sequential", "spec", "timeout_ms", "validator")
 
     function: UserFunction
     spec: ToolSpec
     timeout_ms: int | None
     sequential: bool
     validator: jsonschema_rs.Draft202012Validator
-    work: SchemaWork
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class Tool:
         set_once = functools.partial(object.__setattr__, self)
         set_once("function", named)
         set_once("spec", ToolSpec(name, description or _first_line(function), msgspec.Raw(schema)))
-        set_once("work", _work(schema, name))  # first: it refuses what the validator cannot do
         set_once("validator", validator_of(schema, name))
         set_once("timeout_ms", timeout_ms)
         set_once("sequential", sequential)
@@ -114,17 +112,7 @@ def _kind(value: object) -> str:
 
 
 def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
-    """Return the errors in the arguments, one line each, in a fixed order.
-
-    Raises ScenarioError if the schema asks for more than `MOST_WORK` to check them.
-    """
-    if not tool.work.is_plain and tool.work.of(arguments) > MOST_WORK:
-        raise ScenarioError(
-            f"checking these arguments of tool {tool.spec.name} takes more than {MOST_WORK:,} "
-            "evaluations of subschemas",
-            key=f"tools.{tool.spec.name}.parameters",
-            hint="let fewer subschemas refer to the same one, or nest the arguments less",
-        )
+    """Return the errors in the arguments, one line each, in a fixed order."""
     if tool.validator.is_valid(arguments):
         return []
     schema = msgspec.json.decode(tool.spec.parameters)
@@ -166,22 +154,20 @@ def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     return schema if schema.get("type") == "object" else _ANY_OBJECT
 
 
-@functools.lru_cache(maxsize=1024)
-def _work(schema: bytes, name: str) -> SchemaWork:
-    """Return the work of a schema. Raises ScenarioError if it may exceed `MOST_WORK`."""
-    work = SchemaWork(msgspec.json.decode(schema))
-    wrong = ""
-    if work.refers_to_itself:
+def _refuse_endless(schema: Any, name: str) -> None:
+    """Raise ScenarioError for a schema that no validator gets through."""
+    size = resolved_size(schema)
+    if size is None:
         wrong = "a subschema refers to itself for the same value"
-    elif work.of(None) > MOST_WORK:
-        wrong = f"one check takes more than {MOST_WORK:,} evaluations of subschemas"
-    if wrong:
-        raise ScenarioError(
-            f"the parameters of tool {name} are not a JSON Schema that can be checked: {wrong}",
-            key=f"tools.{name}.parameters",
-            hint="let fewer subschemas refer to the same one",
-        )
-    return work
+    elif size > MOST_SUBSCHEMAS:
+        wrong = f"it has more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved"
+    else:
+        return
+    raise ScenarioError(
+        f"the parameters of tool {name} are not a JSON Schema that can be checked: {wrong}",
+        key=f"tools.{name}.parameters",
+        hint="let fewer subschemas refer to the same one",
+    )
 
 
 # `.{9999}` compiles to more than 10 MB, so a schema of 1 KB could take a gigabyte.
@@ -191,7 +177,9 @@ _PATTERN_BYTES = 30 * 2**20
 @functools.lru_cache(maxsize=1024)
 def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Validator:
     """Return the validator of a schema; equal schemas share one, as building is slow."""
-    patterns = max(1, patterns_in(msgspec.json.decode(schema)))
+    decoded = msgspec.json.decode(schema)
+    _refuse_endless(decoded, name)
+    patterns = max(1, patterns_in(decoded))
     options = jsonschema_rs.FancyRegexOptions(size_limit=_PATTERN_BYTES // max(3, patterns))
     try:
         return jsonschema_rs.Draft202012Validator(

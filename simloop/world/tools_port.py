@@ -14,7 +14,6 @@ import msgspec
 
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
-from simloop.kernel.policies import Conversion
 from simloop.messages import ToolCall, ToolMessage, ToolResult, ToolSpec
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
@@ -40,7 +39,10 @@ Breaking: TypeAlias = Callable[[Timeout], AbstractContextManager[None]]
 
 
 class ToolsPort:
-    """Runs tools by name. `timeout_ms` bounds a call whose tool has no timeout of its own."""
+    """Runs tools by name. `timeout_ms` bounds a call whose tool has no timeout of its own.
+
+    Without `results_fail` a result that a tool returns is a success, whatever it says of itself.
+    """
 
     def __init__(
         self,
@@ -49,6 +51,8 @@ class ToolsPort:
         loop: VirtualLoop,
         raised: list[UserError],
         timeout_ms: int | None = None,
+        *,
+        results_fail: bool = True,
     ) -> None:
         self.tools = tools
         self.specs: tuple[ToolSpec, ...] = tuple([tool.spec for tool in tools.values()])
@@ -56,6 +60,7 @@ class ToolsPort:
         self._loop = loop
         self._raised = raised
         self._timeout_ms = timeout_ms
+        self._results_fail = results_fail
         self.turn = no_turn
         self.server = ToolServer()
         self.served = 0
@@ -109,7 +114,7 @@ class ToolsPort:
         tool = self.tools.get(call.name)
         if tool is None:
             return self.record(call, failed(f"tool {call.name} not found"))
-        arguments, shown, wrong = read_arguments(tool, call.arguments, Conversion.NONE)
+        arguments, shown, wrong = read_arguments(tool, call.arguments)
         if wrong:
             return self.record(call, ToolResult(wrong, is_error=True))
         self.start(call, shown)
@@ -126,6 +131,8 @@ class ToolsPort:
         """Record that the tool of `call` starts, with its arguments as JSON."""
         recorder = self._recorder
         recorder.count(len(shown))
+        if len(recorder.entries) > recorder.look_at:
+            recorder.look()
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         recorder.append(entries.ToolStarted(seq, at_ns, call.id, call.name, shown))
 
@@ -141,7 +148,7 @@ class ToolsPort:
                 value = begin(value)
                 if type(value) is Started:
                     return value
-            result = result_of(value)
+            result = self._returned(value)
         except SimloopError as error:  # a wrong scenario or an escape from the simulation
             self._recorder.keep(error)
             raise
@@ -164,7 +171,7 @@ class ToolsPort:
         result = None
         with timeouts.after(timeout_ms) as timeout, breaking(timeout):
             try:
-                result = result_of(await started)
+                result = self._returned(await started)
             except SimloopError as error:
                 self._recorder.keep(error)
                 raise
@@ -186,6 +193,12 @@ class ToolsPort:
         recorder.count(len(text))
         seq, at_ns, failed = len(recorder.entries), recorder.clock.now_ns, result.is_error
         recorder.append(entries.ToolResult(seq, at_ns, call.id, call.name, text, failed, details))
+        return result
+
+    def _returned(self, value: Any) -> ToolResult:
+        result = result_of(value)
+        if result.is_error and not self._results_fail:
+            return msgspec.structs.replace(result, is_error=False)
         return result
 
     def _failure(self, tool: Tool, error: Exception) -> ToolResult:

@@ -1,22 +1,29 @@
 """Exceptions of the user's functions, kept with their tracebacks.
 
-Not here: isolating them (user_code.py, tool_calls.py, model_calls.py), and the trace, which records
-that a function failed and no traceback: the path of a file differs from machine to machine. The
-rule to keep: a run that fails a million times keeps a few of the exceptions.
+A run that fails a million times keeps a few of them. A trace records that a function failed, and no
+traceback: the path of a file differs from machine to machine.
 """
 
 import asyncio
+import os
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from simloop.escape import writable
+from simloop.virtual.clock import VirtualLoop
 from simloop.world.fake_model import ScriptedFailure
 
 MOST_KEPT = 20
+# `pytest.fail` and `pytest.skip`, the draws of Hypothesis and simloop end code by a BaseException.
+_CONTROL = {"_pytest", "hypothesis", "simloop"}
 _OURS = (str(Path(__file__).resolve().parent.parent), str(Path(asyncio.__file__).parent))
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+_PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +34,83 @@ class UserError:
     error: BaseException
 
     def lines(self) -> Iterator[str]:
-        """Yield the traceback as Python prints it, without the frames of simloop and asyncio."""
+        """Yield the traceback as Python prints it, with the frames of libraries folded.
+
+        The frames of simloop and asyncio are left out, also from the exceptions that led to it.
+        """
         report = traceback.TracebackException.from_exception(self.error)
-        theirs = [frame for frame in report.stack if not frame.filename.startswith(_OURS)]
-        report.stack = traceback.StackSummary.from_list(theirs)
+        _fold(report)
         for piece in report.format():
             yield from piece.rstrip("\n").split("\n")
 
 
+class _Folded(traceback.StackSummary):
+    """A stack that shows frames in succession of one library as one line."""
+
+    def format(self, **options: Any) -> list[str]:
+        """Return the lines. `options` are those of the Python version."""
+        lines: list[str] = []
+        for library, group in groupby(self, lambda frame: library_of(frame.filename)):
+            frames = list(group)
+            if library:
+                count = f"{len(frames)} frame{'s' * (len(frames) != 1)} of {library}"
+                lines.append(f"  ... {count}, the last {_place(frames[-1])}\n")
+            else:
+                lines += traceback.StackSummary.from_list(frames).format(**options)
+        return lines
+
+
+def _fold(report: traceback.TracebackException) -> None:
+    """Fold an exception and those that led to it, without those of simloop's own."""
+    for name in ("__cause__", "__context__"):
+        cause = getattr(report, name)
+        if cause is not None:
+            own = bool(cause.stack) and not _theirs(cause)
+            setattr(report, name, None if own else cause)
+            _fold(cause)
+    for each in report.exceptions or ():
+        _fold(each)
+    report.stack = _Folded(_theirs(report))
+
+
+def _theirs(report: traceback.TracebackException) -> list[traceback.FrameSummary]:
+    return [frame for frame in report.stack if not frame.filename.startswith(_OURS)]
+
+
+def is_simloops_own(error: BaseException) -> bool:
+    """Return whether an error was raised in simloop and caught there."""
+    report = traceback.TracebackException.from_exception(error, lookup_lines=False)
+    return bool(report.stack) and not _theirs(report)
+
+
+def library_of(file: str) -> str:
+    """Return the installed package that a file belongs to, or `Python`; empty for the program.
+
+    A package whose source is in the current folder is of the program: tests may run an installed
+    copy of it.
+    """
+    for folder in _INSTALLED:
+        _, is_there, path = file.replace("\\", "/").rpartition(folder)
+        if is_there:
+            name = path.partition("/")[0]
+            is_own = any(Path(source, name, "__init__.py").exists() for source in (".", "src"))
+            return "" if is_own else name.removesuffix(".py")
+    return "Python" if file.startswith(_PYTHONS) else ""
+
+
+def place_in_a_library(error: BaseException) -> str:
+    """Return the library that raised an error, and where; empty if the program or simloop did."""
+    theirs = _theirs(traceback.TracebackException.from_exception(error, lookup_lines=False))
+    library = library_of(theirs[-1].filename) if theirs else ""
+    return f"{library}, {_place(theirs[-1])}" if library else ""
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+
+
 def frames_of_the_user(error: BaseException) -> TracebackType | None:
-    """Return the traceback of `error` without the frames of simloop and asyncio."""
+    """Return the traceback of `error` without the frames of simloop and of libraries."""
     frames = []
     frame = error.__traceback__
     while frame is not None:
@@ -44,7 +118,8 @@ def frames_of_the_user(error: BaseException) -> TracebackType | None:
         frame = frame.tb_next
     theirs = None
     for frame in reversed(frames):
-        if not frame.tb_frame.f_code.co_filename.startswith(_OURS):
+        file = frame.tb_frame.f_code.co_filename
+        if not file.startswith(_OURS) and not library_of(file):
             theirs = TracebackType(theirs, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return theirs
 
@@ -53,6 +128,19 @@ def keep(kept: list[UserError], where: str, error: BaseException) -> None:
     """Keep `error`, unless it comes from a script or there are many already."""
     if type(error) is not ScriptedFailure and len(kept) < MOST_KEPT:
         kept.append(UserError(where, error))
+
+
+def is_of_the_program(error: BaseException, loop: VirtualLoop) -> bool:
+    """Return whether a program in a run raised the exception, as its own failure.
+
+    Ctrl-C, a cancellation, the end of a coroutine by simloop and the outcomes of a test end more
+    than the program.
+    """
+    if isinstance(error, Exception | SystemExit):
+        return True
+    if isinstance(error, asyncio.CancelledError | GeneratorExit) or loop.is_ctrl_c(error):
+        return False
+    return not any(cls.__module__.partition(".")[0] in _CONTROL for cls in type(error).__mro__)
 
 
 def describe(error: BaseException) -> str:

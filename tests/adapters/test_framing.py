@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from wirereading import read_events
 
 from simloop.adapters.dialects.dialect import WireEvent
-from simloop.adapters.dialects.options import FramingName
-from simloop.adapters.framing import Framer
+from simloop.adapters.framing import EventFramer
+from simloop.world.wire_options import FramingName
 
 NAMES: tuple[FramingName, ...] = get_args(FramingName)
 EVENTS = [WireEvent("", "{}"), WireEvent("error", "[1]")]
@@ -28,7 +28,7 @@ BYTES = {
 
 
 def framed(name: FramingName, events: list[WireEvent]) -> list[bytes]:
-    framer = Framer(name)
+    framer = EventFramer(name)
     pieces = [piece for event in events[:-1] for piece in framer.frame([event])]
     return [*pieces, *framer.frame(events[-1:], is_last=True)]
 
@@ -62,4 +62,4 @@ def test_every_framing_carries_the_same_events(name: FramingName, events: list[W
 
 
 def test_no_events_are_no_bytes() -> None:
-    assert Framer("bom").frame([], is_last=True) == []
+    assert EventFramer("bom").frame([], is_last=True) == []

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from wire import ASK, CHAT, in_run
 
 from simloop import Reply, Result, Scenario, run, simulate
 from simloop.errors import ScenarioError
+from simloop.runs.simulation import Simulation
 from simloop.scenario.http_status import Http
 from simloop.scenario.replies import Pace
 from simloop.scenario.triggers import Trigger
@@ -83,6 +85,21 @@ def test_an_unknown_host_is_refused_by_name(module: Any) -> None:
         in_run(main)
 
 
+def test_an_unknown_host_is_in_the_timeline_with_the_users_own_line(module: Any) -> None:
+    async def main(_: str) -> str:
+        async with module.AsyncClient() as client:
+            return str((await client.get("https://api.weather.test/v1/today?q=1")).status_code)
+
+    simulation = Simulation(Scenario(prompt="Go."), loop=main)
+    with pytest.raises(ScenarioError):
+        simulation.run()
+    place = f"called at test_interception.py:{main.__code__.co_firstlineno + 2} in "
+    told = [e.text for e in simulation.trace.entries if isinstance(e, entries.Note)]
+    assert [text.partition(place)[0] for text in told] == [
+        "refused: GET /v1/today at api.weather.test, "
+    ]
+
+
 def test_without_a_run_a_client_is_refused_as_before(module: Any) -> None:
     async def main() -> None:
         async with module.AsyncClient() as client:
@@ -95,11 +112,12 @@ def test_without_a_run_a_client_is_refused_as_before(module: Any) -> None:
 def test_everything_is_put_back_also_after_errors(module: Any) -> None:
     transport = module.AsyncHTTPTransport
     before = dict(vars(transport)), list(sys.meta_path), dict(os.environ)
+    press = signal.raise_signal  # looked up before the run, which refuses that of the module
 
     async def main() -> None:
         assert dict(vars(transport)) != before[0]
         assert os.environ["OPENAI_API_KEY"]
-        raise KeyboardInterrupt
+        press(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         in_run(main)

@@ -1,6 +1,7 @@
 """Sessions with the MCP server of a world, over the package `mcp` itself."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -23,7 +24,7 @@ from simloop import (
 )
 from simloop.errors import ScenarioError
 from simloop.trace.codec import encode
-from simloop.trace.entries import ToolResult, ToolStarted
+from simloop.trace.entries import LeftBehind, ToolResult, ToolStarted
 
 pytestmark = pytest.mark.sdks
 
@@ -210,3 +211,48 @@ def test_a_call_has_the_id_of_the_call_that_the_model_made() -> None:
     assert result.text == "Sun."
     started = [e for e in result.trace.entries if isinstance(e, ToolStarted)]
     assert [(e.call_id, e.name) for e in started] == [("a", "weather"), ("b", "broken")]
+
+
+KEPT: list[Any] = []
+
+
+async def drops(world: World) -> None:
+    await mcp_session(world).__aenter__()
+
+
+async def keeps(world: World) -> None:
+    KEPT.append(mcp_session(world))
+    await KEPT[-1].__aenter__()
+
+
+async def keeps_a_stack(world: World) -> None:
+    KEPT.append(contextlib.AsyncExitStack())
+    await KEPT[-1].enter_async_context(mcp_session(world))
+
+
+@pytest.mark.parametrize("leaves", [drops, keeps, keeps_a_stack])
+def test_a_session_that_is_never_closed_is_left_behind_at_its_place(
+    leaves: Callable[[World], Awaitable[None]],
+) -> None:
+    async def agent(_: str, world: World) -> str:
+        await leaves(world)
+        return "Done."
+
+    result = run(parse_scenario("prompt: Go."), loop=agent)
+    KEPT.clear()
+    assert result.outcome == "completed"
+    left = [entry for entry in result.trace.entries if isinstance(entry, LeftBehind)]
+    assert (left[0].what, left[0].name) == ("session", "mcp.ClientSession")
+    assert left[0].place.endswith(f" in {leaves.__name__}")
+    assert "exception" not in [entry.what for entry in left]
+
+
+@pytest.mark.parametrize("error", [None, ValueError("broken")])
+def test_a_session_that_is_closed_leaves_nothing_behind(error: Exception | None) -> None:
+    async def agent(_: str, world: World) -> None:
+        async with mcp_session(world):
+            if error is not None:
+                raise error
+
+    result = run(parse_scenario("prompt: Go."), loop=agent)
+    assert not any(isinstance(entry, LeftBehind) for entry in result.trace.entries)

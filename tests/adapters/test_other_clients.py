@@ -1,10 +1,13 @@
 """aiohttp and requests in a run: their own code, over connections that the script answers."""
 
 import asyncio
+import gc
 import importlib
 import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,9 @@ import pytest
 from loopback import unreachable
 from wire import ASK, CHAT, in_run
 
-from simloop import Deadlock, Http, Pace, Reply, ScenarioError, ScriptExhausted
+from simloop import Deadlock, Http, Pace, Reply, Scenario, ScenarioError, ScriptExhausted, run
+from simloop.trace.codec import encode
+from simloop.trace.entries import LeftBehind
 
 pytestmark = pytest.mark.sdks
 
@@ -235,3 +240,64 @@ def test_the_package_may_be_imported_first_in_the_run(name: str) -> None:
     program = _IMPORTS.format(path=path, name=name)
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     assert done.stdout.strip() == b"200"
+
+
+async def leaves_a_session(_: str) -> str:
+    aiohttp = importlib.import_module("aiohttp")
+    aiohttp.ClientSession()
+    return "Done."
+
+
+def leaves_a_session_in_a_thread(prompt: str) -> str:
+    return asyncio.run(leaves_a_session(prompt))
+
+
+async def leaves_a_session_in_a_cycle(_: str) -> str:
+    aiohttp = importlib.import_module("aiohttp")
+    cycle: list[Any] = [aiohttp.ClientSession()]
+    cycle.append(cycle)
+    return "Done."
+
+
+@pytest.fixture
+def silent_collection() -> Iterator[None]:
+    """Collect the sessions of a test here, where their warnings are no errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()
+
+
+class KeepsASession:
+    session: Any = None
+
+    async def __call__(self, prompt: str) -> str:
+        aiohttp = importlib.import_module("aiohttp")
+        self.session = self.session or aiohttp.ClientSession()
+        return prompt
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [leaves_a_session, leaves_a_session_in_a_thread, leaves_a_session_in_a_cycle, KeepsASession],
+)
+@pytest.mark.usefixtures("silent_collection")
+def test_a_session_of_aiohttp_that_is_never_closed_is_left_behind_at_its_place(agent: Any) -> None:
+    result = run(Scenario(prompt="Hi", then=["Again."]), loop=agent)
+    assert result.outcomes == ("completed", "completed")
+    left = [entry for entry in result.trace.entries if isinstance(entry, LeftBehind)]
+    assert [(each.what, each.name) for each in left[:1]] == [("session", "aiohttp.ClientSession")]
+    assert left[0].place.startswith("test_other_clients.py:")
+    assert len(left) == (1 if agent is KeepsASession else 2)
+    assert encode(run(Scenario(prompt="Hi", then=["Again."]), loop=agent).trace) == encode(
+        result.trace
+    )
+
+
+def test_a_session_of_aiohttp_that_is_closed_leaves_nothing_behind() -> None:
+    async def agent(_: str) -> None:
+        async with importlib.import_module("aiohttp").ClientSession():
+            pass
+
+    entries = run(Scenario(prompt="Hi"), loop=agent).trace.entries
+    assert not any(isinstance(entry, LeftBehind) for entry in entries)

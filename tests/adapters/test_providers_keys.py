@@ -50,3 +50,16 @@ def test_a_runner_of_a_machine_sets_no_key() -> None:
     with Runner(Scenario(prompt="Go.", model=[Reply(say="Done.")])) as runner:
         runner.run(0)
         assert keys() == {}
+
+
+class Connects:
+    def __init__(self) -> None:
+        self.keys = str(keys())
+
+    async def __call__(self, _: str) -> str:
+        return self.keys
+
+
+def test_the_constructor_of_an_agent_has_them() -> None:
+    assert run(SCENARIO, loop=Connects).text == str(dict.fromkeys(KEYS, KEY))
+    assert keys() == {}

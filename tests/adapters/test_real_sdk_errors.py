@@ -15,8 +15,8 @@ from sdkreading import (
 )
 from wireserving import Served, openai_client
 
-from simloop.adapters.dialects.options import WireOptions
 from simloop.messages import Fault, Finish, FinishReason, Part, StreamError, TextDelta
+from simloop.world.wire_options import WireOptions
 
 pytestmark = pytest.mark.sdks
 

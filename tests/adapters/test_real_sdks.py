@@ -21,7 +21,6 @@ from sdkreading import (
 )
 from wireserving import Served, anthropic_client, openai_client
 
-from simloop.adapters.dialects.options import FramingName, WireOptions
 from simloop.messages import (
     AssistantMessage,
     Finish,
@@ -36,6 +35,7 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
+from simloop.world.wire_options import FramingName, WireOptions
 
 pytestmark = pytest.mark.sdks
 

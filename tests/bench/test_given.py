@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simloop.bench.given import given_hooks
-from simloop.engine.hook_meter import POINTS
+from simloop.engine.hooks import POINTS
 from simloop.errors import ScenarioError
 
 MODULE = """
@@ -69,7 +69,7 @@ def test_hooks_are_for_their_own_points() -> None:
         ("given_hooks_module:x", "cannot be loaded: AttributeError"),
         ("given_hooks_module", "does not name a hook"),
         ("given_hooks_module:number", "is no hook, but int"),
-        ("given_hooks_module:none", "has no hooks"),
+        ("given_hooks_module:none", "is no hook, but empty Hooks"),
         ("given_hooks_module:odd", "is the input of no point"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What hooks cost: those that do nothing, in the engine, in a plain loop of calls, and in pluggy.
+"""What hooks cost: usual ones in the engine, and idle ones in simpler loops of calls.
 
 python -m pytest tests/benchmarks/bench_hooks.py --benchmark-columns=min,median,iqr,rounds
 
@@ -6,44 +6,90 @@ A row is a batch of 1,000 passages of a point, so its milliseconds are microseco
 `--benchmark-autosave` and `--benchmark-compare` work as usual.
 """
 
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pluggy
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
+from usual_hooks import usual_hooks
 
-from simloop.bench.fixture import CALLS, HookBenchmark
-from simloop.bench.point_calls import PlainCalls, PluggyCalls
-from simloop.bench.shapes import SHAPES, shape
-from simloop.engine.hooks import BEFORE_TOOL_CALL
-from simloop.virtual.running import run_virtual
+from simloop.bench.given import GivenHook
+from simloop.bench.hook_bench import HookBenchmark
+from simloop.bench.passages import INPUTS
+from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 
-COUNTS = (1, 4, 16)
-KINDS = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-
-
-@KINDS
-@pytest.mark.parametrize(("name", "point"), [(name, at) for name in SHAPES for at in SHAPES[name]])
-def test_shapes(hook_benchmark: HookBenchmark, name: str, point: str, *, is_async: bool) -> None:
-    hook_benchmark(shape(name, point, is_async=is_async), at=point)
+CALLS, COUNTS = 1_000, (1, 4, 16)
+GIVEN = INPUTS[BEFORE_TOOL_CALL]()
+USUAL = [GivenHook(at, hook) for at in POINTS for hook in getattr(usual_hooks, at)]
 
 
-@KINDS
+@pytest.mark.parametrize("hook", USUAL, ids=lambda hook: f"{hook.point}-{hook.function.name}")
+def test_usual_hooks(hook_benchmark: HookBenchmark, hook: GivenHook) -> None:
+    hook_benchmark(hook.function, at=hook.point)
+
+
+def _nothing(given: object) -> None:
+    """Do nothing."""
+
+
+async def _nothing_async(given: object) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize("hook", [_nothing, _nothing_async])
 @pytest.mark.parametrize("hooks", COUNTS)
-def test_numbers_of_hooks(hook_benchmark: HookBenchmark, hooks: int, *, is_async: bool) -> None:
-    hook = shape("no-op", BEFORE_TOOL_CALL, is_async=is_async)
+def test_numbers_of_hooks(
+    hook_benchmark: HookBenchmark, hooks: int, hook: Callable[[Any], Any]
+) -> None:
     hook_benchmark(hook, at=BEFORE_TOOL_CALL, hooks=hooks)
 
 
-@KINDS
 @pytest.mark.parametrize("hooks", COUNTS)
-def test_plain_calls(benchmark: BenchmarkFixture, hooks: int, *, is_async: bool) -> None:
+def test_plain_calls(benchmark: BenchmarkFixture, hooks: int) -> None:
+    def calls() -> None:
+        for _ in range(CALLS):
+            for function in (_nothing,) * hooks:
+                function(GIVEN)
+
     benchmark.group = BEFORE_TOOL_CALL
-    calls = PlainCalls(
-        BEFORE_TOOL_CALL, [shape("no-op", BEFORE_TOOL_CALL, is_async=is_async)] * hooks
-    )
-    benchmark(lambda: run_virtual(calls.batch(CALLS)))
+    benchmark(calls)
+
+
+@pytest.mark.parametrize("hooks", COUNTS)
+def test_plain_awaits(benchmark: BenchmarkFixture, hooks: int) -> None:
+    async def calls() -> None:
+        for _ in range(CALLS):
+            for function in (_nothing_async,) * hooks:
+                await function(GIVEN)
+
+    benchmark.group = BEFORE_TOOL_CALL
+    benchmark(lambda: asyncio.run(calls()))
 
 
 @pytest.mark.parametrize("hooks", COUNTS)
 def test_pluggy(benchmark: BenchmarkFixture, hooks: int) -> None:
+    manager = pluggy.PluginManager("bench")
+    hookspec, hookimpl = pluggy.HookspecMarker("bench"), pluggy.HookimplMarker("bench")
+
+    class Specification:
+        @hookspec
+        def call(self, given: object) -> None: ...
+
+    manager.add_hookspecs(Specification)
+    for _ in range(hooks):
+
+        class Plugin:
+            @hookimpl
+            def call(self, given: object) -> None:
+                """Do nothing."""
+
+        manager.register(Plugin())
+
+    def calls() -> None:
+        for _ in range(CALLS):
+            manager.hook.call(given=GIVEN)
+
     benchmark.group = BEFORE_TOOL_CALL
-    calls = PluggyCalls(BEFORE_TOOL_CALL, [shape("no-op", BEFORE_TOOL_CALL) for _ in range(hooks)])
-    benchmark(lambda: run_virtual(calls.batch(CALLS)))
+    benchmark(calls)

@@ -1,4 +1,4 @@
-"""Measures hooks, and writes the table and the plot of simloop/bench/README.md.
+"""Measures usual hooks, and writes the example and the plot of simloop/bench/README.md.
 
 python tests/benchmarks/publish_hooks.py
 """
@@ -15,12 +15,18 @@ _BLOCK = re.compile(r"(<!-- costs: [^>]*-->\n).*?(<!-- costs: end -->)", re.DOTA
 
 
 def publish() -> None:
-    arguments = ("bench", "hooks", "--plot", str(FOLDER / "hooks.svg"))
-    printed = CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments, catch_exceptions=False)
-    tables = printed.stdout.partition("\n\nmin, median, p95:")[0]
-    page = FOLDER / "README.md"
+    arguments = ("bench", "hooks", "usual_hooks:usual_hooks")
+    plot = ("--plot", str(FOLDER / "hooks.svg"))
+    printed = CliRunner(env={"NO_COLOR": "1"}).invoke(
+        main, [*arguments, *plot], catch_exceptions=False
+    )
+    first, *blocks, method = printed.stdout.rstrip().split("\n\n")
+    wanted = ("nothing at before_tool_call", "replaces_arguments")
+    shown = [block for block in blocks if block.startswith(wanted)]
+    page, command = FOLDER / "README.md", "$ simloop bench hooks usual_hooks:usual_hooks --plot"
+    example = "\n\n".join([f"{command} hooks.svg\n{first}", "...", *shown, "...", method])
     text, count = _BLOCK.subn(
-        lambda block: f"{block[1]}```\n{tables}\n```\n{block[2]}", page.read_text("utf-8")
+        lambda block: f"{block[1]}```console\n{example}\n```\n{block[2]}", page.read_text("utf-8")
     )
     assert count == 1
     page.write_text(text, "utf-8")

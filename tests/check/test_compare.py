@@ -120,7 +120,7 @@ class TestRows:
         assert row.verdict.trace.header.seed == 9
 
     def test_may_be_of_a_version_of_a_design(self) -> None:
-        row = by_loop(LOOKS, "opencode@1.2.27")["opencode@1.2.27"]
+        row = by_loop(LOOKS, "opencode@1.18.34")["opencode@1.18.34"]
         assert (row.outcome, row.ok) == ("completed", True)
 
 

@@ -6,20 +6,17 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from faultyparts import DONE, LOOK, faulty, part, scenario
+from faultyruns import DONE, LOOK, hearing, misled, scenario
 
-from simloop import InvariantViolated, Scenario, ScenarioError
+from simloop import InvariantViolated, Scenario, ScenarioError, add_invariants
 from simloop.check.invariants.catalog import all_invariants
 from simloop.check.verify import verify
 from simloop.cli import main
+from simloop.kernel.signals import ContextMeasured
+from simloop.loops.reference import ReferenceLoop
 from simloop.scenario.loader import load_scenario
 
-TWICE = part(
-    "engine.handlers:EffectHandlers._call_model",
-    "stream = self._send(system_prompt, tools, effect.note)",
-    "stream = self._send(system_prompt, tools, effect.note) and "
-    "self._send(system_prompt, tools, effect.note)",
-)
+EAGER = misled(ReferenceLoop, hearing(ContextMeasured, over=True))
 OWN = """
 import simloop
 from simloop.trace.entries import Request
@@ -64,24 +61,22 @@ def expecting(violates: dict[str, str]) -> Scenario:
 
 
 def test_a_violation_fails_the_check_with_its_name_and_its_place() -> None:
-    with faulty(TWICE):
-        verdict = verify(expecting({}))
+    verdict = verify(expecting({}), loop=EAGER)
     (error,) = verdict.errors
     assert isinstance(error, InvariantViolated)
-    assert "invariant effects-run-once: a request came 2 times" in error.message
+    assert "invariant compactions-have-a-reason: a compaction is tried, and " in error.message
     assert "(entry " in error.message
     assert verdict.exit_code == 1
     assert "seed=0" in str(error)
 
 
 def test_a_violation_that_is_expected_is_none() -> None:
-    with faulty(TWICE):
-        found = {
-            line.split()[1].rstrip(":")
-            for line in str(verify(expecting({})).errors[0]).split("\n")
-            if line.startswith("invariant ")
-        }
-        assert verify(expecting(dict.fromkeys(found, "sent twice"))).exit_code == 0
+    found = {
+        line.split()[1].rstrip(":")
+        for line in str(verify(expecting({}), loop=EAGER).errors[0]).split("\n")
+        if line.startswith("invariant ")
+    }
+    assert verify(expecting(dict.fromkeys(found, "by design")), loop=EAGER).exit_code == 0
 
 
 def test_a_violation_that_is_expected_and_does_not_happen_fails_the_check() -> None:
@@ -109,21 +104,38 @@ def test_expected_violations_hold_for_the_loop_that_is_run(folder: Path) -> None
     file = folder / "a.simloop.yaml"
     known = "expect_on: {pi: {outcome: completed, violates: {one-request: two are needed}}}\n"
     file.write_text(FILE + known, "utf-8")
-    option = ("--invariant", "ours:one_request")
+    option = ("--invariants", "ours:one_request")
     assert simloop("check", str(file), "--loop", "pi", *option).exit_code == 0
     assert simloop("check", str(file), *option).exit_code == 1
 
 
 def test_an_invariant_of_the_user_is_judged_by_its_name(folder: Path) -> None:
     assert simloop("check", "a.simloop.yaml").exit_code == 0
-    judged = simloop("check", "a.simloop.yaml", "--invariant", "ours:one_request")
+    judged = simloop("check", "a.simloop.yaml", "--invariants", "ours:one_request")
     assert judged.exit_code == 1
     assert "invariant one-request: a second request was sent (entry " in judged.stderr
     assert "reproduce: simloop check a.simloop.yaml --seed 0" in judged.stderr
 
 
+def test_a_search_is_judged_by_an_invariant_of_the_user_and_the_next_one_is_not(
+    folder: Path,
+) -> None:
+    search = ("fuzz", "--loop", "reference", "--runs", "40", "--jobs", "1")
+    found = simloop(*search, "--invariants", "ours:one_request")
+    assert "one-request" in found.stdout + found.stderr
+    assert found.exit_code == 1
+    assert simloop(*search).exit_code == 0
+
+
+def test_in_python_invariants_are_added_and_taken_away(folder: Path) -> None:
+    take_away = add_invariants("ours")
+    assert [each.name for each in all_invariants()][-2:] == ["one-request", "broken"]
+    take_away()
+    assert "one-request" not in [each.name for each in all_invariants()]
+
+
 def test_an_invariant_of_the_user_that_fails_is_reported_with_its_place(folder: Path) -> None:
-    judged = simloop("check", "a.simloop.yaml", "--invariant", "ours:broken")
+    judged = simloop("check", "a.simloop.yaml", "--invariants", "ours:broken")
     line = OWN.split("\n").index("    entry.no_such_field") + 1
     assert judged.exit_code == 2
     assert f"ours.py:{line}: the invariant `broken` fails: AttributeError" in judged.stderr
@@ -133,9 +145,9 @@ def test_an_invariant_of_the_user_that_fails_is_reported_with_its_place(folder: 
 def test_a_name_without_an_invariant_is_an_error_before_anything_runs(
     folder: Path, name: str
 ) -> None:
-    judged = simloop("check", "a.simloop.yaml", "--invariant", name)
+    judged = simloop("check", "a.simloop.yaml", "--invariants", name)
     assert (judged.exit_code, judged.stdout) == (2, "")
-    assert "--invariant" in judged.stderr
+    assert "--invariants" in judged.stderr
 
 
 def test_an_entry_point_of_an_installed_package_is_judged(folder: Path) -> None:
@@ -176,13 +188,10 @@ def test_each_name_is_unique_and_each_deviation_names_an_invariant() -> None:
     for loop in (
         "reference@documented",
         "pi",
-        "pi@0.73.1",
         "pi@0.87.1",
         "react",
         "opencode",
-        "opencode@1.1.11",
-        "opencode@1.2.27",
-        "opencode@1.18.33",
+        "opencode@1.18.34",
     ):
         played = scenario(LOOK, DONE, loop=loop)
         verdict = verify(played)

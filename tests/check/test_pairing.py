@@ -26,11 +26,12 @@ from simloop.messages import (
 )
 from simloop.runs.simulation import run
 from simloop.trace import entries
+from simloop.trace.codec import FORMAT, VERSION
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
 
 GO, MORE = UserMessage("Go."), UserMessage("And?")
-HEADER = Header("simloop-trace", 2, "", "own", 0, "", Raw(b"{}"))
+HEADER = Header(FORMAT, VERSION, "", "own", 0, "", Raw(b"{}"))
 BEGAN = entries.Transition(0, 0, Began(), "measuring", Counters(0, 0, 0))
 
 

@@ -48,6 +48,6 @@ def test_the_loop_that_a_trace_names_is_not_imported(
     assert "a_strangers_module" not in sys.modules
 
 
-def test_the_events_of_the_program_of_an_unknown_loop_are_refused() -> None:
+def test_the_events_of_the_session_of_an_unknown_loop_are_refused() -> None:
     with pytest.raises(ScenarioError, match="mine:loop"):
-        recorded_events(recorded("sequential", "mine:loop"), "program")
+        recorded_events(recorded("sequential", "mine:loop"), "session")

@@ -1,249 +1,244 @@
-"""`simloop bench hooks`: what it refuses before it measures, what it prints, and its exit codes."""
+"""`simloop bench hooks`: what it refuses before it measures, what it prints, and its exit codes.
 
-import importlib
-import json
-import os
+The clock of each measurement is a watch that the hooks move, so every figure is exact.
+"""
+
 import signal
-import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from clocks import Watch
 
-from simloop.bench.hook_bench import CountRow, Harness, HookRow, PolicyRow, UnfitRow
-from simloop.bench.intervals import Interval
-from simloop.bench.report import HookReport, read_report
-from simloop.cli import bench, main
-from simloop.errors import ScenarioError
+from simloop import AfterLLMCall, AfterToolCall, BeforeToolCall, Hooks
+from simloop.bench.hook_bench import HookBench
+from simloop.bench.report import read_report
+from simloop.cli import main
 
-MODULE = """
-def plain(given): ...
-def calls_only(given): given.call
-def fails(given): 1 // 0
-from simloop import Hooks
-two = Hooks(before_tool_call=[plain, calls_only])
-"""
-HOOK = "bench_hooks_module:plain"
-SLOW = """
-from pathlib import Path
-from simloop import BeforeToolCall
-def hook(given: BeforeToolCall):
-    Path("measuring").touch()
-"""
-COMPUTING = """
-from simloop import BeforeToolCall
-def computes(given: BeforeToolCall):
-    for number in range({}):
-        str(number)
-"""
+US = 1_000
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+class Module:
+    """The user's module `m`, with hooks that take as long as the test says, and its bench."""
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+        self.module: Any = ModuleType("m")
+        self.bench = HookBench(
+            clock=self.watch, unit=lambda: self.watch.takes(100 * US), tool=self._look
+        )
+
+    def _look(self, path: str) -> str:
+        self.watch.takes(30 * US)
+        return path
+
+    def add(self, name: str, nanoseconds: int, given: type = BeforeToolCall) -> None:
+        """Add a hook, in the place of one of this name."""
+
+        def hook(given: Any) -> None:
+            self.watch.takes(nanoseconds)
+
+        hook.__annotations__["given"] = given
+        setattr(self.module, name, hook)
+
+    def run(self, *arguments: str | Path) -> Result:
+        """Measure on the watch."""
+        runner = CliRunner(env={"NO_COLOR": "1"})
+        return runner.invoke(main, ["bench", "hooks", *map(str, arguments)], obj=self.bench)
+
+    def report(self, *names: str) -> str:
+        """Write a report of these hooks, and return its name."""
+        Path("earlier.json").write_text(self.run(*names, "--format", "json").stdout)
+        return "earlier.json"
+
+
+@pytest.fixture
+def m(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    Path("bench_hooks_module.py").write_text(MODULE)
-    return tmp_path
+    module = Module()
+    monkeypatch.setitem(sys.modules, "m", module.module)
+    module.add("guard", 300 * US)
+    module.add("other", 250 * US)
+    module.add("reply", 40 * US, AfterLLMCall)
+    module.module.fails = lambda _: 1 // 0
+    module.module.two = Hooks(before_tool_call=[str, repr])
+    return module
 
 
-def row(median_ns: float, hook: str = HOOK, **known: Any) -> HookRow:
-    """Return a row whose intervals are 10 % to both sides."""
-    interval = Interval(0.9 * median_ns, median_ns, 1.1 * median_ns)
-    return HookRow(
-        hook=hook, point="before_tool_call", calls=20, min_ns=1, median_ns=2, p95_ns=3,
-        cost=interval, engine_ns=1, units=interval.over(100), share=0.5, virtual_ns=0, **known,
-    )  # fmt: skip
-
-
-def report(*rows: HookRow) -> HookReport:
-    unfit = [UnfitRow("m:h\x1b", "after_llm_call", "ValueError: \x1b[2J")]
-    interval = Interval(1, 2, 3)
-    return HookReport(
-        round_ns=1e5, harness=Harness(41, 98, 3.2), hooks=list(rows), unfit=unfit,
-        shapes=[row(1_000, "no-op")],
-        counts=[CountRow("engine", count, interval) for count in (0, 1, 4, 16)],
-        policies=[PolicyRow("no-op", "isolate", interval, 10**9)],
-    )  # fmt: skip
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["bench", "hooks", *map(str, arguments)])
-
-
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[HookRow]:
-    """Stand in for a measurement, which takes seconds, by these rows."""
-    rows = [row(1_000)]
-    monkeypatch.setattr(bench, "_measured", lambda *_: report(*rows))
-    return rows
-
-
-@pytest.fixture
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        pytest.fail("this is refused before anything is measured")
-
-    monkeypatch.setattr(bench, "_measured", fail)
-
-
-def written(*rows: HookRow, name: str = "earlier.json") -> str:
-    Path(name).write_bytes(msgspec.json.encode(report(*rows)))
-    return name
-
-
-@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--max", "50us"], "--against, --max and --fail-on judge given hooks: name one"),
-        (["--against", HOOK], "--against, --max and --fail-on judge given hooks: name one"),
-        ([HOOK, "--fail-on", "20%"], "--fail-on needs --against"),
-        ([HOOK, "--max", "50"], "--max"),
-        ([HOOK, "--max", "x"], "--max"),
-        ([HOOK, "--against", HOOK, "--fail-on", "20"], "a percentage is a number and a sign"),
-        ([HOOK, "--against", HOOK, "--fail-on", "-5%"], "a percentage is a number and a sign"),
+        ([], "Missing argument 'MODULE:ATTRIBUTE...'"),
+        (["m:guard", "--fail-on", "20%"], "--fail-on needs --against"),
+        (["m:guard", "--max", "50"], "'--max': a duration is a number and a unit"),
+        (["m:guard", "--max", "x"], "'--max': a duration is a number and a unit"),
+        (["m:guard", "--against", "m:guard", "--fail-on", "20"], "a number and a sign"),
+        (["m:guard", "--against", "m:guard", "--fail-on", "-5%"], "a number and a sign"),
         (["no_module:x"], "hook: the hook `no_module:x` cannot be loaded: ModuleNotFoundError"),
-        (["bench_hooks_module:x"], "has no attribute 'x'"),
-        (["bench_hooks_module:fails"], "in call 1: ZeroDivisionError"),
-        ([HOOK, "--against", "missing.json"], "missing.json: the report cannot be read"),
-        ([HOOK, "--against", "bench_hooks_module.py"], "this is no report of hooks"),
-        ([HOOK, "--against", "bench_hooks_module:fails"], "in call 1: ZeroDivisionError"),
-        ([HOOK, "--plot", "no/plot.svg"], "no/plot.svg: --plot: the plot cannot be written"),
+        (["m:x"], "has no attribute 'x'"),
+        (["m:fails"], "m:fails fails at before_llm_call: ZeroDivisionError"),
+        (["m:guard", "--against", "missing.json"], "missing.json: cannot be read"),
+        (["m:guard", "--against", __file__], "this is no simloop-hook-bench 3"),
+        (["m:guard", "--against", "m:fails"], "ZeroDivisionError"),
+        (["m:guard", "--against", "m:two"], "`m:two` has several hooks at before_tool_call"),
     ],
 )
-def test_bad_use_is_refused_before_anything_is_measured(arguments: list[str], message: str) -> None:
-    result = run(*arguments)
-    assert result.exit_code == 2
+def test_bad_use_is_refused_before_anything_is_measured(
+    arguments: list[str], message: str, m: Module
+) -> None:
+    m.bench = HookBench(clock=lambda: pytest.fail("this measures"))
+    result = m.run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
-    assert result.stdout == ""
 
 
-@pytest.mark.usefixtures("unmeasured")
-def test_a_report_that_does_not_have_the_hook_is_refused() -> None:
-    result = run(HOOK, "--against", written(row(1_000, "other:hook")))
-    assert result.exit_code == 2
-    assert f"the report earlier.json has nothing to compare {HOOK} with" in result.stderr
+class TestNothingToCompare:
+    """Each says where the hooks are, because that is why."""
 
+    def test_is_a_hook_of_another_point(self, m: Module) -> None:
+        result = m.run("m:guard", "--against", "m:reply")
+        assert (result.exit_code, result.stdout) == (2, "")
+        where = "m:guard is at before_tool_call, and m:reply has m:reply at after_llm_call"
+        assert f"--against: nothing to compare: {where} (compare at one point" in result.stderr
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda raw: raw.update(version=1), "this is simloop-hook-bench 1, and not"),
-        (lambda raw: raw.update(format="x"), "this is x 2, and not"),
-        (lambda raw: raw["hooks"][0]["units"].update(low=0), "no bounds of a cost above 0"),
-        (lambda raw: raw.pop("hooks"), "this is no report of hooks"),
-    ],
-)
-def test_a_foreign_or_broken_report_is_refused_with_its_place(change: Any, message: str) -> None:
-    path = Path(written(row(1_000)))
-    raw = json.loads(path.read_text())
-    change(raw)
-    path.write_text(json.dumps(raw))
-    with pytest.raises(ScenarioError, match=message) as caught:
-        read_report(path)
-    assert caught.value.path == str(path)
-    assert caught.value.hint
+    def test_is_a_report_of_the_hook_at_another_point(self, m: Module) -> None:
+        earlier = m.report("m:guard")
+        m.add("guard", 5, AfterToolCall)
+        result = m.run("m:guard", "--against", earlier)
+        assert result.exit_code == 2
+        where = "m:guard is at after_tool_call, and earlier.json has m:guard at before_tool_call"
+        assert where in result.stderr
+
+    def test_is_a_report_of_other_hooks(self, m: Module) -> None:
+        result = m.run("m:guard", "--against", m.report("m:other"))
+        assert result.exit_code == 2
+        assert "and earlier.json has m:other at before_tool_call" in result.stderr
+
+    def test_at_some_of_the_points_is_said_below_these(self, m: Module) -> None:
+        m.module.anywhere = lambda _: m.watch.takes(300 * US)
+        result = m.run("m:anywhere", "--against", "m:guard")
+        assert result.exit_code == 0
+        point = "  against m:guard: nothing, because that is not at after_tool_call\n"
+        assert result.stdout.count("against m:guard: nothing") == 3
+        assert point in result.stdout
 
 
 class TestTheExitCode:
-    @pytest.mark.usefixtures("measured")
-    def test_is_0_where_no_limit_is_given_or_passed(self) -> None:
-        assert run(HOOK).exit_code == 0
-        assert run(HOOK, "--max", "950ns").exit_code == 0  # between the low bound and the median
+    def test_is_0_where_no_limit_is_given_or_passed(self, m: Module) -> None:
+        assert m.run("m:guard").exit_code == 0
+        assert m.run("m:guard", "--max", "295us").exit_code == 0  # of 294 to 306
 
-    @pytest.mark.usefixtures("measured")
-    def test_is_1_where_the_whole_interval_is_above_the_limit(self) -> None:
-        result = run(HOOK, "--max", "800ns")
+    def test_is_1_where_the_whole_interval_is_above_the_limit(self, m: Module) -> None:
+        result = m.run("m:guard", "--max", "293us")
         assert result.exit_code == 1
-        place = f"{HOOK} at before_tool_call"
-        assert (
-            result.stderr == f"FAILED  {place} costs at least 900 ns per call, and --max is 800ns\n"
+        place = "m:guard at before_tool_call"
+        assert result.stderr == (
+            f"FAILED  {place} costs at least 294 us per call, and --max is 293us\n"
         )
 
-    def test_is_1_where_the_cost_has_grown_by_more(self, measured: list[HookRow]) -> None:
-        earlier = written(row(1_000))
-        limit = ("--against", earlier, "--fail-on", "20%")
-        assert run(HOOK, *limit).exit_code == 0
-        measured[:] = [row(1_700)]
-        result = run(HOOK, *limit)
+    def test_is_1_where_the_cost_has_grown_by_more(self, m: Module) -> None:
+        limit = ("--against", m.report("m:guard"), "--fail-on", "20%")
+        assert m.run("m:guard", *limit).exit_code == 0
+        m.add("guard", 600 * US)
+        result = m.run("m:guard", *limit)
         assert result.exit_code == 1
-        assert "costs at least 29% more, and --fail-on is 20%" in result.stderr
-        assert "  against earlier.json: slower\n    +70.0%, between +29.1% and +117.8%\n" in (
-            result.stdout
-        )
+        assert "costs at least 82% more, and --fail-on is 20%" in result.stderr
 
 
 class TestTheOutput:
-    @pytest.mark.usefixtures("measured")
-    def test_as_json_reads_back(self) -> None:
-        result = run(HOOK, "--format", "json")
-        Path("report.json").write_text(result.stdout)
-        assert read_report(Path("report.json")) == report(row(1_000))
-        compared = run(HOOK, "--against", "report.json").stdout
-        assert compared.count("  against report.json: no difference is seen\n    +0.0%, ") == 1
+    def test_begins_with_the_given_hooks_and_has_no_others(self, m: Module) -> None:
+        first, *lines = m.run("m:guard", "m:reply").stdout.splitlines()
+        assert first.startswith("Real time per call, on Python 3.")
+        assert lines[:14] == [
+            "",
+            "m:guard at before_tool_call",
+            "  the hook alone     300 us",
+            "  simloop around it    0 ns",
+            "  both, in a run     300 us  between 294 us and 306 us",
+            "  of a round          90.9%",
+            "  virtual time           0s",
+            "",
+            "m:reply at after_llm_call",
+            "  the hook alone     40 us",
+            "  simloop around it   0 ns",
+            "  both, in a run     40 us  between 39.2 us and 40.8 us",
+            "  of a round         57.1%",
+            "  virtual time          0s",
+        ]
+        assert len(lines) == 14 + 5
 
-    @pytest.mark.usefixtures("measured")
-    def test_ends_with_the_given_hooks_and_their_cost(self) -> None:
-        assert run(HOOK).stdout.partition("Your hooks:\n")[2].splitlines()[:-1] == [
-            f"{HOOK} at before_tool_call, 20 calls",
-            "  the hook alone         2 ns  min 1, p95 3",
-            "  simloop around it      1 ns",
-            "  both, in a run     1,000 ns  between 900 and 1,100",
-            "  of a round            50.0%",
-            "  virtual time             0s",
+    def test_says_times_and_growths_so_that_they_can_be_read(self, m: Module) -> None:
+        m.add("slow", 2_129_027)
+        m.add("fast", 8_200)
+        assert "  both, in a run     2.1 ms  between 2.09 ms and 2.17 ms\n" in (
+            m.run("m:slow").stdout
+        )
+        assert m.run("m:slow", "--against", "m:fast").stdout.splitlines()[8:11] == [
+            "  against m:fast: slower",
+            "    2.1 ms, between 2.08 ms and 2.16 ms",
+            "    260 times, between 254 times and 265 times",
         ]
 
-    def test_has_the_difference_to_another_hook_in_nanoseconds_and_per_cent(
-        self, measured: list[HookRow]
-    ) -> None:
-        difference, growth = Interval(-30, -20, -10), Interval(-0.03, -0.02, -0.01)
-        measured[:] = [row(980, against=difference, growth=growth)]
-        compared = run(HOOK, "--against", "bench_hooks_module:calls_only").stdout
-        assert "  against bench_hooks_module:calls_only: faster\n" in compared
-        assert "    -20 ns, between -30 and -10\n    -2.0%, between -3.0% and -1.0%\n" in compared
-
-    @pytest.mark.usefixtures("measured")
-    def test_has_what_the_benchmark_itself_takes(self) -> None:
-        (line, *rest) = run(HOOK).stdout.partition("harness: ")[2].splitlines()
-        assert line == "the timing of a call takes 41 ns, of each step of an awaitable"
-        assert rest[0] == "  98 ns, and the loop of a batch 3 ns per call. They are subtracted."
-
-    def test_fits_in_80_columns_with_the_costs_of_a_slow_machine(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        slow = Interval(89_000, 90_000, 90_900)
-        given = report(row(90_000, "guard", against=slow, growth=slow))
-        given.shapes = [row(9_999, "replaces, async")]
-        given.counts = [
-            CountRow("isolated, not recorded", count, Interval(9_800, 9_900, 9_999))
-            for count in (0, 1, 4, 16)
+    def test_has_the_difference_to_another_hook(self, m: Module) -> None:
+        lines = m.run("m:other", "--against", "m:guard").stdout.splitlines()
+        assert lines[8:11] == [
+            "  against m:guard: faster",
+            "    -50 us, between -55.0 us and -45.0 us",
+            "    -16.7%, between -18.3% and -15.0%",
         ]
-        given.policies = [PolicyRow("4 x waits 1s", "fail-run, no timeout", slow, 4 * 10**9)]
-        monkeypatch.setattr(bench, "_measured", lambda *_: given)
-        lines = run(HOOK, "--against", HOOK).stdout.splitlines()
+
+    def test_shows_no_growth_of_an_equal_hook_since_a_report(self, m: Module) -> None:
+        earlier = m.report("m:guard")
+        assert m.run("m:guard", "--against", earlier).stdout.splitlines()[8:10] == [
+            "  against earlier.json: no difference is seen",
+            "    +0.0%, between -13.9% and +14.1%",
+        ]
+        m.add("guard", 3_000 * US)
+        assert m.run("m:guard", "--against", earlier).stdout.splitlines()[8:10] == [
+            "  against earlier.json: slower",
+            "    10 times, between 9.51 times and 10.5 times",
+        ]
+
+    def test_as_json_reads_back(self, m: Module) -> None:
+        found = read_report(Path(m.report("m:guard")))
+        assert [(row.hook, row.cost.median) for row in found.hooks] == [("m:guard", 300 * US)]
+        assert found.round_ns == 30 * US
+
+    def test_fits_in_80_columns_with_the_costs_of_a_slow_machine(self, m: Module) -> None:
+        m.add("guard", 9_999_999_999)
+        lines = m.run("m:guard", "--against", "m:other").stdout.splitlines()
         assert [line for line in lines if len(line) > 80] == []
 
-    @pytest.mark.usefixtures("measured")
-    def test_names_where_a_hook_is_not_measured_and_escapes_it(self) -> None:
-        lines = run(HOOK).stdout.splitlines()
-        (line,) = [line for line in lines if "is not measured" in line]
-        assert line.startswith("m:h")
-        assert "at after_llm_call, where it fails: ValueError: " in line
-        assert "\x1b" not in line
+    def test_names_where_a_hook_is_not_measured_and_escapes_it(self, m: Module) -> None:
+        def picky(given: Any) -> None:
+            if not hasattr(given, "call"):
+                raise ValueError("\x1b[2J")
+            m.watch.takes(300 * US)
+
+        m.module.picky = picky
+        lines = m.run("m:picky").stderr.splitlines()
+        assert [line[: line.index("ValueError")] for line in lines] == [
+            f"not measured: the hook m:picky fails at {point}: "
+            for point in ("before_llm_call", "after_llm_call")
+        ]
+        assert not any("\x1b" in line for line in lines)
 
 
-@pytest.mark.slow
-def test_a_whole_benchmark_is_measured() -> None:
-    first = run("bench_hooks_module:calls_only", "--format", "json")
-    assert first.exit_code == 0
-    Path("report.json").write_text(first.stdout)
-    found = read_report(Path("report.json"))
-    assert [row.point for row in found.hooks] == ["before_tool_call", "after_tool_call"]
-    assert [row.point for row in found.unfit] == ["before_llm_call", "after_llm_call"]
+class TestThePlot:
+    def test_draws_the_given_hooks(self, m: Module) -> None:
+        assert m.run("m:guard", "--plot", "hooks.svg").exit_code == 0
+        drawn = Path("hooks.svg").read_text()
+        assert "m:guard at before_tool_call" in drawn
+        assert "300 us per call" in drawn
+
+    def test_that_cannot_be_written_is_refused(self, m: Module) -> None:
+        result = m.run("m:guard", "--plot", "no/hooks.svg")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "no/hooks.svg: cannot be written" in result.stderr
 
 
 def test_the_group_alone_shows_its_help() -> None:
@@ -252,65 +247,13 @@ def test_the_group_alone_shows_its_help() -> None:
     assert "hooks  Measure hooks" in result.output
 
 
-def test_two_hooks_at_one_point_are_nothing_to_compare_with() -> None:
-    result = run(HOOK, "--against", "bench_hooks_module:two")
-    assert result.exit_code == 2
-    assert "`bench_hooks_module:two` has several hooks at before_tool_call" in result.stderr
+def test_ctrl_c_while_it_measures_is_130(m: Module) -> None:
+    def pressed(_: object) -> None:
+        if m.watch.now_ns:  # it is measured, and no longer tried
+            signal.raise_signal(signal.SIGINT)
 
-
-def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
-    unmeasured: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run(HOOK, "--plot", "hooks.svg")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "plots need the extra `plots`" in result.stderr
-
-
-@pytest.mark.slow
-def test_an_earlier_report_of_an_equal_hook_shows_no_growth_and_of_a_slower_one_does() -> None:
-    """Its name must be equal, so its module is written and imported again."""
-    grown: list[Interval | None] = []
-    for rounds in (30, 30, 300):  # far apart: a machine may be busy with other work
-        Path("bench_computing.py").write_text(COMPUTING.format(rounds))
-        sys.modules.pop("bench_computing", None)
-        importlib.invalidate_caches()
-        earlier = ("--against", "earlier.json") if grown else ()
-        result = run("bench_computing:computes", *earlier, "--format", "json")
-        assert result.exit_code == 0
-        measured = msgspec.json.decode(result.stdout, type=HookReport)
-        grown.append(measured.hooks[0].growth)
-        if len(grown) == 1:
-            Path("earlier.json").write_text(result.stdout)
-    assert grown[0] is None
-    assert grown[1] is not None
-    assert grown[1].has_zero
-    assert grown[2] is not None
-    assert grown[2].low > 1
-
-
-@pytest.mark.slow
-def test_a_reader_that_goes_away_ends_it_quietly() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "wb") as closed:
-        command = [sys.executable, "-m", "simloop", "bench", "hooks", HOOK]
-        ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
-    assert ended.returncode == 141
-    assert b"Traceback" not in ended.stderr
-
-
-@pytest.mark.slow
-def test_ctrl_c_while_it_measures_is_130() -> None:
-    Path("slow_hook.py").write_text(SLOW)
-    command = [sys.executable, "-m", "simloop", "bench", "hooks", "slow_hook:hook"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
-        while not Path("measuring").exists():
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        shown, complaint = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert shown == ""
-    assert "interrupted" in complaint
-    assert "Traceback" not in complaint
+    hook: Callable[[object], None] = pressed
+    m.module.pressed = Hooks(before_tool_call=[hook])
+    result = m.run("m:pressed")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "interrupted" in result.stderr

@@ -1,6 +1,5 @@
 import itertools
 import json
-import os
 import re
 import shlex
 import signal
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import check, check_json, suite
+from checking import check, check_json
 from click.testing import CliRunner
 from writing import write
 
@@ -145,12 +144,6 @@ class TestARunThatIsNotTheSameTwice:
         assert "backoff.delay_ns" in error["message"]
         assert error["reproduce"] == "simloop check a.simloop.yaml --seed 0"
 
-    def test_is_a_failure_in_junit(self) -> None:
-        (case,) = suite(check(write("a", PASSES), "--format", "junit"))
-        (failure,) = case
-        assert (failure.tag, failure.get("type")) == ("failure", "ReplayDiverged")
-        assert "second run" in (failure.text or "")
-
 
 class TestJson:
     def test_is_as_that_of_run_and_says_whether_it_is_deterministic(self) -> None:
@@ -171,83 +164,8 @@ class TestJson:
         assert check(name, "--format", "json").stdout.isascii()
 
 
-class TestJunit:
-    def test_has_a_testcase_for_each_scenario(self) -> None:
-        result = check(write("f/g/a", PASSES), write("b", PASSES), "--format", "junit")
-        assert (result.exit_code, result.stderr) == (0, "")
-        only = suite(result)
-        assert only.attrib == {
-            "name": "simloop",
-            "tests": "2",
-            "failures": "0",
-            "errors": "0",
-            "skipped": "0",
-            "time": "4.000",
-        }
-        assert [case.attrib for case in only] == [
-            {
-                "classname": "f/g",
-                "name": "a",
-                "time": "2.000",
-                "file": "f/g/a.simloop.yaml",
-            },
-            {
-                "classname": "simloop",
-                "name": "b",
-                "time": "2.000",
-                "file": "b.simloop.yaml",
-            },
-        ]
-        assert not any(len(case) for case in only)
-
-    def test_calls_a_bundled_scenario_by_its_theme(self) -> None:
-        (case,) = suite(check("start/quickstart", "--format", "junit"))
-        assert (case.get("classname"), case.get("name")) == ("start", "quickstart")
-
-    def test_tells_failures_from_errors(self) -> None:
-        files = [write("a", FAILS), write("b", "modell: ["), write("c", RUNAWAY)]
-        result = check(*files, "no-such-name", "--format", "junit")
-        only = suite(result)
-        assert result.exit_code == 2
-        assert (only.get("tests"), only.get("failures"), only.get("errors")) == ("4", "2", "2")
-        found = [case[0] for case in only]
-        assert [(one.tag, one.get("type")) for one in found] == [
-            ("failure", "ExpectationFailed"),
-            ("error", "ScenarioError"),
-            ("failure", "RunawayRun"),
-            ("error", "ScenarioError"),
-        ]
-        assert found[0].get("message") == "expect.text: expected 'Bye.', got 'Hello.'"
-        assert "reproduce: simloop run a.simloop.yaml --seed 0" in (found[0].text or "")
-        assert (found[1].get("message") or "").startswith("b.simloop.yaml:1:")
-
-    def test_says_all_that_is_wrong_with_a_scenario_in_one_element(self) -> None:
-        text = f"{FAILS.replace('{say: Hello.}', '{say: Hello.}, {say: Late.}')}"
-        (case,) = suite(check(write("a", text), "--format", "junit"))
-        (error,) = case
-        assert (error.tag, error.get("type")) == ("failure", "ScriptUnused")
-        assert "expect.text" in (error.text or "").splitlines()[2]
-        assert "a.simloop.yaml: model.2" in (error.text or "")
-
-    def test_is_xml_and_ascii_whatever_a_model_or_a_file_name_says(self) -> None:
-        text = f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\nexpect: {{text: x}}\n"
-        names = [write("a\x1b\x01<&>é\ufffe", text), "no\x01\ufffesuch", os.fsdecode(b"no\xffsuch")]
-        result = check(*names, "--format", "junit")
-        assert result.stdout.isascii()
-        only = suite(result)
-        assert only[0].get("name") == "a\\x1b\\x01<&>é"
-        message = only[0][0].get("message") or ""
-        assert message.startswith("expect.text: expected 'x', got '")
-        assert "<&>é" in message
-
-    def test_is_the_same_each_time(self) -> None:
-        files = [write("a", PASSES), write("b", FAILS)]
-        first, second = (check(*files, "--format", "junit").stdout for _ in range(2))
-        assert first == second
-
-
 class TestExitCodes:
-    @pytest.mark.parametrize("output_format", ["text", "json", "junit"])
+    @pytest.mark.parametrize("output_format", ["text", "json"])
     @pytest.mark.parametrize(
         ("texts", "code"),
         [((PASSES, PASSES), 0), ((PASSES, FAILS), 1), ((FAILS, "x"), 2), (("x", RUNAWAY), 2)],

@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import check, check_json, suite
+from checking import check, check_json
 from writing import write
 
 from simloop.check import verify as verification
@@ -67,17 +67,6 @@ class TestAllLoops:
         assert [run["deterministic"] for run in runs] == [True, True, None, True]
         assert [run["status"] for run in runs] == ["ok", "ok", "cannot", "ok"]
         assert [error["type"] for run in runs for error in run["errors"]] == ["CannotExpress"]
-
-    def test_are_testcases_in_junit_and_one_that_cannot_be_is_skipped_with_the_reason(self) -> None:
-        result = check(write("a", self.HOOKED), "--loop", "all", "--format", "junit")
-        cases = {case.get("name"): case.find("skipped") for case in suite(result)}
-        loops = ("reference", "pi", "react", "opencode")
-        assert list(cases) == [f"a.simloop.yaml on {loop}" for loop in loops]
-        skipped = {name: found.get("message") for name, found in cases.items() if found is not None}
-        assert skipped == {"a.simloop.yaml on react": "react has no hooks"}
-        counts = {key: suite(result).get(key) for key in ("tests", "skipped", "failures")}
-        assert counts == {"tests": "4", "skipped": "1", "failures": "0"}
-        assert result.exit_code == 0
 
     def test_read_a_file_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read: list[Path] = []

@@ -100,7 +100,7 @@ class TestAScenarioWhoseOwnLoopIsNotAmongThem:
     def test_is_told_below_its_table(self) -> None:
         result = compare("loops/opencode-compacts-for-ever")
         assert result.exit_code == 0
-        told = "opencode@1.2.27, the own loop of the scenario, was not run"
+        told = "opencode@1.18.34, the own loop of the scenario, was not run"
         assert result.stdout.splitlines()[-1] == told
 
     def test_is_counted_below_a_matrix(self) -> None:
@@ -236,10 +236,10 @@ class TestLoops:
         assert compare_json(name, "--loop", "all")["loops"] == list(DESIGNS)
 
     def test_are_run_once_each_in_the_order_that_is_asked_for(self) -> None:
-        names = ("pi", "opencode@1.2.27", "pi", "react")
+        names = ("pi", "opencode@1.18.34", "pi", "react")
         arguments = [argument for name in names for argument in ("--loop", name)]
         document = compare_json(write("a", LOOKS), *arguments)
-        assert document["loops"] == ["pi", "opencode@1.2.27", "react"]
+        assert document["loops"] == ["pi", "opencode@1.18.34", "react"]
         assert [row["loop"] for row in document["scenarios"][0]["rows"]] == document["loops"]
 
     def test_may_be_ones_own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

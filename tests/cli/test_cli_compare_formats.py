@@ -149,22 +149,23 @@ class TestThePage:
         assert sum(one["scope"] == "col" for one in page.all("th")) == 5
         assert [option["value"] for option in page.all("option")].count("") == 4
 
-    def test_has_a_word_in_each_cell_beside_the_style(self, text: str) -> None:
+    def test_has_the_style_of_its_verdict_in_each_cell_and_a_word_for_it(self, text: str) -> None:
         cells = re.findall(r'<td class="([a-z ]+)"[^>]*>(.*?)</td>', text)
         assert len(cells) == 5 * 4
-        for classes, cell in cells:
+        for style, cell in cells:
             said = re.sub("<[^>]*>", "", cell)
-            for style, word in (
-                ("completed", "completed"),
-                ("failing", "failed"),
-                ("cannot", "cannot run"),
-                ("wrong", "! not as expected"),
-            ):
-                assert (style in classes.split()) == (word in said)
-        shown = {one for classes, _ in cells for one in classes.split()}
-        assert shown == {"completed", "failing", "cannot", "wrong"}
+            assert (style == "cannot") == ("cannot run" in said)
+            assert (style == "wrong") == ("! not as expected" in said)
+            assert style != "differs" or "~ differs" in said
+        assert {style for style, _ in cells} == {"ok", "differs", "cannot", "wrong"}
         assert ["* own" in cell for _, cell in cells[:4]] == [True, False, False, False]
         assert [("~ differs" in cell) for _, cell in cells[16:]] == [False, True, True, True]
+
+    def test_a_run_that_fails_as_expected_looks_as_expected(self) -> None:
+        text = compare(write("e", BROKEN_SERVER), "--loop", "pi", "--format", "html").stdout
+        assert re.findall(r'<td class="([a-z ]+)".*data-ending="([a-z]+)"', text) == [
+            ("ok", "failed")
+        ]
 
     def test_tells_in_each_cell_what_it_has_no_room_for(self, text: str) -> None:
         titles = [one["title"] for one in Page(text).all("a") if "title" in one]

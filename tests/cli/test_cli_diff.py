@@ -49,16 +49,16 @@ def test_the_first_difference_is_shown_with_three_entries_and_the_names_of_the_f
     assert result.exit_code == 1
     where, *context, one, other = result.stdout.splitlines()
     seq = first(entries.TextDelta, "a.jsonl")
-    assert where == f"the first difference is in entry {seq}, text-delta.text:"
+    assert where == f"the first difference is in entry {seq}, the text of the reply to request #2:"
     assert len(context) == 3
-    assert one == "  - a.jsonl   Hello"
-    assert other == "  + bb.jsonl  Bye"
+    assert one == "  - a.jsonl   Hello there."
+    assert other == "  + bb.jsonl  Bye there."
 
 
 def test_a_run_that_took_another_way_differs_where_it_left_the_first() -> None:
     result = diff(write("a.jsonl", SCENARIO), write("b.jsonl", LONGER))
     assert result.exit_code == 1
-    where = f"entry {first(entries.Request, 'a.jsonl')}, request.tools"
+    where = f"entry {first(entries.Request, 'a.jsonl')}, request #1, the tools"
     assert result.stdout.splitlines()[0] == f"the first difference is in {where}:"
 
 
@@ -103,7 +103,8 @@ class TestACutTrace:
         whole = write("a.jsonl", SCENARIO)
         # What is left of a conversation that went on with another prompt.
         lines = Path(whole).read_bytes().splitlines(keepends=True)
-        count, at_ns = len(lines) - 2, read_trace(whole).elapsed_ns
+        trace = read_trace(whole)
+        count, at_ns = len(trace.entries), trace.elapsed_ns
         more = b'{"kind":"prompt","seq":%d,"at_ns":%d,"text":"And?"}\n' % (count, at_ns)
         Path("b.jsonl").write_bytes(b"".join([*lines[:-1], more]))
         result = diff(whole, "b.jsonl")

@@ -179,7 +179,7 @@ class TestJson:
         assert lasso["cycle"][-1]["state"] == lasso["prefix"][-1]["state"]
 
     def test_says_the_options_of_a_version(self) -> None:
-        assert explore_json("--loop", "opencode@1.1.11", *SMALL)["options"]["max_retries"] is None
+        assert explore_json("--loop", "opencode@1.18.34", *SMALL)["options"]["parallel"] is True
         assert (
             explore_json("--loop", "reference@documented", *SMALL)["options"]["count_tries"]
             is False
@@ -208,7 +208,7 @@ class TestMermaid:
 
 
 class TestWrite:
-    @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode@1.2.27"])
+    @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode@1.18.34"])
     def test_what_is_written_runs_as_it_expects(self, loop: str, folder: Path) -> None:
         result = explore("--loop", loop, *SMALL, "--write", "out/deep")
         files = sorted((folder / "out" / "deep").glob("*.simloop.yaml"))
@@ -246,7 +246,7 @@ class TestWrite:
     ) -> None:
         limits = (*SMALL, "--max-steps-per-round", "3")
         breaks_off = ("--through", "model-replied interrupted 4 steps")
-        result = explore("--loop", "opencode@1.2.27", *limits, *breaks_off, "--write", "out/deep")
+        result = explore("--loop", "opencode@1.18.34", *limits, *breaks_off, "--write", "out/deep")
         first, *files = written(result)
         assert first.startswith("lasso is not written: no scenario lets a reply that breaks off")
         made = (folder / "out" / "deep").glob("*.simloop.yaml")

@@ -60,7 +60,7 @@ def test_a_run_that_fails_is_written_as_far_as_it_went(folder: Path) -> None:
     Path("b.simloop.yaml").write_text("prompt: Hi\nmodel: [{http: {status: 429}}]\n")
     result = simloop("export", "b.simloop.yaml", "--html", "-")
     assert result.exit_code == 0
-    assert '<strong class="bad">did not end</strong>' in result.stdout
+    assert '<strong class="bad">did not end, ScriptExhausted</strong>' in result.stdout
 
 
 def test_a_truncated_trace_is_written_and_said_to_be_cut(folder: Path) -> None:

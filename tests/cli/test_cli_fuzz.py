@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from filesizes import file_size_limit
 
 from simloop.cli import main
 from simloop.fuzz.play import failure_in
@@ -16,6 +17,11 @@ from simloop import Limits, UserMessage, World
 
 class Agent:
     limits = Limits(max_steps=2, max_error_count=1, max_compaction_attempts=0)
+    deviations = dict.fromkeys(
+        ("completed-after-a-complete-reply", "completed-without-open-calls",
+         "no-retry-of-permanent-failure"),
+        "any reply is the answer, and each call is repeated",
+    )
 
     async def __call__(self, prompt: str, world: World) -> str:
         while True:
@@ -50,7 +56,7 @@ def test_a_loop_that_keeps_the_rules_ends_with_0() -> None:
 
 @pytest.mark.slow
 def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Path) -> None:
-    result = fuzz("--runs", "200", "--loop", agent, "--out", str(tmp_path / "found"))
+    result = fuzz("--runs", "60", "--loop", agent, "--out", str(tmp_path / "found"))
     assert result.exit_code == 1, result.output
     rule = re.findall(r"FAILED (\S+) in run", result.stdout)[0]
     file = tmp_path / "found" / f"{rule}.simloop.yaml"
@@ -64,9 +70,9 @@ def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Pat
 
 @pytest.mark.slow
 def test_equal_seeds_give_equal_reports_but_for_the_times(agent: str) -> None:
-    reports = [fuzz("--runs", "150", "--seed", "7", "--loop", agent).stdout for _ in range(2)]
+    reports = [fuzz("--runs", "60", "--seed", "7", "--loop", agent).stdout for _ in range(2)]
     assert timeless(reports[0]) == timeless(reports[1])
-    assert timeless(fuzz("--runs", "150", "--seed", "8", "--loop", agent).stdout) != reports[0]
+    assert timeless(fuzz("--runs", "60", "--seed", "8", "--loop", agent).stdout) != reports[0]
 
 
 @pytest.mark.slow
@@ -74,36 +80,43 @@ def test_the_report_can_be_json(agent: str) -> None:
     result = fuzz("--runs", "100", "--loop", agent, "--format", "json")
     report = json.loads(result.stdout)
     assert (report["runs"], report["loop"]) == (100, agent)
-    assert report["failures"][0]["reproduced"]
+    assert report["failures"][0]["reproduced"] is True
     assert report["failures"][0]["sentence"]
+
+
+@pytest.mark.slow
+def test_a_failure_that_needs_earlier_runs_is_not_marked_as_reproduced(tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    shown = fuzz("--runs", "9", "--loop", "searching:remembers", "--out", str(folder))
+    assert "alone, in a new process, it does not fail: the loop keeps state" in shown.stdout
+    text = (folder / "adjacent-results.simloop.yaml").read_text()
+    assert "# alone, in a new process, it does not fail" in text
+    assert "pytest" not in text
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_be_written_is_a_wrong_use_and_keeps_the_old_file(
+    agent: str, tmp_path: Path
+) -> None:
+    arguments = ("--runs", "60", "--loop", agent, "--out", str(tmp_path))
+    fuzz(*arguments)
+    journal = (tmp_path / "search.jsonl").read_bytes()
+    (old,) = tmp_path.glob("agent-respects*.yaml")
+    text = old.read_text()
+    with file_size_limit(len(journal) + 10):
+        shown = fuzz(*arguments, "--seed", "1")
+    assert shown.exit_code == 2, shown.output
+    assert "search.jsonl: cannot be written: File too large" in shown.stderr
+    assert old.read_text() == text
+    assert (tmp_path / "search.jsonl").read_bytes().startswith(journal)
 
 
 def test_an_unknown_loop_is_a_wrong_use() -> None:
     assert fuzz("--loop", "referense").exit_code == 2
 
 
-@pytest.mark.slow
-def test_another_loop_that_does_not_do_the_same_is_a_failure(tmp_path: Path) -> None:
-    loops = ("--loop", "differing:Plain", "--against", "differing:Lazy")
-    result = fuzz("--runs", "100", *loops, "--out", str(tmp_path / "found"))
-    assert result.exit_code == 1
-    (file,) = (tmp_path / "found").glob("same-course.simloop.yaml")
-    text = file.read_text()
-    assert f"# found by: simloop fuzz {' '.join(loops)} --seed 0 --runs" in text
-    assert f"# reproduce: simloop shrink {file} --against differing:Lazy" in text
-    assert len(load_scenario(file).model) <= 2
-
-
-@pytest.mark.slow
-def test_findings_that_shrink_to_one_scenario_have_one_file(tmp_path: Path) -> None:
-    loops = ("--loop", "differing:Plain", "--against", "differing:Polite")
-    result = fuzz("--runs", "100", *loops, "--out", str(tmp_path / "found"))
-    written = re.findall(r"written to (.*)", result.stdout)
-    assert len(set(written)) == len(list((tmp_path / "found").glob("*.simloop.yaml")))
-
-
 def test_the_report_has_the_goals_and_names_those_that_were_never_reached() -> None:
-    result = fuzz("--runs", "60", "--loop", "react", "--arm", "uniform")
+    result = fuzz("--runs", "60", "--loop", "react")
     assert re.search(r"[1-9]\d* of \d+ goals reached, counted in \d+ of the runs", result.stdout)
     assert "not reached: " in result.stdout
     assert "hook-fails" not in result.stdout, "react has no hooks"
@@ -111,13 +124,16 @@ def test_the_report_has_the_goals_and_names_those_that_were_never_reached() -> N
 
 def test_the_scenarios_to_begin_with_can_be_named(tmp_path: Path) -> None:
     assert fuzz("--from", str(tmp_path / "no.simloop.yaml")).exit_code == 2
-    result = fuzz("--runs", "60", "--loop", "react", "--from", "start/quickstart")
-    assert "60 runs of react" in result.stdout
+    result = fuzz("--runs", "30", "--from", "start/quickstart")
+    assert "30 runs of reference" in result.stdout
+    refused = fuzz("--runs", "30", "--from", "start/quickstart", "--loop", "react")
+    assert refused.exit_code == 2
+    assert "react never shortens its history" in refused.stderr
 
 
 @pytest.mark.slow
 def test_a_failure_is_shrunk_before_it_is_written(agent: str, tmp_path: Path) -> None:
-    fuzz("--runs", "100", "--loop", agent, "--out", str(tmp_path))
+    fuzz("--runs", "60", "--loop", agent, "--out", str(tmp_path))
     found = [load_scenario(file) for file in tmp_path.glob("*.simloop.yaml")]
     assert found
     assert all(len(scenario.model) <= 4 for scenario in found)

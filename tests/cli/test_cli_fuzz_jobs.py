@@ -1,119 +1,148 @@
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
-from simloop.cli.fuzz_jobs import Jobs, search_in_chunks
-from simloop.fuzz.campaign import Campaign, CampaignSettings
-from simloop.fuzz.chunks import play_chunk, seed_of
-from simloop.messages import UserMessage
+from simloop.fuzz import watch
 from simloop.scenario.loader import load_scenario
-from simloop.world.model_port import ModelCallFailed
-from simloop.world.world import World
 
-HERE = "test_cli_fuzz_jobs"
-
-
-async def spins(prompt: str, world: World) -> str:
-    """Ask again, at once, whenever a call fails."""
-    while True:
-        try:
-            return (await world.model.reply([UserMessage(prompt)])).message.text
-        except ModelCallFailed:
-            continue
-
-
-SETTINGS = CampaignSettings(f"{HERE}:spins", seed=3, runs_per_chunk=40)
+LOOP = ("--loop", "searching:repeats", "--seed", "3")
+ENDLESS = (*LOOP, "--runs", "1000000", "--jobs", "2")
+SUPPORT = Path(__file__).parent.parent / "support"
 
 
 def fuzz(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["fuzz", *map(str, arguments)])
 
 
-def found_in(settings: CampaignSettings, number: int = 1) -> object:
-    """Return the results of a chunk that do not depend on the speed of the machine."""
-    result = play_chunk(settings, number)
-    failures = [(each.name, each.shape, each.run, each.scenario) for each in result.failures]
-    return failures, result.goals, result.situations
-
-
-def test_a_chunk_finds_the_same_each_time_but_for_its_times() -> None:
-    assert found_in(SETTINGS, 1) == found_in(SETTINGS, 1)
-    assert found_in(SETTINGS, 1) != found_in(SETTINGS, 2)
+def untimed(text: str) -> str:
+    return re.sub(r"[\d.]+ s of processor time.*", "", text)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"seed": 4},
-        {"arm": "uniform"},
-        {"corpus": ("prompt: An odd one.\nmodel: [{http: {status: 500}}, {say: Done.}]",)},
-        {"against": "react"},
-    ],
-)
-def test_each_setting_of_a_campaign_holds_for_its_chunks(changed: dict[str, Any]) -> None:
-    assert found_in(msgspec.structs.replace(SETTINGS, **changed)) != found_in(SETTINGS)
-
-
-def test_a_chunk_reports_its_seed_and_its_counts() -> None:
-    result = play_chunk(SETTINGS, 1)
-    assert {each.seed for each in result.failures} == {seed_of(SETTINGS, 1)}
-    assert all(each.reproduced and each.shape for each in result.failures)
-    assert max(each.count for each in result.failures) > 1
-    assert (result.runs, result.edges) == (40, ())
-    assert 40 >= result.looked_at >= max(result.goals.values()) > 0
+def test_processes_find_what_one_process_finds_and_write_the_same_files(tmp_path: Path) -> None:
+    one = fuzz(*LOOP, "--runs", "90", "--out", tmp_path / "1")
+    two = fuzz(*LOOP, "--runs", "90", "--out", tmp_path / "1x", "--jobs", "2")
+    assert "90 runs of searching:repeats" in one.stdout
+    assert untimed(two.stdout).replace("1x", "1") == untimed(one.stdout)
+    files = [file.name for file in sorted((tmp_path / "1").glob("*.yaml"))]
+    assert files == [file.name for file in sorted((tmp_path / "1x").glob("*.yaml"))] != []
+    for name in files:
+        assert (tmp_path / "1" / name).read_text() == (tmp_path / "1x" / name).read_text()
 
 
 @pytest.mark.slow
-def test_a_search_is_resumed_where_it_ended(tmp_path: Path) -> None:
-    jobs = Jobs(file=tmp_path / "c.sqlite")
-    first = search_in_chunks(SETTINGS, jobs, 40, None)
-    assert first.runs == 40
-    both = search_in_chunks(SETTINGS, jobs, 80, None)
-    assert both.runs == 80
-    assert search_in_chunks(SETTINGS, jobs, 80, None) == both
-    at_once = search_in_chunks(SETTINGS, Jobs(file=tmp_path / "d.sqlite"), 80, None)
-    assert [each.failure for each in at_once.failures] == [each.failure for each in both.failures]
-    with Campaign.open(tmp_path / "c.sqlite") as campaign:
-        assert campaign.finished == {0, 1}
+def test_a_repeated_command_resumes_the_search_and_counts_its_runs(tmp_path: Path) -> None:
+    fuzz(*LOOP, "--runs", "60", "--out", tmp_path)
+    (first, *_) = sorted(tmp_path.glob("*.simloop.yaml"))
+    resumed = fuzz(*LOOP, "--runs", "90", "--out", tmp_path, "--format", "json")
+    assert "search.jsonl has 60 runs of this search already" in resumed.stderr
+    report = json.loads(resumed.stdout)
+    assert report["runs"] == 90
+    at_once = json.loads(fuzz(*LOOP, "--runs", "90", "--format", "json").stdout)
+    timed = {"cpu_s", "failures"}
+    assert {k: v for k, v in report.items() if k not in timed} == {
+        k: v for k, v in at_once.items() if k not in timed
+    }
+    names = [(each["name"], each["run"], each["count"]) for each in report["failures"]]
+    assert names == [(each["name"], each["run"], each["count"]) for each in at_once["failures"]]
+    again = fuzz(*LOOP, "--runs", "90", "--out", tmp_path)
+    assert again.stdout.count("FAILED") == 0, "it was printed when it was found"
+    assert str(first) in again.stdout
 
 
-def test_the_failures_of_chunks_are_written_with_the_command_that_finds_them(
-    tmp_path: Path,
+@pytest.mark.slow
+def test_a_run_that_ends_its_process_is_a_failure_of_the_loop(tmp_path: Path) -> None:
+    shown = fuzz("--loop", "searching:dies", "--runs", "60", "--jobs", "2", "--out", tmp_path)
+    assert shown.exit_code == 1, shown.output
+    assert "internal error" not in shown.output
+    assert "60 runs of searching:dies" in shown.stdout
+    (run,) = re.findall(r"FAILED ends-its-process in run (\d+): .* SIGKILL", shown.stdout)
+    text = (tmp_path / "ends-its-process.simloop.yaml").read_text()
+    assert f"--loop searching:dies --seed 0 --runs {run}" in text
+    scenario = load_scenario(tmp_path / "ends-its-process.simloop.yaml")
+    assert any("Look" in str(reply.say) for reply in scenario.model)
+
+
+@pytest.mark.slow
+def test_a_run_that_spins_is_named_and_ended_with_the_search(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (found, *_) = search_in_chunks(SETTINGS, Jobs(), 40, None).failures
-    command = ["--loop", SETTINGS.loop, "--seed", str(found.seed), "--runs", str(found.run)]
-    shown = fuzz(*command, "--out", tmp_path, "--format", "json")
-    assert found.name in [each["name"] for each in json.loads(shown.stdout)["failures"]]
-    assert [load_scenario(path) for path in tmp_path.glob("*.yaml")]
+    monkeypatch.setattr(watch, "LONG_S", 0.5)
+    monkeypatch.setattr(watch, "TICK_S", 0.1)
+    shown = fuzz("--loop", "searching:looks", "--seconds", "0.5")
+    assert shown.exit_code == 1, shown.output
+    (run,) = re.findall(r"FAILED finishes in run (\d+): run \1 of seed 0 had not", shown.stdout)
+    last = int(run)
+    assert f"{last} runs of searching:looks" in shown.stdout
 
 
-@pytest.mark.parametrize("share", ["2", "0/2", "3/2", "a/b", "1/0"])
-def test_a_share_that_is_none_is_refused(share: str) -> None:
-    shown = fuzz("--shard", share, "--runs", "1")
+@contextmanager
+def searching(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A search in two processes that has written a failure."""
+    command = [sys.executable, "-m", "simloop", "fuzz", *ENDLESS, "--out", str(folder)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=SUPPORT
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("FAILED")
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_a_search_that_is_terminated_has_reported_and_written_its_failures(tmp_path: Path) -> None:
+    with searching(tmp_path) as process:
+        while not list(tmp_path.glob("*.simloop.yaml")):  # it is written when it is printed
+            time.sleep(0.05)
+        process.terminate()
+        printed, noted = process.communicate()
+    assert process.returncode == 143
+    assert "interrupted: the report covers the runs so far" in noted
+    (runs,) = re.findall(r"([\d,]+) runs of searching:repeats", printed)
+    stored = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
+    assert int(runs.replace(",", "")) == sum(
+        line["runs"] for line in stored if line["line"] == "range"
+    )
+    assert all(Path(file).exists() for file in re.findall(r"written to (.*)", printed))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="the children of a process are read there")
+def test_a_search_that_is_killed_leaves_no_workers(tmp_path: Path) -> None:
+    with searching(tmp_path) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(children) >= 2
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        while any(Path(f"/proc/{child}").exists() for child in children):
+            time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_search_runs_on_a_dask_cluster(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+    with distributed.LocalCluster(processes=True, **options) as cluster:
+        shown = fuzz(*LOOP, "--runs", "60", "--dask", cluster.scheduler_address)
+    assert untimed(shown.stdout) == untimed(fuzz(*LOOP, "--runs", "60").stdout)
+
+
+@pytest.mark.slow
+def test_an_address_without_a_scheduler_is_refused() -> None:
+    pytest.importorskip("distributed")
+    shown = fuzz(*LOOP, "--runs", "1", "--dask", "tcp://127.0.0.1:1")
     assert shown.exit_code == 2
-    assert "write 1/2 for the first of two" in shown.stderr
-
-
-@pytest.mark.slow
-def test_processes_find_what_one_process_finds() -> None:
-    def found(jobs: int) -> object:
-        report = search_in_chunks(SETTINGS, Jobs(jobs), 160, None)
-        return report.runs, report.goals, [(each.failure, each.run) for each in report.failures]
-
-    assert found(1) == found(2)
-
-
-@pytest.mark.slow
-def test_the_options_of_a_search_in_chunks_are_taken(tmp_path: Path) -> None:
-    file = tmp_path / "search.sqlite"
-    options = ("--loop", SETTINGS.loop, "--seconds", "0.01", "--format", "json")
-    shown = fuzz(*options, "--campaign", file, "--shard", "2/3")
-    assert (shown.exit_code, json.loads(shown.stdout)["runs"]) == (1, 1_000)
-    with Campaign.open(file) as campaign:
-        assert campaign.finished == {1}
+    assert "no Dask scheduler answers" in shown.stderr

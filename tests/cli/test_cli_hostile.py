@@ -1,6 +1,5 @@
 """Hostile text in any field of a trace or a scenario reaches no terminal, XML file or page."""
 
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ def simloop(*arguments: str) -> Result:
 READING = [
     ["show"],
     ["show", "--events", "document"],
-    ["show", "--events", "program"],
+    ["show", "--events", "session"],
     ["diff", "plain.jsonl"],
     ["replay"],
     ["export", "--html", "-"],
@@ -95,7 +94,7 @@ COMPARE = ["compare", "--loop", "reference", "--format"]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [[*CHECK, "text"], [*CHECK, "json"], [*CHECK, "junit"], [*COMPARE, "text"], [*COMPARE, "html"]],
+    [[*CHECK, "text"], [*CHECK, "json"], [*COMPARE, "text"], [*COMPARE, "html"]],
     ids=" ".join,
 )
 def test_no_text_of_a_scenario_is_printed_as_it_is(scenarios: Path, arguments: list[str]) -> None:
@@ -104,8 +103,6 @@ def test_no_text_of_a_scenario_is_printed_as_it_is(scenarios: Path, arguments: l
     assert raw_in(result.stdout + result.stderr) == []
     if "html" in arguments:
         assert "<b>" not in result.stdout
-    if "junit" in arguments:
-        ET.fromstring(result.stdout)
 
 
 @pytest.mark.slow

@@ -145,3 +145,67 @@ def test_the_traceback_of_an_agent_that_fails_is_shown_by_run() -> None:
     Path("c.simloop.yaml").write_text("prompt: Hi\nmodel: []\nexpect: {outcome: failed}\n")
     shown = simloop("run", "c.simloop.yaml", "--loop", "failing:agent")
     assert (shown.exit_code, shown.stderr) == (0, "")
+
+
+UNMADE = """\
+import os
+from pathlib import Path
+from simloop import UserMessage
+
+class Bot:
+    def __init__(self, model="m"):
+        print("connects")
+        with Path("made").open("a") as file:
+            file.write("x")
+        raise ValueError("no database")
+
+    async def __call__(self, prompt):
+        return "Done."
+
+def bot():
+    raise SystemExit("no database")
+
+class Keyed:
+    def __init__(self):
+        self.keys = os.environ["OPENAI_API_KEY"] + os.environ["ANTHROPIC_API_KEY"]
+
+    async def __call__(self, prompt, world):
+        return (await world.model.reply([UserMessage(prompt)])).message.text
+"""
+COMMANDS = (
+    *("run a.simloop.yaml", "run .", "check .", "check . --format json", "compare ."),
+    *("fuzz --runs 25", "shrink a.simloop.yaml"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("agent", "found"),
+    [
+        ("Bot", "ValueError: no database (it fails at unmade_bot.py:10 in Bot.__init__:"),
+        ("bot", "SystemExit: no database (it fails at unmade_bot.py:16 in bot:"),
+    ],
+)
+def test_an_agent_that_cannot_be_made_is_one_error_before_any_run(
+    agent: str, found: str, command: str
+) -> None:
+    Path("unmade_bot.py").write_text(UNMADE)
+    Path("b.simloop.yaml").write_text(CALLS)
+    ended = simloop(*command.split(), "--loop", f"unmade_bot:{agent}")
+    (line,) = ended.stderr.splitlines()
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert line.startswith(f"loop: the agent `unmade_bot:{agent}` cannot be made: {found}")
+    if agent == "Bot":
+        assert Path("made").read_text() == "x"
+
+
+@pytest.mark.parametrize("verb", ["run", "check"])
+def test_the_constructor_of_an_agent_has_dummy_keys(
+    verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    Path("unmade_bot.py").write_text(UNMADE)
+    Path("hello.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
+    assert simloop(verb, "hello.simloop.yaml", "--loop", "unmade_bot:Keyed").exit_code == 0
+    assert "25 runs" in simloop("fuzz", "--runs", "25", "--loop", "unmade_bot:Keyed").stdout

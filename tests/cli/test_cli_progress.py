@@ -6,10 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simloop.cli.progress import Progress, StatusLine
+from simloop.messages import FinishReason
+from simloop.runs.prepared import PreparedRun
+from simloop.trace import entries
 
 PASSES = "prompt: Hi\nmodel: [{say: Hello.}]\n"
 FAILS = f"{PASSES}expect: {{text: Bye.}}\n"
@@ -121,6 +125,35 @@ class TestAStatus:
             assert terminal.line == "9 rules"
         assert terminal.line == ""
 
+    def test_shows_how_far_a_run_has_come(self, terminal: Watched) -> None:
+        clock, second = Clock(), 10**9
+        with StatusLine(terminal, clock) as status:
+            run = Heard()
+            status.watch_run(run)
+            see = run.listeners[0]
+            for number in range(1_000):
+                see(entries.Request(number, number * second, number, "main", ""))
+            assert terminal.line == ""
+            clock.now_s += 1.1
+            see(entries.Finish(1_001, 5_000 * second, 1, FinishReason.STOP, "stop"))
+            assert terminal.line == "request 1,000, 5,000s virtual"
+        assert terminal.line == ""
+
+    def test_listens_to_no_run_without_a_terminal(self) -> None:
+        run = Heard()
+        StatusLine(io.StringIO()).watch_run(run)
+        assert run.listeners == []
+
+
+class Heard(PreparedRun):
+    """A run that keeps its listeners."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Any] = []
+
+    def listen(self, listener: Any) -> None:
+        self.listeners.append(listener)
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -129,12 +162,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def check_on_a_terminal(
-    folder: Path, *arguments: str, both: bool = False
-) -> tuple[bytes | None, bytes]:
+def on_a_terminal(folder: Path, *arguments: str, both: bool = False) -> tuple[bytes | None, bytes]:
     """What goes to stdout, which is a pipe (or `both`), and to stderr, which is a terminal."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", AT_ONCE, "check", ".", *arguments]
+    command = [sys.executable, "-c", AT_ONCE, *arguments]
     stdout_to = theirs if both else subprocess.PIPE
     env = {**os.environ, "NO_COLOR": "1"}
     with subprocess.Popen(command, cwd=folder, env=env, stdout=stdout_to, stderr=theirs) as process:
@@ -152,22 +183,22 @@ def read(terminal: int) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("output_format", ["text", "json", "junit"])
+@pytest.mark.parametrize("output_format", ["text", "json"])
 @pytest.mark.slow
 def test_check_has_a_bar_where_stderr_is_a_terminal(folder: Path, output_format: str) -> None:
-    stdout, shown = check_on_a_terminal(folder, "--format", output_format)
+    stdout, shown = on_a_terminal(folder, "check", ".", "--format", output_format)
     assert b"] 0 of 3" in shown
     assert b"] 2 of 3" in shown
     assert stdout is not None
     assert b" of 3" not in stdout
     assert b"\x1b" not in shown
     after = shown.rpartition(b" of 3")[2]
-    assert after.startswith(b"\r ")  # wiped before anything else is said
+    assert b"\r " in after.partition(b"\n")[0]  # wiped before anything else is said
 
 
 @pytest.mark.slow
 def test_no_result_is_printed_behind_the_bar(folder: Path) -> None:
-    _, shown = check_on_a_terminal(folder, "--verbose", both=True)
+    _, shown = on_a_terminal(folder, "check", ".", "--verbose", both=True)
     results = (b"ok      a", b"FAILED  b", b"ok      c", b"2 passed")
     assert [shown.count(result) for result in results] == [1, 1, 1, 1]
     for result in results:
@@ -181,3 +212,14 @@ def test_check_has_no_bar_where_stderr_is_a_pipe(folder: Path) -> None:
     assert ended.returncode == 1
     assert " of 3" not in ended.stderr
     assert "\r" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_run_and_check_show_how_far_a_run_has_come_where_stderr_is_a_terminal(folder: Path) -> None:
+    stdout, shown = on_a_terminal(folder, "run", "a.simloop.yaml")
+    assert stdout is not None
+    assert b"request" in stdout
+    assert b"0s virtual" not in stdout
+    assert shown.startswith(b"request 0, 0s virtual\r ")
+    assert b"\rrequest 1, 0s virtual\r " in shown
+    assert b"] 1 of 3, request 1, 0s virtual\r " in on_a_terminal(folder, "check", ".")[1]

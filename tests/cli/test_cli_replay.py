@@ -61,11 +61,12 @@ class TestARecordedRun:
         assert (result.exit_code, result.stderr) == (1, "")
         first, where, *context, recorded, replayed, command = result.stdout.splitlines()
         assert first == "FAILED  a b.jsonl  diverged"
-        assert where == f"        the first difference is in entry {first_text()}, text-delta.text:"
+        text = "the text of the reply to request #2"
+        assert where == f"        the first difference is in entry {first_text()}, {text}:"
         assert len(context) == 3
         assert context[-1].endswith("request #2: 1 message, about 5 tokens, nothing new")
-        assert recorded == "          - recorded  Bye"
-        assert replayed == "          + replayed  Hello"
+        assert recorded == "          - recorded  Bye there."
+        assert replayed == "          + replayed  Hello there."
         assert command == "        see it: simloop show 'a b.jsonl'"
 
     def test_can_be_seen_with_the_command_that_is_named(self) -> None:
@@ -132,13 +133,13 @@ class TestWhatCannotBeReplayed:
         assert result.exit_code == 2
         assert result.stderr.startswith("a.jsonl:1: this is not a simloop trace")
 
-    def test_is_a_trace_of_version_1_and_the_way_out_is_named(self) -> None:
-        old = encode(played()).replace(b'"version":2', b'"version":1', 1)
+    def test_is_a_trace_of_an_older_version_and_the_way_out_is_named(self) -> None:
+        old = encode(played()).replace(b'"version":3', b'"version":2', 1)
         Path("a.jsonl").write_bytes(old)
         result = replay("a.jsonl")
         assert (result.exit_code, result.stdout) == (2, "ERROR   a.jsonl  not replayed\n")
         assert result.stderr == (
-            "a.jsonl:1: this trace has the format of version 1, and this simloop reads version 2 "
+            "a.jsonl:1: this trace has the format of version 2, and this simloop reads version 3 "
             "(record it again: simloop record SCENARIO)\n"
         )
 
@@ -181,8 +182,11 @@ class TestJson:
         (failure,) = diverged["failures"]
         facts = {key: failure[key] for key in ("key", "expected", "got", "seq")}
         assert facts == {
-            "key": "text-delta.text", "expected": "Bye", "got": "Hello", "seq": first_text(),
-        }  # fmt: skip
+            "key": "text-delta.text",
+            "expected": "Bye there.",
+            "got": "Hello there.",
+            "seq": first_text(),
+        }
         (error,) = broken["errors"]
         assert (error["type"], error["path"]) == ("ScenarioError", "b.jsonl")
         assert error["message"] in result.stderr

@@ -198,7 +198,7 @@ class TestTheTraceFile:
         assert run(write("a", text), "--trace", "a.jsonl").exit_code == code
         trace = read_trace(Path("a.jsonl"))
         assert trace.entries
-        assert trace.truncated
+        assert (trace.footer, trace.truncated) == (None, "")
 
     @pytest.mark.slow
     def test_is_written_when_the_run_was_interrupted(self) -> None:
@@ -259,6 +259,8 @@ class TestJson:
                 "hook_cost": None,
                 "failures": [],
                 "errors": [],
+                "stdout": "",
+                "stderr": "",
             }
         ]
 

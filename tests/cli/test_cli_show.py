@@ -55,14 +55,14 @@ def test_a_truncated_trace_is_shown_to_its_last_whole_line_and_said_to_be_cut(
         (
             b'{"kind":"header","format":"simloop-trace","version":1,"title":"","loop":"pi"}\n',
             (
-                "this trace has the format of version 1, and this simloop reads version 2 "
+                "this trace has the format of version 1, and this simloop reads version 3 "
                 "(record it again: simloop record SCENARIO)\n"
             ),
         ),
         (
             b'{"format":"simloop-trace","version":99}\n',
             (
-                "this trace has the format of version 99, and this simloop reads version 2 "
+                "this trace has the format of version 99, and this simloop reads version 3 "
                 "(install a newer simloop)\n"
             ),
         ),
@@ -122,14 +122,9 @@ def test_the_documents_events_are_shown_of_any_loop(recorded: Path) -> None:
     assert types(show(recorded, "--events", "document")) == ["message", "done"]
 
 
-def test_the_events_of_the_real_pi_are_shown_by_its_names(tmp_path: Path) -> None:
-    trace = recorded_on("pi", SCENARIO, tmp_path)
-    assert types(show(trace, "--events", "program"))[:2] == ["agent_start", "turn_start"]
-
-
-def test_the_events_of_the_real_opencode_are_shown_by_its_names(tmp_path: Path) -> None:
-    trace = recorded_on("opencode@1.2.27", SCENARIO, tmp_path)
-    assert set(types(show(trace, "--events", "program"))) == {"session.status"}
+def test_the_events_of_a_session_of_opencode_are_shown(tmp_path: Path) -> None:
+    trace = recorded_on("opencode@1.18.34", SCENARIO, tmp_path)
+    assert set(types(show(trace, "--events", "session"))) == {"session.status"}
 
 
 def test_events_tell_the_order_in_which_the_version_runs_its_tools(tmp_path: Path) -> None:
@@ -140,10 +135,10 @@ def test_events_tell_the_order_in_which_the_version_runs_its_tools(tmp_path: Pat
     assert shown[1:5] == ["tool_call", "tool_result", "tool_call", "tool_result"]
 
 
-def test_the_events_of_a_program_that_nobody_wrote_down_are_refused(recorded: Path) -> None:
-    shown = show(recorded, "--events", "program")
+def test_the_events_of_a_session_are_refused_for_a_loop_that_has_none(recorded: Path) -> None:
+    shown = show(recorded, "--events", "session")
     assert shown.exit_code == 2
-    assert "the program behind `reference` are not known" in shown.stderr
+    assert "`reference` has no events of a session" in shown.stderr
 
 
 def test_the_events_of_a_trace_that_is_cut_before_the_end_of_its_run_have_no_end(
@@ -173,7 +168,7 @@ def test_events_are_printed_in_a_form_that_no_terminal_obeys(tmp_path: Path) -> 
 
 
 def test_what_keeps_events_from_being_shown_is_told_with_the_file(recorded: Path) -> None:
-    shown = show(recorded, "--events", "program")
+    shown = show(recorded, "--events", "session")
     assert shown.exit_code == 2
     assert shown.stderr.startswith(f"{recorded}: events: ")
 

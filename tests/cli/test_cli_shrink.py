@@ -117,19 +117,3 @@ def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> No
     smaller = load_scenario("large.shrunk.simloop.yaml")
     assert len(scenario_text(smaller)) < len(scenario_text(LARGE))
     assert simloop("shrink", "large.shrunk.simloop.yaml", "--loop", LOOP).exit_code == 1
-
-
-def test_a_difference_of_two_loops_is_shrunk_as_well() -> None:
-    calls = "{say: So., call: {look: {}}}"
-    text = f"prompt: Look.\ntools: {{look: {{takes: 3s}}}}\nmodel: [{calls}, {{say: Done.}}]\n"
-    Path("same.simloop.yaml").write_text(text)
-    loops = ("--loop", "differing:Plain", "--against", "differing:Loud")
-    result = simloop("shrink", "same.simloop.yaml", *loops, "--seconds", "600")
-    assert result.exit_code == 1, result.output
-    *_, written, again = result.stdout.splitlines()
-    assert written == "written to same.shrunk.simloop.yaml"
-    assert again == "reproduce: simloop shrink --against differing:Loud same.shrunk.simloop.yaml"
-    assert len(load_scenario("same.shrunk.simloop.yaml").model) == 1
-    assert simloop(*again.split()[2:]).exit_code == 1
-    alike = simloop("shrink", "same.simloop.yaml", *loops[:-1], "differing:written_anew")
-    assert alike.exit_code == 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from shop import of_shop
 
 from simloop.cursor.index import Landmark
 from simloop.cursor.position import Position
@@ -16,6 +17,7 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import FactView, view
 from simloop.messages import ToolMessage
 from simloop.runs.simulation import Simulation, run
+from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import read_trace
@@ -44,6 +46,27 @@ def test_the_facts_at_an_entry_are_those_of_the_trace_that_ends_with_it(theme: s
             of_next = {FactView.CONTEXT} if Position(whole, place).is_compacted else set()
             for name in [each for each in _OF_THE_PREFIX if each not in of_next]:
                 assert rows_at(whole, place, name) == rows_at(cut, place, name), (path, place)
+
+
+def test_calls_that_share_an_id_are_both_there_at_each_entry() -> None:
+    scenario = parse_scenario("""
+        prompt: Go.
+        tools: {look: {parameters: {path: string}, returns: seen}}
+        hooks: [{at: before_tool_call, name: guard}]
+        model: [{call: [{look: {path: a}}, {look: {path: b}}], ids: [x, x]}, {say: Done.}]
+    """)
+    recording = RecordedRun.of_trace(run(scenario).trace)
+    made = recording.index.places[entries.ToolCall][-1]
+    next_step = recording.index.places[entries.Request][-1]
+    shown = [Position(recording, place).calls for place in range(made, next_step)]
+    assert {tuple(call.arguments for call in calls) for calls in shown} == {
+        ('{"path":"a"}', '{"path":"b"}')
+    }
+    assert [call.call_id for call in shown[0]] == ["x", "x"]
+    assert [(call.call_id, call.answered is not None) for call in shown[-1]] == [
+        ("x", True),
+        ("x#2", True),
+    ]
 
 
 def test_a_backoff_says_which_numbers_of_the_policy_gave_its_wait() -> None:
@@ -196,3 +219,19 @@ def test_entries_about_the_code_of_an_agent_say_what_they_mean() -> None:
     assert sleep.endswith(" until 2.000s.")
     assert violated.startswith("The run violates `event-loop-not-blocked` here: ")
     assert "blocked the event loop for 3.000s: no other task" in blocked
+
+
+def test_a_call_of_an_agent_waits_for_its_result_until_a_request_shows_it() -> None:
+    recording = of_shop()
+    call = recording.index.places[entries.ToolCall][0]
+    assert rows_at(recording, call, FactView.CALLS) == [
+        '# lookup: {"order":"17"} [call-1]',
+        ". no request shows its result yet",
+    ]
+    sent = recording.index.next(Landmark.STEP, call)
+    assert sent is not None
+    for place in (sent, sent + 1):  # and while the next reply has no calls
+        assert rows_at(recording, place, FactView.CALLS) == [
+            '# lookup: {"order":"17"} [call-1]',
+            "+ the model gets: shipped",
+        ]

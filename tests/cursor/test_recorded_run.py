@@ -51,7 +51,7 @@ def test_the_replayer_begins_at_the_violation_and_names_it_beside_the_outcome() 
 
 def test_the_page_names_it_and_calls_the_run_bad() -> None:
     shown = page(recorded())
-    assert f"completed; violates {BROKEN} at entry 3" in shown
+    assert f"completed, violates {BROKEN} at entry 3" in shown
     assert 'class="bad"' in shown
 
 

@@ -22,12 +22,13 @@ from worlds import Opened, in_world
 
 from simloop import Callbacks, Compaction, HookIsolation, Hooks, Http, Limits, Reply, Scenario, run
 from simloop.engine.compaction import Compacted, Compactor
-from simloop.engine.context import History, utf8_bytes_over_4
+from simloop.engine.context import History
 from simloop.engine.model_calls import ModelCalls
 from simloop.engine.run_context import RunContext
 from simloop.engine.user_code import UserCode
 from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.replies import ReplyReading
+from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.messages import AssistantMessage, Message, Request, SummaryMessage, UserMessage
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import StreamFault

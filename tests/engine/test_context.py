@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.engine.context import History, message_tokens, utf8_bytes_over_4
+from simloop.engine.context import History
+from simloop.kernel.tokens import message_tokens, utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Message,

@@ -1,48 +1,48 @@
 """A measured hook does as the hook itself; its waits and the measurement are not in its time."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
+from clocks import Watch
 from pacing import nap
 
-from simloop.engine.hook_meter import POINTS, HookMeter, HookTimes, Overhead, measured, overhead
-from simloop.engine.hooks import Hooks
+from simloop.engine.hook_meter import BLOCKING_NS, SLOW_NS, HookCost, HookMeter, HookTimes
+from simloop.engine.hooks import POINTS, Hooks
 from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.virtual.started import begin
 from simloop.world.user_function import UserFunction, independent
 
-US = 1_000
 
+class Measured:
+    """A hook that a meter measures on a watch, to be called on a virtual clock."""
 
-def spin(nanoseconds: int) -> None:
-    """Take so much real time."""
-    end_ns = time.perf_counter_ns() + nanoseconds
-    while time.perf_counter_ns() < end_ns:
-        pass
+    def __init__(self, function: Callable[..., Any], reading_ns: int = 0) -> None:
+        self.watch = Watch(reading_ns)
+        self.meter = HookMeter(self.watch)
+        hooks = self.meter.measured(Hooks(before_tool_call=[UserFunction(function, "hook")]))
+        (self.hook,) = hooks.before_tool_call
 
+    @property
+    def times(self) -> HookTimes:
+        """Return the calls so far."""
+        (times,) = self.meter.times
+        return times
 
-def spins_and_fails() -> None:
-    spin(100 * US)
-    raise KeyError
+    def __call__(self, given: object = "given") -> Any:
+        """Call the hook as the engine does, and return its result or an awaitable of it."""
+        return self.hook.function(given)
 
+    def play(self, given: object = "given") -> Any:
+        """Call the hook in a virtual run of its own, and return its result."""
 
-def times(call_ns: int = 0, step_ns: int = 0) -> HookTimes:
-    return HookTimes("before_tool_call", "hook", Overhead(call_ns, step_ns))
+        async def main() -> Any:
+            result = self(given)
+            return await begin_and_wait(result) if hasattr(result, "__await__") else result
 
-
-def play(function: Callable[..., Any], taken: HookTimes) -> Any:
-    """Call a measured hook as the engine does, in a virtual run, and return its result."""
-    hook = measured(UserFunction(function), taken)
-
-    async def main() -> Any:
-        result = hook.function("given")
-        return await begin_and_wait(result) if hasattr(result, "__await__") else result
-
-    return run_virtual(main())
+        return run_virtual(main())
 
 
 async def begin_and_wait(awaitable: Any) -> Any:
@@ -84,51 +84,54 @@ class Handwritten(Coroutine[Any, Any, str]):
 
 class TestAMeasuredHook:
     def test_gets_the_input_and_returns_the_result(self) -> None:
-        assert play(lambda given: [given], times()) == ["given"]
+        assert Measured(lambda given: [given]).play() == ["given"]
 
     def test_returns_the_result_of_a_coroutine(self) -> None:
         async def hook(given: str) -> str:
             await nap(1)
             return given
 
-        assert play(hook, times()) == "given"
+        assert Measured(hook).play() == "given"
 
     def test_may_return_an_awaitable_object(self) -> None:
         async def hook(given: object) -> str:
             del given
             return await Awaitable()
 
-        assert play(hook, times()) == "done"
+        assert Measured(hook).play() == "done"
 
     def test_may_be_a_coroutine_of_another_kind(self) -> None:
-        taken = times()
-        assert play(lambda _: Handwritten(), taken) is None
-        assert len(taken.real_ns) == 1
+        hook = Measured(lambda _: Handwritten())
+        assert hook.play() is None
+        assert len(hook.times.real_ns) == 1
 
     @pytest.mark.parametrize("waits", [False, True])
     def test_passes_on_the_exception_itself(self, *, waits: bool) -> None:
-        error, taken = KeyError("x"), times()
+        error = KeyError("x")
 
         async def fails_later(given: object) -> None:
             del given
             await nap(1)
+            hook.watch.takes(7)
             raise error
 
         def fails(given: object) -> None:
             del given
+            hook.watch.takes(7)
             raise error
 
+        hook = Measured(fails_later if waits else fails)
         with pytest.raises(KeyError) as caught:
-            play(fails_later if waits else fails, taken)
+            hook.play()
         assert caught.value is error
-        assert len(taken.real_ns) == 1
+        assert hook.times.real_ns == [7]
 
     def test_is_ended_where_it_waits_by_an_exception_from_outside(self) -> None:
-        awaitable, taken = Awaitable(), times()
+        awaitable = Awaitable()
+        hook = Measured(lambda _: awaited(awaitable))
 
         async def main() -> None:
-            hook = measured(UserFunction(lambda _: awaited(awaitable)), taken)
-            task = asyncio.ensure_future(begin_and_wait(hook.function(None)))
+            task = asyncio.ensure_future(begin_and_wait(hook()))
             await nap(0.5)
             task.cancel()
             await task
@@ -136,14 +139,14 @@ class TestAMeasuredHook:
         with pytest.raises(asyncio.CancelledError):
             run_virtual(main())
         assert awaitable.seen == ["CancelledError"]
-        assert len(taken.real_ns) == 1
+        assert len(hook.times.real_ns) == 1
 
     def test_is_closed_where_it_waits(self) -> None:
         awaitable = Awaitable()
+        hook = Measured(lambda _: awaited(awaitable))
 
         async def main() -> None:
-            hook = measured(UserFunction(lambda _: awaited(awaitable)), times())
-            iterator = hook.function(None).__await__()
+            iterator = hook().__await__()
             next(iterator)
             iterator.close()
             assert awaitable.seen == ["GeneratorExit"]  # now, and not when it is deleted
@@ -151,26 +154,24 @@ class TestAMeasuredHook:
         run_virtual(main())
 
     def test_that_goes_on_after_an_exception_is_measured_to_its_end(self) -> None:
-        taken = times()
-
         async def stubborn(given: object) -> str:
             del given
             try:
                 await nap(10)
             except asyncio.CancelledError:
-                spin(300 * US)
+                hook.watch.takes(300)
                 await nap(5)
             return "done"
 
         async def main() -> Any:
-            hook = measured(UserFunction(stubborn), taken)
-            task = asyncio.ensure_future(begin_and_wait(hook.function(None)))
+            task = asyncio.ensure_future(begin_and_wait(hook()))
             await nap(0.5)
             task.cancel()
             return await task
 
+        hook = Measured(stubborn)
         assert run_virtual(main()) == "done"
-        assert taken.real_ns[0] >= 300 * US
+        assert hook.times.real_ns == [300]
 
     def test_keeps_what_is_known_of_the_function(self) -> None:
         @independent
@@ -178,7 +179,7 @@ class TestAMeasuredHook:
             """Do nothing."""
 
         original = UserFunction(hook, "its name")
-        copied = measured(original, times())
+        (copied,) = HookMeter(Watch()).measured(Hooks(before_tool_call=[original])).before_tool_call
         known = (copied.name, copied.is_async, copied.is_independent)
         assert known == ("its name", True, True)
         assert original.function is hook
@@ -190,98 +191,72 @@ async def awaited(awaitable: Any) -> Any:
 
 class TestTheTimesOfACall:
     def test_have_the_steps_before_between_and_after_waits_in_one_value(self) -> None:
-        taken = times()
-
-        async def hook(given: object) -> None:
+        async def steps(given: object) -> None:
             del given
-            for _ in range(3):
-                spin(200 * US)
+            for nanoseconds in (200, 300, 250):
+                hook.watch.takes(nanoseconds)
                 await nap(3_600_000)
-            spin(200 * US)
+            hook.watch.takes(100)
 
-        play(hook, taken)
-        (real_ns,) = taken.real_ns
-        assert real_ns >= 800 * US  # real time is never less; a busy machine may add to it
-        assert taken.longest_ns < real_ns
-        assert taken.blocked_ns == 0
+        hook = Measured(steps)
+        hook.play()
+        assert hook.times.real_ns == [850]
+        assert (hook.times.longest_ns, hook.times.blocked_ns) == (300, 0)
 
     def test_have_no_part_of_a_wait(self) -> None:
-        taken = times()
-
-        async def hook(given: object) -> None:
+        async def waits(given: object) -> None:
             del given
-            other = asyncio.ensure_future(spins())
-            await other
+            await asyncio.ensure_future(others())
 
-        async def spins() -> None:
-            spin(100_000 * US)
+        async def others() -> None:
+            hook.watch.takes(1_000)
 
-        play(hook, taken)
-        assert taken.real_ns[0] < 50_000 * US
+        hook = Measured(waits)
+        hook.play()
+        assert hook.times.real_ns == [0]
 
     def test_of_two_calls_at_once_are_kept_apart(self) -> None:
-        taken = times()
-
-        async def work(given: int) -> None:
+        async def works(given: int) -> None:
             await nap(1)
-            spin(given)
+            hook.watch.takes(given)
 
         async def main() -> None:
-            hook = measured(UserFunction(work), taken)
-            both = (hook.function(50_000 * US), hook.function(0))
-            await asyncio.gather(*map(begin_and_wait, both))
+            await asyncio.gather(*map(begin_and_wait, (hook(50), hook(3))))
 
+        hook = Measured(works)
         run_virtual(main())
-        first, second = taken.real_ns
-        assert first >= 50_000 * US > second
+        assert hook.times.real_ns == [50, 3]
 
     def test_name_the_virtual_time_that_passed_without_a_wait(self) -> None:
-        taken = times()
+        hook = Measured(lambda _: running_loop().advance_ns(7))
+        hook.play()
+        assert hook.times.blocked_ns == 7
 
-        async def main() -> None:
-            hook = measured(UserFunction(lambda _: running_loop().advance_ns(7)), taken)
-            hook.function(None)
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_have_no_part_of_the_measurement(self, *, waits: bool) -> None:
+        async def later(given: object) -> None:
+            del given
+            hook.watch.takes(5)
+            await nap(1)
 
-        run_virtual(main())
-        assert taken.blocked_ns == 7
+        def now(given: object) -> None:
+            del given
+            hook.watch.takes(5)
 
-    def test_are_less_by_the_overhead_of_the_call_and_of_each_step(self) -> None:
-        taken = times(100, 10)
-        index = taken.called(150, 0)
-        taken.stepped(index, 25, 0)
-        taken.stepped(index, 15, 0)
-        assert taken.real_ns == [50 + 15 + 5]
-        assert taken.longest_ns == 50
+        hook = Measured(later if waits else now, reading_ns=60)
+        hook.play()
+        assert (hook.times.real_ns, hook.times.longest_ns) == ([5], 5)
 
     def test_are_never_less_than_nothing(self) -> None:
-        taken = times(100, 10)
-        taken.stepped(taken.called(80, 0), 5, 0)
-        assert taken.real_ns == [0]
-
-
-@pytest.mark.parametrize("waits", [False, True])
-def test_a_hook_that_does_nothing_costs_next_to_nothing(*, waits: bool) -> None:
-    """The measurement takes about 300 ns, and has been subtracted."""
-
-    async def nothing_async(given: object) -> None:
-        """Do nothing."""
-
-    taken = times(*overhead())
-    hook = measured(UserFunction(nothing_async if waits else lambda _: None), taken)
-
-    async def main() -> None:
-        for _ in range(201):
-            rest = hook.function(None)
-            if rest is not None:
-                begin(rest)
-
-    run_virtual(main())
-    assert sorted(taken.real_ns)[100] < US
+        hook = Measured(lambda _: None, reading_ns=60)
+        hook.watch.reading_ns = 0  # the clock has become faster since it was measured
+        hook.play()
+        assert hook.times.real_ns == [0]
 
 
 class TestAMeter:
     def test_has_times_for_each_hook_in_the_order_of_points_and_hooks(self) -> None:
-        meter = HookMeter()
+        meter = HookMeter(Watch())
         hooks = Hooks(
             after_tool_call=[len],
             before_llm_call=[repr, str],
@@ -298,12 +273,66 @@ class TestAMeter:
             names = [hook.name for hook in getattr(replaced, point)]
             assert names == [hook.name for hook in getattr(hooks, point)]
 
-    def test_adds_the_real_time_of_runs_even_of_those_that_fail(self) -> None:
-        meter = HookMeter()
+    def test_adds_the_time_of_runs_even_of_those_that_fail(self) -> None:
+        watch = Watch()
+        meter = HookMeter(watch)
         with meter.run():
-            spin(100 * US)
-        once_ns = meter.run_ns
+            watch.takes(100)
+
+        def fail() -> None:
+            watch.takes(30)
+            raise KeyError
+
         with pytest.raises(KeyError), meter.run():
-            spins_and_fails()
-        assert once_ns >= 100 * US
-        assert meter.run_ns >= once_ns + 100 * US
+            fail()
+        assert meter.run_ns == 130
+
+
+def cost(*real_ns: int, run_ns: int = 0, blocked_ns: int = 0) -> HookCost:
+    """Return the cost of a hook with these calls."""
+
+    def call(given: int) -> None:
+        hook.watch.takes(given)
+
+    hook = Measured(call)
+    for each in real_ns:
+        hook.play(each)
+    hook.times.blocked_ns = blocked_ns
+    hook.meter.run_ns = run_ns
+    (found,) = hook.meter.costs()
+    return found
+
+
+class TestTheCostOfAHook:
+    def test_is_slow_from_ten_milliseconds(self) -> None:
+        assert not cost(SLOW_NS - 1).is_slow
+        assert cost(SLOW_NS).is_slow
+
+    def test_blocks_from_a_hundred_milliseconds_and_after_any_sleep(self) -> None:
+        assert not cost(BLOCKING_NS - 1).blocks
+        assert cost(BLOCKING_NS).blocks
+        assert cost(1, blocked_ns=1).blocks
+
+    def test_is_a_share_of_the_runs(self) -> None:
+        assert cost(1, run_ns=4).share == 0.25
+        assert cost(1, run_ns=0).share == 0
+
+    @pytest.mark.parametrize(
+        ("calls", "median_ns", "p95_ns"),
+        [
+            ([], 0, 0),
+            ([7], 7, 7),
+            ([2, 1], 1, 2),
+            ([3, 1, 2], 2, 3),
+            (range(1, 21), 10, 19),
+            (range(1, 22), 11, 20),
+            (range(1, 101), 50, 95),
+            (range(1, 102), 51, 96),
+        ],
+    )
+    def test_has_the_first_values_that_enough_calls_do_not_exceed(
+        self, calls: list[int], median_ns: int, p95_ns: int
+    ) -> None:
+        found = cost(*calls)
+        assert (found.median_ns, found.p95_ns) == (median_ns, p95_ns)
+        assert (found.calls, found.total_ns) == (len(calls), sum(calls))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from simloop import RunawayRun, ScenarioError, parse_scenario
-from simloop.engine.settings import MAX_TRANSITIONS
+from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.runs.simulation import Simulation
 from simloop.trace.recorder import MAX_TRACE_CHARS
 

@@ -113,8 +113,10 @@ def test_arguments_that_a_hook_makes_wrong_do_not_start_the_tool() -> None:
 
 def test_arguments_that_were_wrong_are_refused_before_a_hook_sees_them() -> None:
     seen: list[Any] = []
-    result_of(square, {"n": "x"}, hooks=before(seen.append))
-    assert seen == []
+    calls = Reply(call=[{"square": {"n": "x"}}, {"square": {"n": 3}}])
+    run = answer(calls, square, hooks=before(lambda given: seen.append(given.arguments)))
+    assert seen == [{"n": 3}]
+    assert [message.text.startswith(INVALID) for message in results(run)] == [True, False]
 
 
 def test_a_blocked_call_is_an_error_result_with_the_reason() -> None:

@@ -142,7 +142,7 @@ def test_of_parallel_calls_those_that_had_returned_keep_their_results() -> None:
 
 
 @EVERY_ORDER
-@pytest.mark.parametrize("loop", ["pi@0.73.1", "pi@0.87.1", "pi", "reference", "opencode"])
+@pytest.mark.parametrize("loop", ["pi@0.87.1", "pi", "reference", "opencode"])
 def test_however_a_loop_takes_an_abort_every_call_has_exactly_one_result(
     loop: str, policy: ToolExecution
 ) -> None:

@@ -110,6 +110,15 @@ def undisturbed() -> Result:
     return play()
 
 
+def clears(given: Any) -> None:
+    given.__dict__.clear()
+
+
+def overwrites(given: Any) -> None:
+    for name in vars(given):
+        setattr(given, name, 5)
+
+
 FAILURES = {
     "raises": raises(ValueError("no")),
     "async": raises_later(ValueError("no")),
@@ -118,6 +127,8 @@ FAILURES = {
     "unreadable": raises(Unreadable()),
     "stops": raises(StopIteration()),
     "hangs": waits(60),
+    "clears": clears,
+    "overwrites": overwrites,
 }
 
 
@@ -184,6 +195,20 @@ def test_hooks_after_an_isolated_failure_run_all_the_same(point: str) -> None:
     seen: list[Any] = []
     play(hooks=Hooks(**{point: [raises(ValueError("no")), seen.append]}))
     assert seen
+
+
+@at_each_point
+def test_a_hook_finds_all_that_a_failed_one_has_removed(point: str) -> None:
+    seen: dict[str, set[str]] = {"first": set(), "last": set()}
+
+    def first(given: Any) -> None:
+        seen["first"] |= {name for name in dir(given) if getattr(given, name, None) is not None}
+
+    def last(given: Any) -> None:
+        seen["last"] |= {name for name in dir(given) if getattr(given, name, None) is not None}
+
+    play(hooks=Hooks(**{point: [first, clears, last]}))
+    assert seen["first"] == seen["last"]
 
 
 @at_each_point

@@ -1,18 +1,19 @@
+import pytest
+
 from simloop import Limits, Scenario
 from simloop.fuzz import scripts
 from simloop.fuzz.choices import RecordedChoices, SeededChoices
 from simloop.fuzz.replies import BODIES, END_NAMES, LAST, LAST_SUMMARY
-from simloop.fuzz.scripts import FEATURES, Weights
+from simloop.fuzz.scripts import Weights
 from simloop.fuzz.settings import Abilities
-from simloop.fuzz.swarm import Arm
+from simloop.runs.design import AgentDesign
 
 OWN = Limits(max_steps=9, max_error_count=4)
 
 
 def _weights(limits: Limits | None = None) -> Weights:
     abilities = Abilities(has_engine=limits is None, limits=limits)
-    weights = scripts.weights_of_family(SeededChoices(1), abilities, Arm.UNIFORM)
-    return weights._replace(on=frozenset(FEATURES))
+    return scripts.usual_weights(abilities)
 
 
 def _first_times(weights: Weights) -> set[object]:
@@ -29,13 +30,32 @@ def test_some_scripts_lead_up_to_the_limits_that_an_agent_declares() -> None:
     assert _first_times(_weights(OWN)) == {9, 8, 7, 6, 4, 3, 2, 1}
 
 
-def test_an_agent_without_limits_is_asked_to_go_on_for_long_but_not_for_ever() -> None:
+@pytest.mark.parametrize(
+    ("limits", "ends"),
+    [
+        (Limits(max_steps=9), False),
+        (Limits(max_error_count=4), False),
+        (Limits(max_steps=9, max_error_count=4), True),
+    ],
+)
+def test_only_an_agent_that_bounds_steps_and_errors_is_asked_to_go_on_for_ever(
+    limits: Limits, *, ends: bool
+) -> None:
+    async def agent(_: str) -> None:
+        """Do nothing."""
+
+    agent.limits = limits  # type: ignore[attr-defined]
+    assert Abilities.of(AgentDesign(agent, "agent", {})).ends is ends
+
+
+def test_an_agent_without_limits_is_asked_to_go_on_for_ever_too() -> None:
     abilities = Abilities(has_engine=False, ends=False)
-    weights = scripts.weights_of_family(SeededChoices(1), abilities, Arm.UNIFORM)
+    weights = scripts.usual_weights(abilities)
     choices, world = SeededChoices(1), Scenario(prompt="Go.")
     drawn = [scripts.world_for(choices, world, weights).model for _ in range(500)]
-    assert any(reply.times == 60 for replies in drawn for reply in replies)
-    assert all(replies[-1] is LAST for replies in drawn)
+    ends = [replies[-1] for replies in drawn]
+    assert any(reply is not LAST and reply.times == "always" for reply in ends)
+    assert sum(reply is LAST for reply in ends) > 400
 
 
 def test_the_script_of_an_agent_answers_requests_for_summaries_without_need_of_any() -> None:

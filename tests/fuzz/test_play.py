@@ -6,9 +6,11 @@ from simloop import Limits, Reply, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.model_calls import bounded_model_calls
 from simloop.errors import InvariantViolated
 from simloop.fuzz.play import FINISHES, chosen_for, failure_in, play
+from simloop.fuzz.settings import MOST_REQUESTS
 from simloop.loops.reference import ReferenceLoop
 from simloop.runs.plan import Plan
 from simloop.trace.entries import Ended, Request
+from simloop.trace.novelty import REPETITIONS
 
 FINE = Scenario(prompt="Go.", model=[Reply(call={"look": {}}), Reply(say="Done.")],
                 tools={"look": {"returns": "seen"}})  # fmt: skip
@@ -51,6 +53,16 @@ def test_a_run_that_does_not_end_breaks_the_rule_that_it_finishes() -> None:
     assert found is not None
     assert found.name == FINISHES
     assert "max_transitions=50" in found.text
+
+
+def test_the_bound_of_a_world_that_a_search_has_made_allows_an_agent_no_repetition() -> None:
+    always = [Reply(say="No.", times="always")]
+    scenario = Scenario(prompt="Go.", model=always, max_transitions=MOST_REQUESTS)
+    found = failure_in(scenario, {"loop": asks_for_ever})
+    assert found is not None
+    assert found.name == FINISHES
+    assert f"no progress: {REPETITIONS} requests in a row brought nothing new" in found.text
+    assert "in asks_for_ever" in found.text
 
 
 @pytest.mark.parametrize("ends", [{"hangs": True}, {"takes": "1s"}])

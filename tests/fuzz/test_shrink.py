@@ -2,8 +2,7 @@ import itertools
 from typing import Any
 
 import pytest
-from differing import Plain
-from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, runs_twice
+from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, plain, runs_twice
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
 from simloop.fuzz.failing import failure_of
@@ -49,8 +48,8 @@ def test_what_is_shrunk_fails_in_the_same_way_when_it_is_read_from_its_file() ->
 def test_a_loop_without_the_fault_passes_what_is_shrunk() -> None:
     """It goes on after the place of the failure, and finds a reply there."""
     found = shrunk(LARGE, loop=runs_twice)
-    assert run(found.scenario, loop=Plain).ok
-    assert failure_of(Plan(found.scenario, {"loop": Plain})) is None
+    assert run(found.scenario, loop=plain).ok
+    assert failure_of(Plan(found.scenario, {"loop": plain})) is None
 
 
 def test_shrinking_twice_gives_the_same_bytes_after_the_same_number_of_runs() -> None:

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from functools import partial
 
 from simloop.fuzz.choices import Choices, RecordedChoices, SeededChoices
-from simloop.fuzz.swarm import Arm, features_on, weights_of
+from simloop.fuzz.swarm import features_on, weights_of
 
 
 def _value(_: Choices, value: int) -> int:
@@ -18,7 +18,7 @@ NUMBERED: dict[str, Callable[[Choices], int]] = {
 
 def test_a_swarm_switches_variants_off_and_weighs_the_others_very_differently() -> None:
     choices = SeededChoices(1)
-    drawn = [weights_of(choices, 10, Arm.SWARM) for _ in range(300)]
+    drawn = [weights_of(choices, 10) for _ in range(300)]
     sizes = {sum(weight > 0 for weight in weights) for weights in drawn}
     assert sizes == set(range(1, 11)), "the size of the subset is uniform"
     assert all(weights[0] for weights in drawn), "the benign variant is always on"
@@ -27,25 +27,18 @@ def test_a_swarm_switches_variants_off_and_weighs_the_others_very_differently() 
 
 def test_a_swarm_keeps_to_the_most_variants_that_may_be_on() -> None:
     choices = SeededChoices(1)
-    drawn = [weights_of(choices, 10, Arm.SWARM, most=3) for _ in range(100)]
+    drawn = [weights_of(choices, 10, 3) for _ in range(100)]
     assert max(sum(weight > 0 for weight in weights) for weights in drawn) == 4
 
 
-def test_in_the_uniform_arm_everything_is_on_and_equally_probable() -> None:
-    assert weights_of(SeededChoices(1), 4, Arm.UNIFORM) == [1, 1, 1, 1]
-    assert features_on(SeededChoices(1), NUMBERED, Arm.UNIFORM) == dict(
-        zip("abcde", range(5), strict=True)
-    )
-
-
 def test_the_benign_family_has_nothing_but_the_first_variant() -> None:
-    assert weights_of(RecordedChoices([]), 3, Arm.SWARM) == [1, 0, 0]
-    assert features_on(RecordedChoices([]), NUMBERED, Arm.LIMITS) == {}
+    assert weights_of(RecordedChoices([]), 3) == [1, 0, 0]
+    assert features_on(RecordedChoices([]), NUMBERED) == {}
 
 
 def test_all_sizes_of_a_subset_are_equally_probable_and_so_are_the_features() -> None:
     choices = SeededChoices(1)
-    drawn = [features_on(choices, NUMBERED, Arm.SWARM) for _ in range(6_000)]
+    drawn = [features_on(choices, NUMBERED) for _ in range(6_000)]
     sizes = Counter(len(on) for on in drawn)
     assert all(900 < sizes[size] < 1_100 for size in range(6))
     each = Counter(feature for on in drawn for feature in on)
@@ -54,5 +47,5 @@ def test_all_sizes_of_a_subset_are_equally_probable_and_so_are_the_features() ->
 
 def test_the_value_of_a_feature_comes_directly_after_the_choice_that_it_is_on() -> None:
     draws = dict.fromkeys("abc", lambda choices: choices.integer(0, 9))
-    assert features_on(RecordedChoices([1, 5, 0, 1, 7]), draws, Arm.SWARM) == {"a": 5, "c": 7}
-    assert features_on(RecordedChoices([0, 0, 1, 7]), draws, Arm.SWARM) == {"c": 7}
+    assert features_on(RecordedChoices([1, 5, 0, 1, 7]), draws) == {"a": 5, "c": 7}
+    assert features_on(RecordedChoices([0, 0, 1, 7]), draws) == {"c": 7}

@@ -61,10 +61,22 @@ def test_an_effect_is_answered_by_the_signals_that_it_names(
     assert kinds(answers(effect, BURST)) == expected
 
 
-@every_effect
-def test_no_answer_is_named_twice(effect: Effect) -> None:
+@pytest.mark.parametrize(
+    ("effect", "number"),
+    [
+        (effects.MeasureContext(), 2),
+        (effects.Compact(forced=False), 2),
+        # Every finish with and without text and calls, twice; every class that may be retried or
+        # not, an abort that may not; a hook that fails, a call that is blocked.
+        (effects.CallModel(), 2 * 4 * len(FinishReason) + 2 * (len(ErrorClass) - 1) + 1 + 2),
+        (effects.RunTools(), 4),
+        (effects.CloseStep(keep=True), 5),
+    ],
+    ids=repr,
+)
+def test_no_answer_is_named_twice_or_missing(effect: Effect, number: int) -> None:
     given = answers(effect, BURST)
-    assert len(set(given)) == len(given)
+    assert len(given) == len(set(given)) == number
 
 
 @every_effect

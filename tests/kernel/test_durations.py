@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from incases import in_cases
 from pydantic import TypeAdapter, ValidationError
 
-from simloop.kernel.durations import UNITS_NS, Lasting, Milliseconds, format_duration
+from simloop.kernel.durations import (
+    UNITS_NS,
+    Lasting,
+    Milliseconds,
+    format_duration,
+    rounded_duration,
+    rounded_number,
+)
 from simloop.scenario.durations import duration
 
 HUNDRED_YEARS_NS = 100 * 365 * 24 * UNITS_NS["h"]
@@ -117,3 +124,30 @@ def test_milliseconds_are_read_from_nothing_but_a_text_that_fits(value: object) 
 def test_milliseconds_are_a_number_everywhere_else() -> None:
     assert f"{Milliseconds(5)} ms" == "5 ms"
     assert repr(Milliseconds(5)) == "5"
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "two", "three"),
+    [
+        (0, "0 ns", "0 ns"),
+        (0.4, "0 ns", "0 ns"),
+        (21, "21 ns", "21 ns"),
+        (-280.2, "-280 ns", "-280 ns"),
+        (994, "990 ns", "994 ns"),
+        (999.6, "1.0 us", "1.00 us"),
+        (1_144, "1.1 us", "1.14 us"),
+        (99_600, "100 us", "99.6 us"),
+        (2_129_027, "2.1 ms", "2.13 ms"),
+        (-33_333_333_333, "-33 s", "-33.3 s"),
+        (3_600 * 10**9, "3,600 s", "3,600 s"),
+    ],
+)
+def test_a_measured_time_has_the_digits_that_say_something(
+    nanoseconds: float, two: str, three: str
+) -> None:
+    assert (rounded_duration(nanoseconds), rounded_duration(nanoseconds, 3)) == (two, three)
+
+
+def test_a_number_of_two_digits_has_no_exponent() -> None:
+    numbers = (2.04, 9.96, 259.6, 12_345)
+    assert [rounded_number(each) for each in numbers] == ["2.0", "10", "260", "12,000"]

@@ -1,7 +1,10 @@
 """Limits carry the documents' defaults and refuse what bounds nothing."""
 
 import json
-from dataclasses import FrozenInstanceError, asdict, fields
+from collections.abc import Callable
+from copy import copy, deepcopy
+from dataclasses import FrozenInstanceError, asdict, fields, replace
+from pickle import dumps, loads
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.checked import written_name
-from simloop.kernel.limits import Limits
+from simloop.kernel.limits import DeclaredLimits, Limits
 
 SEEDED = settings(derandomize=True)
 MINIMA = {
@@ -112,3 +115,14 @@ def test_limits_cannot_be_changed() -> None:
 
 def test_equal_limits_are_one_key() -> None:
     assert len({Limits(max_steps=5), Limits(max_steps=5), Limits(max_steps=6)}) == 2
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy, replace, lambda limits: loads(dumps(limits))])
+def test_only_the_limits_that_were_set_are_declared_also_in_a_copy(
+    copied: Callable[[Limits], Limits],
+) -> None:
+    limits = Limits(max_steps=8, max_error_count=3)
+    assert limits == copied(limits) == Limits(max_steps=8)
+    assert copied(limits).declared == DeclaredLimits(max_steps=8, max_error_count=3)
+    assert Limits(max_steps=8).declared == DeclaredLimits(max_steps=8)
+    assert read({"max_steps": 8}).declared == DeclaredLimits(max_steps=8)

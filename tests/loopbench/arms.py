@@ -23,7 +23,6 @@ from simloop.errors import SimloopError
 from simloop.fuzz.play import failure_in
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import shrink
-from simloop.fuzz.swarm import Arm
 from simloop.kernel.limits import Limits
 from simloop.prove.proof import prove
 from simloop.runs.options import RunOptions
@@ -50,37 +49,35 @@ class Trial(Struct, array_like=True):
     alarms: tuple[str, ...] = ()
 
 
-def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
+def searched(fault: Fault, number: int, seconds: float) -> Trial:
     """The arm that searches generated worlds, for so many seconds of computing."""
-
-    def look(fault: Fault, number: int, seconds: float) -> Trial:
-        loop = fault.given_loop()
-        alone: RunOptions = {"loop": loop}
+    loop = fault.given_loop()
+    alone: RunOptions = {"loop": loop}
+    with applied(fault):
+        search = Search(loop, seed=number)
+        # Only this process has the fault.
+        search.alone = lambda world, name: failure_in(world, alone)
+        steps = search.steps()
+    alarms: list[str] = []
+    while search.cpu_s < seconds:
         with applied(fault):
-            search = Search(loop, seed=number, arm=arm)
-            steps = search.steps()
-        alarms: list[str] = []
-        while search.cpu_s < seconds:
+            found = next(steps)
+        if found is None:
+            continue
+        world = found.scenario
+        clean = failure_in(world, alone)
+        if not found.reproduced or (clean is not None and clean.name == found.name):
+            alarms.append(found.name)
+            continue
+        trial = Trial(search.runs, search.cpu_s, found.name, alarms=tuple(alarms))
+        if number == 0:  # the costs of one are enough
+            start_s = time.process_time()
             with applied(fault):
-                found = next(steps)
-            if found is None:
-                continue
-            world = found.scenario
-            clean = failure_in(world, alone)
-            if not found.reproduced or (clean is not None and clean.name == found.name):
-                alarms.append(found.name)
-                continue
-            trial = Trial(search.runs, search.cpu_s, found.name, alarms=tuple(alarms))
-            if arm is Arm.STEERED and number == 0:  # the costs of one are enough
-                start_s = time.process_time()
-                with applied(fault):
-                    shrunk = shrink(world, alone)
-                trial.shrink_s = time.process_time() - start_s
-                trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
-            return trial
-        return Trial(search.runs, search.cpu_s, alarms=tuple(alarms))
-
-    return look
+                shrunk = shrink(world, alone)
+            trial.shrink_s = time.process_time() - start_s
+            trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
+        return trial
+    return Trial(search.runs, search.cpu_s, alarms=tuple(alarms))
 
 
 class _Over(BaseException):
@@ -190,10 +187,10 @@ def _proved(loop: str) -> tuple[int, bool]:
 ARMS: dict[str, Callable[[Fault, int, float], Trial]] = {
     "scenarios": bundled,
     "explore": explored,
-    **{str(arm): searched(arm) for arm in Arm},
+    "search": searched,
     "hypothesis": examples,
 }
 """By name, in the order of the table."""
 
-BY_CHANCE = frozenset((*map(str, Arm), "hypothesis"))
+BY_CHANCE = frozenset(("search", "hypothesis"))
 """The arms whose trials differ by their seeds."""

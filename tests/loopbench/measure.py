@@ -25,7 +25,11 @@ from fault import Fault
 from msgspec import Struct
 from results import write_report
 
+from simloop import add_invariants
 from simloop.fuzz.search import Search
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+add_invariants("oracle")  # the faults of the engine are its rules to report
 
 RESULTS = Path(__file__).with_name("results.json")
 _IN_VAIN = 2

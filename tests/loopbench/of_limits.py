@@ -110,7 +110,7 @@ FAULTS = (
         name="failed-try-comes-back",
         says="The half reply of a run that failed is put into the context by the next run.",
         bug="D6",
-        loop="opencode@1.1.11",
+        loop="opencode@1.18.34",
         target="simloop.engine.handlers:EffectHandlers.begin",
         replace="self._failed_tries: list[Message] = []",
         by='self._failed_tries = getattr(self, "_failed_tries", [])',

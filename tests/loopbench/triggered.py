@@ -17,7 +17,6 @@ from fault import applied
 
 from simloop.fuzz.play import play
 from simloop.fuzz.search import Search
-from simloop.fuzz.swarm import Arm
 from simloop.trace.entries import Boundary
 from simloop.virtual.border import kept_border
 
@@ -34,18 +33,17 @@ class Triggered(NamedTuple):
 def triggered(name: str, worlds: int) -> Triggered:
     """Play worlds on the correct and on the faulty loop."""
     (fault,) = (each for each in FAULTS if each.name == name)
-    drawn = Search(fault.given_loop(), seed=1, arm=Arm.LIMITS)._worlds
+    search = Search(fault.given_loop(), seed=1)
     differ = detected = 0
     with kept_border():
         for _ in range(worlds):
-            family, world = next(drawn)
-            plan = family.plan.playing(world)
-            clean = play(plan, family.chosen)
+            plan, chosen = search._next_world()
+            clean = play(plan, chosen)
             if clean.failure is not None:
                 continue  # a false alarm
             right = _boundary(clean)
             with applied(fault):
-                played = play(plan, family.chosen)
+                played = play(plan, chosen)
             if played.failure is not None or _boundary(played) != right:
                 differ += 1
                 detected += played.failure is not None

@@ -1,7 +1,4 @@
-"""What was observed of the published versions of opencode: requests, events, time and outcome.
-
-The name of a test says the version; `no_version`, `all_versions` and `up_to_1_2_27` say several.
-"""
+"""What was observed of the published opencode 1.18.34: requests, events, time and outcome."""
 
 from typing import Any
 
@@ -10,7 +7,6 @@ from counted import counters_of
 from test_opencode_runs import CALL, DONE, failing, go
 
 from simloop import Http, Outcome, Reply, Result, Scenario
-from simloop.loops.opencode_options import VERSIONS
 from simloop.runs.conversation import event_view
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Context
@@ -18,18 +14,16 @@ from simloop.scenario.triggers import Trigger
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.opencode_events import SessionErrorEvent, StatusEvent
 
-ALL = pytest.mark.parametrize("version", VERSIONS)
-UP_TO_1_2_27 = pytest.mark.parametrize("version", ["1.1.11", "1.2.27"])
-SINCE_1_2_27 = pytest.mark.parametrize("version", ["1.2.27", "1.18.33"])
+VERSION = "opencode@1.18.34"
 
 
-def play(version: str, *model: Reply, **more: Any) -> Result:
-    return go(*model, loop=f"opencode@{version}", **more)
+def play(*model: Reply, **more: Any) -> Result:
+    return go(*model, loop=VERSION, **more)
 
 
-def events(version: str, result: Result) -> list[str]:
+def events(result: Result) -> list[str]:
     """The statuses by their types, and the errors by their names."""
-    view = event_view(Scenario(prompt="Go."), f"opencode@{version}", "program")
+    view = event_view(Scenario(prompt="Go."), VERSION, "session")
     return [word_of(event) for line in result.trace.entries for event in view.feed(line)]
 
 
@@ -48,21 +42,17 @@ def ended(result: Result) -> tuple[Outcome, int, list[float]]:
 # Which calls are repeated, and after how long
 
 
-@ALL
 @pytest.mark.parametrize(
     "headers",
     [{"retry-after": "0"}, {"retry-after": "-1"}, {"retry-after-ms": "0"}],
     ids=["0-s", "-1-s", "0-ms"],
 )
-def test_all_versions_retry_at_once_where_retry_after_is_zero_or_less(
-    version: str, headers: dict[str, str]
-) -> None:
-    result = play(version, Reply(http=Http(status=429, headers=headers)), DONE)
+def test_1_18_34_retry_at_once_where_retry_after_is_zero_or_less(headers: dict[str, str]) -> None:
+    result = play(Reply(http=Http(status=429, headers=headers)), DONE)
     assert ended(result) == (Outcome.COMPLETED, 2, [0])
     assert result.elapsed_ns == 0
 
 
-@ALL
 @pytest.mark.parametrize(
     ("headers", "wait"),
     [
@@ -75,57 +65,50 @@ def test_all_versions_retry_at_once_where_retry_after_is_zero_or_less(
     ],
     ids=str,
 )
-def test_all_versions_read_retry_after_as_a_number_at_the_start_of_the_text(
-    version: str, headers: dict[str, str], wait: float
+def test_1_18_34_read_retry_after_as_a_number_at_the_start_of_the_text(
+    headers: dict[str, str], wait: float
 ) -> None:
-    result = play(version, Reply(http=Http(status=503, headers=headers)), DONE)
+    result = play(Reply(http=Http(status=503, headers=headers)), DONE)
     assert ended(result) == (Outcome.COMPLETED, 2, [wait])
 
 
-@ALL
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 501, 502, 503, 504, 505, 529])
-def test_all_versions_retry_409_and_every_status_from_500_on(version: str, status: int) -> None:
-    result = play(version, failing(status), DONE)
+def test_1_18_34_retry_409_and_every_status_from_500_on(status: int) -> None:
+    result = play(failing(status), DONE)
     assert ended(result) == (Outcome.COMPLETED, 2, [2])
 
 
-@ALL
 @pytest.mark.parametrize("status", [429, 500])
-def test_all_versions_retry_insufficient_quota_like_any_other_code(
-    version: str, status: int
-) -> None:
+def test_1_18_34_retry_insufficient_quota_like_any_other_code(status: int) -> None:
     quota = Reply(http=Http(status=status, code="insufficient_quota"))
-    assert ended(play(version, quota, DONE)) == (Outcome.COMPLETED, 2, [2])
+    assert ended(play(quota, DONE)) == (Outcome.COMPLETED, 2, [2])
 
 
-@ALL
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
-def test_all_versions_fail_on_the_other_statuses(version: str, status: int) -> None:
-    result = play(version, failing(status))
+def test_1_18_34_fail_on_the_other_statuses(status: int) -> None:
+    result = play(failing(status))
     assert ended(result) == (Outcome.FAILED, 1, [])
-    assert "APIError" in events(version, result)
+    assert "APIError" in events(result)
 
 
-@ALL
-def test_all_versions_wait_32_s_after_the_fifth_answer_and_30_s_without_one(version: str) -> None:
-    assert play(version, failing(500, 5), DONE).backoffs_s == [2, 4, 8, 16, 32]
+def test_1_18_34_wait_32_s_after_the_fifth_answer_and_30_s_without_one() -> None:
+    assert play(failing(500, 5), DONE).backoffs_s == [2, 4, 8, 16, 32]
     lost = Reply(lost="before-headers", times=5)
-    assert play(version, lost, DONE).backoffs_s == [2, 4, 8, 16, 30]
+    assert play(lost, DONE).backoffs_s == [2, 4, 8, 16, 30]
 
 
 @pytest.mark.parametrize(
     "text", ["15000 tokens", "overloaded", "Please try again later.", "ECONNRESET", "timeout"]
 )
-def test_1_18_33_retries_a_401_whose_words_say_that_it_may_pass(text: str) -> None:
+def test_1_18_34_retries_a_401_whose_words_say_that_it_may_pass(text: str) -> None:
     odd = Reply(http=Http(status=401, message=text))
-    assert ended(play("1.18.33", odd, DONE)) == (Outcome.COMPLETED, 2, [2])
-    assert ended(play("1.2.27", odd)) == (Outcome.FAILED, 1, [])
+    assert ended(play(odd, DONE)) == (Outcome.COMPLETED, 2, [2])
 
 
-def test_1_18_33_retries_a_401_whose_body_says_server_error() -> None:
+def test_1_18_34_retries_a_401_whose_body_says_server_error() -> None:
     body = {"error": {"type": "server_error", "message": "no key"}}
     odd = Reply(http=Http(status=401, body=body))
-    assert ended(play("1.18.33", odd, DONE)) == (Outcome.COMPLETED, 2, [2])
+    assert ended(play(odd, DONE)) == (Outcome.COMPLETED, 2, [2])
 
 
 # Overflows
@@ -135,17 +118,10 @@ TOO_BIG = Reply(http=Http(status=413, message="no words of it"))
 MADE_ROOM = Context(over=[False], shrunk=[True])
 
 
-@SINCE_1_2_27
-def test_since_1_2_27_a_413_without_overflow_words_is_compacted(version: str) -> None:
-    result = play(version, TOO_BIG, DONE, context=MADE_ROOM)
+def test_1_18_34_a_413_without_overflow_words_is_compacted() -> None:
+    result = play(TOO_BIG, DONE, context=MADE_ROOM)
     assert ended(result) == (Outcome.COMPLETED, 2, [])
     assert counters_of(result).compaction_attempts == 1
-
-
-def test_1_1_11_fails_on_a_413() -> None:
-    result = play("1.1.11", TOO_BIG)
-    assert ended(result) == (Outcome.FAILED, 1, [])
-    assert events("1.1.11", result) == ["busy", "APIError", "idle"]
 
 
 CODE = "context_length_exceeded"
@@ -156,32 +132,23 @@ AS_FRAME = Reply(error=StreamFault(message="no", code=CODE))
 
 
 @pytest.mark.parametrize("reply", [AS_CODE, AS_BOTH], ids=["code", "code-and-type"])
-def test_1_18_33_compacts_after_an_http_error_that_is_an_overflow_by_its_code(
+def test_1_18_34_compacts_after_an_http_error_that_is_an_overflow_by_its_code(
     reply: Reply,
 ) -> None:
-    result = play("1.18.33", reply, DONE, context=MADE_ROOM)
+    result = play(reply, DONE, context=MADE_ROOM)
     assert ended(result) == (Outcome.COMPLETED, 2, [])
     assert counters_of(result).compaction_attempts == 1
 
 
 @pytest.mark.parametrize(
-    ("version", "reply", "error"),
-    [
-        ("1.18.33", AS_TYPE, "APIError"),
-        ("1.18.33", AS_FRAME, "UnknownError"),
-        ("1.2.27", AS_TYPE, "APIError"),
-        ("1.2.27", AS_CODE, "APIError"),
-        ("1.2.27", AS_FRAME, "UnknownError"),
-        ("1.1.11", AS_TYPE, "APIError"),
-        ("1.1.11", AS_CODE, "APIError"),
-    ],
+    ("reply", "error"), [(AS_TYPE, "APIError"), (AS_FRAME, "UnknownError")], ids=["type", "frame"]
 )
-def test_every_other_overflow_that_is_known_only_by_a_code_fails_in_its_version(
-    version: str, reply: Reply, error: str
+def test_1_18_34_every_other_overflow_that_is_known_only_by_a_code_fails(
+    reply: Reply, error: str
 ) -> None:
-    result = play(version, reply)
+    result = play(reply)
     assert ended(result) == (Outcome.FAILED, 1, [])
-    assert error in events(version, result)
+    assert error in events(result)
 
 
 # Error frames
@@ -190,41 +157,53 @@ def test_every_other_overflow_that_is_known_only_by_a_code_fails_in_its_version(
 OVERLOADED = Reply(say="Half a", error=StreamFault(message="Overloaded", code="overloaded_error"))
 
 
-@UP_TO_1_2_27
-def test_up_to_1_2_27_an_error_frame_is_never_retried_and_is_an_unknown_error(
-    version: str,
-) -> None:
-    result = play(version, OVERLOADED)
-    assert ended(result) == (Outcome.FAILED, 1, [])
-    assert "UnknownError" in events(version, result)
+def test_1_18_34_retries_an_error_frame_whose_message_says_that_it_may_pass() -> None:
+    assert ended(play(OVERLOADED, DONE)) == (Outcome.COMPLETED, 2, [2])
+    hopeless = Reply(say="Half a", error=StreamFault(message="no"))
+    assert ended(play(hopeless)) == (Outcome.FAILED, 1, [])
 
 
-def test_1_18_33_retries_an_error_frame_whose_message_says_that_it_may_pass() -> None:
-    assert ended(play("1.18.33", OVERLOADED, DONE)) == (Outcome.COMPLETED, 2, [2])
-    hopeless = Reply(say="Half a", error=StreamFault(message="no", code="overloaded_error"))
-    assert ended(play("1.18.33", hopeless)) == (Outcome.FAILED, 1, [])
+@pytest.mark.parametrize(
+    ("code", "again"),
+    [
+        ("overloaded_error", True),
+        ("server_error", True),
+        ("internal_error", True),
+        ("rate_limit_error", True),
+        ("rate_limit_exceeded", True),
+        ("too_many_requests", True),
+        ("service_unavailable", True),
+        ("timeout", False),
+        ("insufficient_quota", False),
+    ],
+)
+def test_1_18_34_judges_an_error_frame_by_its_code_and_type_too(code: str, again: bool) -> None:  # noqa: FBT001
+    frame = Reply(say="Half a", error=StreamFault(message="no", code=code))
+    expected = (Outcome.COMPLETED, 2, [2]) if again else (Outcome.FAILED, 1, [])
+    assert ended(play(frame, *[DONE] * again)) == expected
 
 
 # Events of a run that fails
 
 
-@pytest.mark.parametrize(
-    ("version", "end"),
-    [
-        ("1.1.11", ["APIError", "idle"]),
-        ("1.2.27", ["APIError", "idle", "idle"]),
-        ("1.18.33", ["APIError", "idle", "idle"]),
-    ],
-)
-def test_since_1_2_27_a_failed_run_emits_error_idle_idle(version: str, end: list[str]) -> None:
-    assert events(version, play(version, failing(401))) == ["busy", *end]
+def test_1_18_34_a_failed_run_emits_error_idle_idle() -> None:
+    assert events(play(failing(401))) == ["busy", "APIError", "idle", "idle"]
 
 
-@ALL
-def test_no_version_emits_idle_twice_after_a_run_without_an_error(version: str) -> None:
-    assert events(version, play(version, DONE)) == ["busy", "busy", "idle"]
+def test_1_18_34_emits_idle_once_after_a_run_without_an_error() -> None:
+    assert events(play(DONE)) == ["busy", "busy", "idle"]
 
 
-def test_1_18_33_emits_idle_twice_after_an_abort() -> None:
-    result = play("1.18.33", CALL, abort=Trigger(at="0.5s"))
-    assert events("1.18.33", result) == ["busy", "MessageAbortedError", "idle", "idle"]
+def test_1_18_34_emits_idle_twice_after_an_abort() -> None:
+    result = play(CALL, abort=Trigger(at="0.5s"))
+    assert events(result) == ["busy", "MessageAbortedError", "idle", "idle"]
+
+
+def test_1_18_34_a_content_filter_emits_error_and_one_idle() -> None:
+    result = play(Reply(say="Half", finish="content_filter"))
+    assert events(result) == ["busy", "ContentFilterError", "idle"]
+
+
+def test_1_18_34_an_abort_in_the_wait_emits_no_error_and_one_idle() -> None:
+    result = play(failing(500), abort=Trigger(at="0.5s"))
+    assert events(result) == ["busy", "retry", "idle"]

@@ -1,8 +1,8 @@
-"""The requests of opencode's versions after words, broken streams and overflows."""
+"""The requests of opencode 1.18.34 after words, broken streams and overflows."""
 
 import pytest
 from test_opencode_runs import CALL, DONE, failing, go
-from test_opencode_versions import ALL, SINCE_1_2_27, UP_TO_1_2_27, ended, play
+from test_opencode_versions import ended, play
 
 from simloop import Http, Outcome, Reply, Result, ScriptedTool
 from simloop.loops.opencode import GO_ON
@@ -27,50 +27,52 @@ def line_of(message: Message) -> str:
             return type(message).__name__
 
 
-@ALL
 @pytest.mark.parametrize("finish", ["stop", "length"])
-def test_no_version_sends_an_empty_reply_in_a_later_request(version: str, finish: str) -> None:
-    result = play(version, Reply(finish=finish), DONE, then=["Again."])
+def test_1_18_34_sends_no_empty_reply_in_a_later_request(finish: str) -> None:
+    result = play(Reply(finish=finish), DONE, then=["Again."])
     assert sent(result) == [["user Go."], ["user Go.", "user Again."]]
 
 
-def test_1_18_33_sends_no_filtered_reply_with_its_calls_and_results_in_a_later_request() -> None:
+def test_1_18_34_sends_a_reply_with_reasoning_alone_back_as_an_empty_message() -> None:
+    result = play(Reply(think="Hm.", finish="stop"), DONE, then=["Again."])
+    assert sent(result) == [["user Go."], ["user Go.", "assistant", "user Again."]]
+
+
+def test_1_18_34_sends_no_filtered_reasoning_back() -> None:
+    result = play(Reply(think="Hm.", finish="content_filter"), DONE, then=["Again."])
+    assert sent(result)[1] == ["user Go.", "user Again."]
+
+
+def test_the_documents_loop_sends_no_reply_with_reasoning_alone_back() -> None:
+    result = go(Reply(think="Hm.", finish="stop"), DONE, then=["Again."])
+    assert sent(result)[1] == ["user Go.", "user Again."]
+
+
+def test_1_18_34_sends_no_filtered_reply_with_its_calls_and_results_in_a_later_request() -> None:
     filtered = Reply(say="The secret", call={"t": {}}, finish="content_filter")
-    result = play("1.18.33", filtered, DONE, then=["Again."])
+    result = play(filtered, DONE, then=["Again."])
     assert result.outcomes == (Outcome.CONTENT_FILTERED, Outcome.COMPLETED)
     assert len(result.calls) == 1, "the call did run"
     assert sent(result) == [["user Go."], ["user Go.", "user Again."]]
 
 
-@UP_TO_1_2_27
-def test_up_to_1_2_27_a_filtered_reply_is_sent_again_as_any_other(version: str) -> None:
-    result = play(version, Reply(say="Half", finish="content_filter"), DONE, then=["Again."])
-    assert sent(result)[1] == ["user Go.", "assistant Half", "user Again."]
-
-
-@ALL
 @pytest.mark.parametrize("word", ["STOP", "max_tokens", "error"])
-def test_all_versions_ask_again_after_a_finish_word_that_their_provider_does_not_have(
-    version: str, word: str
-) -> None:
-    result = play(version, Reply(say="Half", finish=word), DONE)
+def test_1_18_34_ask_again_after_a_finish_word_that_their_provider_does_not_have(word: str) -> None:
+    result = play(Reply(say="Half", finish=word), DONE)
     assert ended(result) == (Outcome.COMPLETED, 2, [])
     assert sent(result)[1] == ["user Go.", "assistant Half"]
 
 
-@ALL
 @pytest.mark.parametrize("word", ["stop", "length"])
-def test_all_versions_end_after_a_finish_word_that_their_provider_has(
-    version: str, word: str
-) -> None:
-    assert ended(play(version, Reply(say="Half", finish=word))) == (Outcome.COMPLETED, 1, [])
+def test_1_18_34_end_after_a_finish_word_that_their_provider_has(word: str) -> None:
+    assert ended(play(Reply(say="Half", finish=word))) == (Outcome.COMPLETED, 1, [])
 
 
 LOST_BY_PROVIDER = Reply(say="Half", finish="network_error")
 
 
-def test_1_18_33_retries_network_error_inside_the_same_message() -> None:
-    result = play("1.18.33", LOST_BY_PROVIDER, CALL, DONE)
+def test_1_18_34_retries_network_error_inside_the_same_message() -> None:
+    result = play(LOST_BY_PROVIDER, CALL, DONE)
     assert ended(result) == (Outcome.COMPLETED, 3, [2])
     assert sent(result) == [
         ["user Go."],
@@ -79,24 +81,15 @@ def test_1_18_33_retries_network_error_inside_the_same_message() -> None:
     ]
 
 
-@UP_TO_1_2_27
-def test_up_to_1_2_27_network_error_is_an_unknown_finish(version: str) -> None:
-    result = play(version, LOST_BY_PROVIDER, DONE)
-    assert ended(result) == (Outcome.COMPLETED, 2, [])
-    assert sent(result)[1] == ["user Go.", "assistant Half"]
-
-
-@ALL
-def test_all_versions_find_a_tool_by_its_name_in_lower_case(version: str) -> None:
-    result = play(version, Reply(call={"T": {}}), DONE)
+def test_1_18_34_find_a_tool_by_its_name_in_lower_case() -> None:
+    result = play(Reply(call={"T": {}}), DONE)
     assert sent(result)[1] == ["user Go.", "assistant t", "tool ok"]
     assert [call.name for call in result.calls] == ["t"]
 
 
-@ALL
-def test_all_versions_prefer_a_tool_of_the_very_name(version: str) -> None:
+def test_1_18_34_prefer_a_tool_of_the_very_name() -> None:
     tools = {"t": ScriptedTool(returns="lower"), "T": ScriptedTool(returns="upper")}
-    result = play(version, Reply(call={"T": {}}), DONE, tools=tools)
+    result = play(Reply(call={"T": {}}), DONE, tools=tools)
     assert sent(result)[1] == ["user Go.", "assistant T", "tool upper"]
 
 
@@ -108,56 +101,36 @@ def test_the_documents_loop_knows_every_providers_words_and_no_other_names() -> 
 BROKEN = Reply(say="Half a", lost="mid-output")
 
 
-@pytest.mark.parametrize(
-    ("version", "left"),
-    [("1.1.11", "assistant Half a"), ("1.2.27", "assistant"), ("1.18.33", "assistant")],
-)
-def test_up_to_1_1_11_a_broken_stream_leaves_its_text_and_since_1_2_27_an_empty_message(
-    version: str, left: str
-) -> None:
-    result = play(version, BROKEN, CALL, DONE)
+def test_1_18_34_a_broken_stream_leaves_an_empty_message() -> None:
+    result = play(BROKEN, CALL, DONE)
     assert ended(result) == (Outcome.COMPLETED, 3, [2])
     assert sent(result) == [
         ["user Go."],
         ["user Go."],
-        ["user Go.", left, "assistant t", "tool ok"],
+        ["user Go.", "assistant", "assistant t", "tool ok"],
     ]
 
 
-@ALL
-def test_no_version_sends_a_broken_stream_without_output_in_a_later_request(version: str) -> None:
-    result = play(version, Reply(lost="after-headers"), CALL, DONE)
+def test_1_18_34_sends_no_broken_stream_without_output_in_a_later_request() -> None:
+    result = play(Reply(lost="after-headers"), CALL, DONE)
     assert sent(result)[-1] == ["user Go.", "assistant t", "tool ok"]
 
 
-@ALL
-def test_no_version_keeps_a_broken_stream_of_a_run_that_fails(version: str) -> None:
-    result = play(version, BROKEN, failing(401), DONE, then=["Again."])
+def test_1_18_34_keeps_no_broken_stream_of_a_run_that_fails() -> None:
+    result = play(BROKEN, failing(401), DONE, then=["Again."])
     assert sent(result)[-1] == ["user Go.", "user Again."]
 
 
 BROKEN_CALL = Reply(call={"t": {}}, lost="mid-output")
 
 
-def test_1_18_33_asks_once_more_after_a_broken_stream_with_a_call_and_a_stop() -> None:
-    result = play("1.18.33", BROKEN_CALL, Reply(say="Done."), Reply(say="Really."))
+def test_1_18_34_asks_once_more_after_a_broken_stream_with_a_call_and_a_stop() -> None:
+    result = play(BROKEN_CALL, Reply(say="Done."), Reply(say="Really."))
     assert (result.outcome, len(result.calls)) == (Outcome.COMPLETED, 1)
     assert sent(result) == [
         ["user Go."],
         ["user Go."],
         ["user Go.", "assistant t", "tool ok", "assistant Done."],
-    ]
-
-
-@UP_TO_1_2_27
-def test_up_to_1_2_27_a_broken_stream_with_a_call_and_a_stop_is_the_end(version: str) -> None:
-    result = play(version, BROKEN_CALL, DONE, DONE, then=["Again."])
-    assert sent(result)[-1] == [
-        "user Go.",
-        "assistant t",
-        "tool ok",
-        "assistant Done.",
-        "user Again.",
     ]
 
 
@@ -170,18 +143,14 @@ SUMMARY = [Reply(say="A summary that is longer than the prompt.")]
 MARKER_AND_SUMMARY = ["user What did we do so far?", f"assistant {SUMMARY[0].say}"]
 
 
-@SINCE_1_2_27
-def test_since_1_2_27_an_overflow_summarises_even_a_single_message(version: str) -> None:
-    result = play(version, TOO_LONG, DONE, summaries=SUMMARY)
+def test_1_18_34_an_overflow_summarises_even_a_single_message() -> None:
+    result = play(TOO_LONG, DONE, summaries=SUMMARY)
     assert ended(result) == (Outcome.COMPLETED, 3, [])
     assert sent(result) == [["user Go."], [*MARKER_AND_SUMMARY, f"user {GO_ON}"]]
 
 
-@SINCE_1_2_27
-def test_since_1_2_27_an_overflow_replays_the_newest_prompt_after_the_summary(
-    version: str,
-) -> None:
-    result = play(version, DONE, CALL, TOO_LONG, DONE, then=["Again."], summaries=SUMMARY)
+def test_1_18_34_an_overflow_replays_the_newest_prompt_after_the_summary() -> None:
+    result = play(DONE, CALL, TOO_LONG, DONE, then=["Again."], summaries=SUMMARY)
     assert sent(result)[-1] == [*MARKER_AND_SUMMARY, "user Again."]
     (summary,) = (request for request in result.requests if request.purpose == "summary")
     assert [line_of(message) for message in summary.messages[:-1]] == [
@@ -190,16 +159,12 @@ def test_since_1_2_27_an_overflow_replays_the_newest_prompt_after_the_summary(
     ]
 
 
-@SINCE_1_2_27
-def test_since_1_2_27_a_second_overflow_does_not_replay_the_marker(version: str) -> None:
-    result = play(version, TOO_LONG, TOO_LONG, DONE, summaries=[*SUMMARY, Reply(say="Shorter.")])
+def test_1_18_34_a_second_overflow_does_not_replay_the_marker() -> None:
+    result = play(TOO_LONG, TOO_LONG, DONE, summaries=[*SUMMARY, Reply(say="Shorter.")])
     assert sent(result)[-1] == [MARKER_AND_SUMMARY[0], "assistant Shorter.", f"user {GO_ON}"]
 
 
-@SINCE_1_2_27
-def test_a_summary_that_fails_after_an_overflow_gives_way_to_dropping_the_oldest(
-    version: str,
-) -> None:
-    """The real versions stop here; the docstring of the loop lists it."""
-    result = play(version, DONE, TOO_LONG, DONE, then=["Again."], summaries=[failing(500)])
+def test_a_summary_that_fails_after_an_overflow_gives_way_to_dropping_the_oldest() -> None:
+    """The real program stops here; the docstring of the loop lists it."""
+    result = play(DONE, TOO_LONG, DONE, then=["Again."], summaries=[failing(500)])
     assert sent(result)[-1] == ["user Again.", f"user {GO_ON}"]

@@ -1,7 +1,7 @@
-"""The words of errors by which a version compacts or tries again, beside words that it ignores.
+"""The words of errors by which opencode compacts or tries again, beside words that it ignores.
 
-The verdicts are those of the patterns in the published programs, which were run on these messages:
-packages opencode-linux-x64 1.1.11, 1.2.27 and 1.18.33. 1.1.11 has no such words.
+The verdicts are those of the patterns in the published program, which were run on these messages:
+package opencode-linux-x64 1.18.34.
 """
 
 import json
@@ -11,14 +11,11 @@ from incases import in_cases
 from msgspec import UNSET
 
 from simloop.kernel.errorclass import ErrorClass
-from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.opencode_options import VERSIONS
+from simloop.loops.opencode_retry import OpencodeRetry
 from simloop.messages import Fault
 
-POLICIES = {
-    name: OpencodeLoop(options=options).policies.retry for name, options in VERSIONS.items()
-}
-OVERFLOW_SINCE_1_2_27 = [
+POLICY = OpencodeRetry()
+OVERFLOW = [
     "prompt is too long",
     "The PROMPT IS TOO LONG: 213462 tokens > 200000 maximum",
     "Input is too long for requested model.",
@@ -43,16 +40,6 @@ OVERFLOW_SINCE_1_2_27 = [
     "413 (no body)",
     "413 status code (no body)",
     "400(no body)",
-]
-# Words of a rate limit, which 1.18.33 takes for no overflow.
-OVERFLOW_IN_1_2_27_ALONE = [
-    "Rate limit: your usage exceeds the limit of 5 requests per minute",
-    "Throttling error: prompt is too long",
-    "Service unavailable: prompt is too long",
-    "Too Many Requests: prompt is too long",
-    "400 STATUS CODE (NO BODY), rate limit",
-]
-OVERFLOW_IN_1_18_33_ALONE = [
     "request_too_large",
     "request_too_large: Request exceeds the maximum size",
     "Input length 265330 exceeds the model's maximum context length of 262144 tokens",
@@ -74,6 +61,14 @@ OVERFLOW_IN_1_18_33_ALONE = [
     "too many tokens",
     "token limit exceeded",
     "Token limit exceeded for this minute",
+]
+# Words of a rate limit beside those of an overflow.
+RATE_LIMITS = [
+    "Rate limit: your usage exceeds the limit of 5 requests per minute",
+    "Throttling error: prompt is too long",
+    "Service unavailable: prompt is too long",
+    "Too Many Requests: prompt is too long",
+    "400 STATUS CODE (NO BODY), rate limit",
 ]
 NO_OVERFLOW = [
     "prompt is far too long",
@@ -245,119 +240,97 @@ NEVER_PASSES = [
 ]
 
 
-def goes(version: str, fault: Fault) -> str:
-    policy = POLICIES[version]
-    error = policy.classify(fault)
+def goes(fault: Fault) -> str:
+    error = POLICY.classify(fault)
     if error is ErrorClass.OVERFLOW:
         return "compact"
-    return "retry" if policy.retryable(error) else "fail"
+    return "retry" if POLICY.retryable(error) else "fail"
 
 
-def overflows(message: str) -> list[bool]:
-    """Whether each version takes an HTTP error of this message for an overflow, 401 or not."""
-    return [goes(version, Fault(message, status=401)) == "compact" for version in VERSIONS]
+@in_cases(OVERFLOW)
+def test_these_words_of_an_http_error_are_an_overflow(message: str) -> None:
+    assert goes(Fault(message, status=401)) == "compact"
 
 
-@in_cases(OVERFLOW_SINCE_1_2_27)
-def test_since_1_2_27_these_words_are_an_overflow(message: str) -> None:
-    assert overflows(message) == [False, True, True]
-
-
-@in_cases(OVERFLOW_IN_1_2_27_ALONE)
-def test_in_1_2_27_these_words_are_an_overflow_and_in_1_18_33_a_rate_limit(message: str) -> None:
-    assert overflows(message) == [False, True, False]
-
-
-@in_cases(OVERFLOW_IN_1_18_33_ALONE)
-def test_only_in_1_18_33_these_words_are_an_overflow(message: str) -> None:
-    assert overflows(message) == [False, False, True]
-
-
-@in_cases(NO_OVERFLOW)
-def test_in_no_version_these_words_are_an_overflow(message: str) -> None:
-    assert overflows(message) == [False, False, False]
+@in_cases([*RATE_LIMITS, *NO_OVERFLOW])
+def test_these_words_are_no_overflow(message: str) -> None:
+    assert goes(Fault(message, status=401)) != "compact"
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
 def test_the_words_of_an_overflow_beat_the_status_and_the_code(status: int) -> None:
     fault = Fault("prompt is too long", status=status, code="insufficient_quota")
-    assert [goes(version, fault) for version in ("1.2.27", "1.18.33")] == ["compact", "compact"]
+    assert goes(fault) == "compact"
 
 
-@in_cases([*OVERFLOW_SINCE_1_2_27, *OVERFLOW_IN_1_18_33_ALONE])
+@in_cases(OVERFLOW)
 def test_in_an_error_frame_the_words_of_an_overflow_are_none(message: str) -> None:
-    assert "compact" not in [goes(version, Fault(message)) for version in VERSIONS]
+    assert goes(Fault(message)) != "compact"
 
 
 def tries_again(message: str) -> tuple[bool, bool]:
-    """Whether 1.18.33 repeats a 401 and an error frame of this message."""
+    """Whether 1.18.34 repeats a 401 and an error frame of this message."""
     faults = (Fault(message, status=401), Fault(message, status=UNSET))
-    answer, frame = (goes("1.18.33", fault) == "retry" for fault in faults)
+    answer, frame = (goes(fault) == "retry" for fault in faults)
     return answer, frame
 
 
 @in_cases(MAY_PASS)
-def test_1_18_33_tries_again_after_these_words(message: str) -> None:
+def test_1_18_34_tries_again_after_these_words(message: str) -> None:
     assert tries_again(message) == (True, True)
 
 
 @in_cases(MAY_PASS_IN_AN_ANSWER)
-def test_1_18_33_tries_again_after_these_words_of_an_answer_and_not_of_a_frame(
+def test_1_18_34_tries_again_after_these_words_of_an_answer_and_not_of_a_frame(
     message: str,
 ) -> None:
     assert tries_again(message) == (True, False)
 
 
 @in_cases(MAY_PASS_IN_A_FRAME)
-def test_1_18_33_tries_again_after_these_words_of_a_frame_and_not_of_an_answer(
+def test_1_18_34_tries_again_after_these_words_of_a_frame_and_not_of_an_answer(
     message: str,
 ) -> None:
     assert tries_again(message) == (False, True)
 
 
 @in_cases(NEVER_PASSES)
-def test_1_18_33_gives_up_after_these_words(message: str) -> None:
+def test_1_18_34_gives_up_after_these_words(message: str) -> None:
     assert tries_again(message) == (False, False)
-
-
-@in_cases([*MAY_PASS, *MAY_PASS_IN_AN_ANSWER, *MAY_PASS_IN_A_FRAME])
-def test_up_to_1_2_27_no_words_make_a_version_try_again(message: str) -> None:
-    for fault in (Fault(message, status=401), Fault(message, status=UNSET)):
-        assert [goes(version, fault) for version in ("1.1.11", "1.2.27")] == ["fail", "fail"]
 
 
 def test_the_code_of_an_answer_is_searched_inside_its_body() -> None:
     """A body is never `timeout` alone, as a message may be."""
     codes = ["server_error", "rate_limit_exceeded", "timeout", "insufficient_quota"]
     faults = [Fault("no", status=401, code=code) for code in codes]
-    assert [goes("1.18.33", fault) for fault in faults] == ["retry", "retry", "fail", "fail"]
+    assert [goes(fault) for fault in faults] == ["retry", "retry", "fail", "fail"]
 
 
 @pytest.mark.parametrize(
     ("error", "done"),
     [
-        ({"code": "context_length_exceeded"}, ["fail", "compact", "compact"]),
-        ({"code": "insufficient_quota"}, ["fail", "fail", "fail"]),
-        ({"code": "usage_not_included"}, ["fail", "fail", "fail"]),
-        ({"code": "invalid_prompt"}, ["fail", "fail", "fail"]),
-        ({"code": "invalid_prompt", "message": "Overloaded"}, ["fail", "fail", "retry"]),
-        ({"code": "server_is_overloaded"}, ["fail", "fail", "retry"]),
-        ({"code": "any other"}, ["fail", "fail", "retry"]),
-        ({"type": "context_length_exceeded"}, ["fail", "fail", "retry"]),
-        ({"code": 7}, ["fail", "fail", "retry"]),
-        ("no", ["fail", "fail", "retry"]),
+        ({"code": "context_length_exceeded"}, "compact"),
+        ({"code": "insufficient_quota"}, "fail"),
+        ({"code": "usage_not_included"}, "fail"),
+        ({"code": "invalid_prompt"}, "fail"),
+        ({"code": "invalid_prompt", "message": "Overloaded"}, "retry"),
+        ({"code": "server_is_overloaded"}, "retry"),
+        ({"code": "any other"}, "retry"),
+        ({"type": "context_length_exceeded"}, "retry"),
+        ({"code": 7}, "retry"),
+        ("no", "retry"),
     ],
     ids=str,
 )
 def test_an_error_frame_whose_message_is_an_error_body_is_judged_by_its_code(
-    error: object, done: list[str]
+    error: object, done: str
 ) -> None:
     fault = Fault(json.dumps({"type": "error", "error": error}))
-    assert [goes(version, fault) for version in VERSIONS] == done
+    assert goes(fault) == done
 
 
 @pytest.mark.parametrize(
     "message", ['{"error": {"code": "x"}}', "[]", "7", '{"type": "error"', "[" * 100_000]
 )
 def test_an_error_frame_of_any_other_text_is_judged_by_its_words(message: str) -> None:
-    assert [goes(version, Fault(message)) for version in VERSIONS] == ["fail", "fail", "fail"]
+    assert goes(Fault(message)) == "fail"

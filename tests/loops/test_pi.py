@@ -1,6 +1,5 @@
 """The loop of document 001: until the reply holds no tool calls, and no message waits."""
 
-from dataclasses import astuple, replace
 from itertools import product
 
 import pytest
@@ -13,7 +12,7 @@ from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Feature, IllegalSignal, Transition, checked_transition
-from simloop.kernel.policies import OnAbort, ToolOrder
+from simloop.kernel.policies import ToolOrder
 from simloop.kernel.signals import (
     AbortRequested,
     Began,
@@ -30,7 +29,7 @@ from simloop.kernel.signals import (
 )
 from simloop.loops import pi
 from simloop.loops.pi import LEGAL, PiLoop
-from simloop.loops.pi_options import DOCUMENT, VERSIONS, Delivery, PiOptions
+from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
 from simloop.messages import FinishReason, Queue
 
 SECOND = 10**9
@@ -261,21 +260,13 @@ def test_calls_of_a_reply_that_was_cut_off_are_run_or_refused() -> None:
     assert play(FITS, cut, *closed, refuse_cut_calls=True)[1] == STEER, "and the run goes on"
 
 
-@pytest.mark.parametrize(
-    ("version", "on_abort"),
-    [("", OnAbort.END_RUN), ("0.73.1", OnAbort.RUN_BATCH), ("0.87.1", OnAbort.STOP_BATCH)],
-)
-def test_an_abort_ends_the_documents_run_and_is_a_flag_in_the_versions(
-    version: str, on_abort: OnAbort
-) -> None:
-    assert PiLoop(options=VERSIONS.get(version)).policies.on_abort is on_abort
+def test_an_abort_ends_the_documents_run_and_is_a_flag_in_the_program() -> None:
+    loops = (PiLoop(), PiLoop(options=VERSIONS["0.87.1"]))
+    assert [loop.policies.abort_is_flag for loop in loops] == [False, True]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_versions_call_the_model_without_a_look_at_the_size_of_the_context(
-    version: str,
-) -> None:
-    loop = PiLoop(options=VERSIONS[version])
+def test_the_program_calls_the_model_without_a_look_at_the_size_of_the_context() -> None:
+    loop = PiLoop(options=VERSIONS["0.87.1"])
     began = checked_transition(loop, loop.start(), Began())
     assert began == (began[0].to(states.CallingModel()), (STEER[0], effects.CallModel()))
     called = checked_transition(
@@ -304,24 +295,12 @@ def test_results_that_ask_for_the_end_of_the_run_end_it_where_that_is_an_option(
     assert play(*way, StepClosed(follow_up=True), terminate=True)[1] == FOLLOW
 
 
-def test_options_that_are_left_open_are_those_of_the_version() -> None:
-    chosen = PiOptions(steering=Delivery.ALL, parallel=False).on(VERSIONS["0.87.1"])
-    assert (chosen.steering, chosen.parallel) == (Delivery.ALL, False)
-    rest = replace(chosen, steering=Delivery.ONE_AT_A_TIME, parallel=True)
-    assert rest == VERSIONS["0.87.1"]
-
-
-@pytest.mark.parametrize("version", [DOCUMENT, *VERSIONS.values()], ids=["001", *VERSIONS])
-def test_a_version_leaves_no_option_open(version: PiOptions) -> None:
-    assert None not in astuple(version)
-
-
 @pytest.mark.parametrize(
     "difference",
     [
         "`details.error` of a failed tool is its message and not its stack",
-        "`prepareNextTurn`, `prepareRequest`, `finishTurn` (0.87.1)",
-        "`shouldStopAfterTurn` (0.73.1)",
+        "`temperature: 0.7` and `maxTokens: 4096` with each request",
+        "`prepareNextTurn`, `prepareRequest` and `finishTurn`",
         "`transformContext` and `convertToLlm`",
         "`prepareArguments` of a tool",
     ],

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
+from shop import of_shop
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.lanes import kind_of, legend, words_of
@@ -104,6 +105,7 @@ def test_the_keys_move_as_in_the_terminal(
     chromium: Browser, file: Path, recording: RecordedRun
 ) -> None:
     chromium.open(file)
+    chromium.press("u")
     last = len(recording.entries) - 1
     chromium.press("j", "j", "k", "ArrowDown")
     assert place(chromium) == 2
@@ -213,6 +215,7 @@ def test_each_line_has_the_number_of_its_entry(
     chromium: Browser, file: Path, recording: RecordedRun
 ) -> None:
     chromium.open(file)
+    chromium.press("u")
     for number, line in enumerate(lines(chromium)):
         assert line.split()[0].startswith(f"{number}{clock(recording.entries[number].at_ns)}")
     assert f"entries 0 to {len(recording.entries) - 1}." in chromium.ask("document.body.innerText")
@@ -222,6 +225,7 @@ def test_a_filter_by_kind_hides_the_lines_and_moves_pass_over_them(
     chromium: Browser, file: Path, recording: RecordedRun
 ) -> None:
     chromium.open(file)
+    chromium.press("u")
     hide(chromium, "transition", "request")
     kept = [
         place
@@ -264,6 +268,60 @@ def test_the_filter_keeps_one_kind_and_its_boxes_are_reached_by_keys(
     assert chromium.ask("document.activeElement.checked")
     chromium.press("q", "g")
     assert place(chromium) == recording.index.landmarks[Landmark.TRANSITION][0]
+
+
+@pytest.fixture
+def of_agent(tmp_path: Path) -> Path:
+    return written(tmp_path, of_shop())
+
+
+def test_a_text_is_one_line_and_a_key_and_a_link_show_its_words(
+    chromium: Browser, of_agent: Path
+) -> None:
+    recording = of_shop()
+    (text, *_) = recording.index.texts
+    chromium.open(of_agent, f"#at={text[0]}")
+    assert place(chromium) == text[0]
+    chromium.press("u")
+    assert place(chromium) == text[-1]
+    assert chromium.ask(SAID) == "each text on one line"
+    (line,) = [each for each in lines(chromium) if "text Let me look" in each]
+    assert line.split()[0].startswith(f"{text[-1]}0.600s")
+    chromium.press("k")
+    assert place(chromium) == text[0] - 1
+    chromium.press("/", *"me look", "Enter")  # words of several pieces
+    assert place(chromium) == text[-1]
+    chromium.press("u", "k")
+    assert place(chromium) == text[-2]
+    assert chromium.told() == []
+
+
+def test_a_call_that_the_messages_show_has_a_line_in_the_lane_of_the_tools(
+    chromium: Browser, of_agent: Path
+) -> None:
+    recording = of_shop()
+    ((request, _),) = recording.index.answers.items()
+    chromium.open(of_agent)
+    (line,) = chromium.ask(
+        "[...document.querySelectorAll('#lines .lane-tools')].map((each) => each.textContent)"
+    )
+    assert 'lookup {"order":"17"}: shipped [call-1]' in line
+    chromium.ask("document.querySelector('#lines .lane-tools').click()")
+    assert place(chromium) == request
+    chromium.press("G", "T")
+    assert place(chromium) == recording.index.landmarks[Landmark.TOOL_CALL][0]
+
+
+def test_a_run_that_fails_opens_where_it_first_goes_wrong(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    recording = of_shop(requests=1)
+    chromium.open(written(tmp_path, recording))
+    assert place(chromium) == recording.first_place > 0
+    assert "expect.requests does not hold" in chromium.ask(
+        "document.querySelector('header').innerText"
+    )
+    assert shown(chromium, "why")[0].startswith("  expect.requests here: expected 1, got 2")
 
 
 def test_marks_are_set_found_shown_and_removed(chromium: Browser, file: Path) -> None:

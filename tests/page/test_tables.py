@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shop import of_shop
 
 from simloop.cursor.lanes import words_of
+from simloop.cursor.lines import entry_line, folds
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import FactView, view
@@ -85,6 +87,19 @@ def test_the_timeline_has_the_time_the_lane_and_the_words_of_each_entry() -> Non
         "error 429 Too Many Requests"
     ]
     assert data["gaps"] == [[8, "5.000s of waiting: backoff"]]
+
+
+def test_the_texts_and_the_results_that_requests_show_are_there_by_their_places() -> None:
+    recording = of_shop()
+    data = tables(recording)
+    words = data["words"]
+    ((place, ((lane, sign, text, failed),)),) = data["answers"]
+    assert place in recording.index.answers
+    assert (data["lanes"][lane], words[sign], failed) == ("tools", ")", 0)
+    assert words[text].startswith("lookup")
+    assert [(pieces, words[text]) for pieces, text in data["texts"]] == [
+        (text, entry_line(recording, text).words) for text in folds(recording).values()
+    ]
 
 
 def size(steps: int) -> float:

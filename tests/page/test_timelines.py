@@ -2,8 +2,8 @@
 
 import json
 
-from simloop.cursor.gaps import gap_words, gaps
 from simloop.cursor.lanes import words_of
+from simloop.cursor.lines import gap_words, gaps
 from simloop.cursor.opening import opened_run
 from simloop.page.timelines import Timelines
 from simloop.runs.simulation import Simulation

@@ -120,7 +120,7 @@ TOO_LATE = [
     (
         "max_retries",
         "backoff",
-        change("opencode", "retries", "_catch", "error_count > most", "error_count - 1 > most"),
+        change("opencode", "retries", "_catch", "error_count > self", "error_count - 1 > self"),
     ),
     (
         STEPS,
@@ -147,7 +147,7 @@ TOO_EARLY = [
     ),
     (
         "max_retries",
-        change("opencode", "retries", "_catch", "error_count > most", "error_count >= most"),
+        change("opencode", "retries", "_catch", "error_count > self", "error_count >= self"),
     ),
     (
         STEPS,
@@ -265,8 +265,8 @@ def taken(loop: str) -> list[Edge]:
 
 
 # One test for each loop and not for each edge, because each edge takes a proof.
-QUICK = ("pi", "react", "pi@0.73.1")
-LONG = ("reference", "opencode", "opencode@1.2.27", "opencode@1.18.33")
+QUICK = ("pi", "react", "pi@0.87.1")
+LONG = ("reference", "opencode", "opencode@1.18.34")
 every_loop = pytest.mark.parametrize(
     "loop", [*QUICK, *(pytest.param(loop, marks=pytest.mark.slow) for loop in LONG)]
 )

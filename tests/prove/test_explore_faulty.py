@@ -36,14 +36,12 @@ def test_a_fault_that_another_design_has_on_purpose_needs_a_specification(fault:
     assert violations(fault.made(), fault.limits) == []
 
 
-@pytest.mark.parametrize(
-    "loop", [*LOOPS, "pi@0.73.1", "pi@0.87.1", "opencode@1.2.27", "reference@documented"]
-)
+@pytest.mark.parametrize("loop", [*LOOPS, "pi@0.87.1", "opencode@1.18.34", "reference@documented"])
 def test_without_its_fault_a_machine_with_a_map_of_every_move_is_found_sound(loop: str) -> None:
     assert violations(Twisted(machine_for(loop, WIDE), keep)) == []
 
 
-@pytest.mark.parametrize("loop", ["opencode", "opencode@1.2.27", "reference@documented"])
+@pytest.mark.parametrize("loop", ["opencode", "reference@documented"])
 def test_a_version_that_acts_after_an_abort_is_found_if_it_does_not_declare_it(loop: str) -> None:
     machine = Twisted(machine_for(loop, WIDE), keep)
     machine.abort_rule = AbortRule()

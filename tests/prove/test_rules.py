@@ -91,7 +91,7 @@ NEVER_TESTED = [
             "opencode",
             "retries",
             "_catch",
-            "most is not None and failed.error_count > most",
+            "failed.error_count > self.options.max_retries",
             "False",
         ),
     ),

@@ -1,8 +1,10 @@
 """Agents as loops: every form that they take, and every way in which their runs end."""
 
 import asyncio
+import contextlib
 import random
 import re
+import subprocess
 import time
 from functools import partial
 from typing import Any
@@ -17,6 +19,7 @@ from simloop import (
     ScenarioError,
     ScriptedTool,
     arun,
+    load_scenario,
     run,
     simulate,
 )
@@ -24,7 +27,10 @@ from simloop.errors import CannotExpress
 from simloop.kernel.limits import Limits as KernelLimits
 from simloop.loops.pi import PiLoop
 from simloop.messages import UserMessage
+from simloop.runs.simulation import Simulation
+from simloop.scenario.catalog import find_bundled
 from simloop.trace.codec import decode, encode
+from simloop.trace.timeline import timeline
 from simloop.world.model_port import ModelCallFailed
 from simloop.world.world import World
 
@@ -291,6 +297,45 @@ def test_a_scenario_that_needs_an_engine_cannot_be_expressed(
 ) -> None:
     with pytest.raises(CannotExpress, match=says):
         run(Scenario(prompt="Go.", **changes), loop=echoes)
+
+
+def test_a_bundled_scenario_that_an_agent_cannot_express_names_one_that_it_can() -> None:
+    with pytest.raises(CannotExpress) as caught:
+        run(load_scenario(find_bundled("quickstart")), loop=f"{HERE}:asks")
+    command = f"simloop run finish-reasons/stop --loop {HERE}:asks"
+    assert caught.value.hint == f"one that every loop can run: {command}"
+    assert run(load_scenario(find_bundled("finish-reasons/stop")), loop=f"{HERE}:asks").ok
+    with pytest.raises(CannotExpress, match="run it on another loop"):
+        run(Scenario(prompt="Go.", system_prompt="Be."), loop=f"{HERE}:asks")
+
+
+REFUSED = "refused: subprocess.Popen of 'git status'; called at test_agents.py:"
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_refusal_is_in_the_timeline_once_in_a_row(tries: int) -> None:
+    async def tries_git(prompt: str) -> str:
+        for _ in range(tries):
+            with contextlib.suppress(Exception):
+                subprocess.run(["git", "status"], check=False)  # noqa: ASYNC221 - as agents do
+        return prompt
+
+    simulation = Simulation(Scenario(prompt="Go."), loop=tries_git)
+    with pytest.raises(ScenarioError, match="'git status' is not available"):
+        simulation.run()
+    (line,) = [line for line in timeline(simulation.trace) if " note " in line]
+    assert REFUSED in line
+
+
+def test_a_refusal_in_a_tool_of_a_bundled_loop_is_in_the_timeline_too() -> None:
+    def status() -> str:
+        return subprocess.check_output(["git", "status"], text=True)
+
+    scenario = Scenario(prompt="Go.", model=[Reply(call={"status": {}}), Reply(say="Done.")])
+    simulation = Simulation(scenario, tools=[status])
+    with pytest.raises(ScenarioError, match="'git status' is not available"):
+        simulation.run()
+    assert any(REFUSED in line for line in timeline(simulation.trace))
 
 
 def test_an_agent_has_no_counters_and_no_messages() -> None:

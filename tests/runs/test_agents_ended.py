@@ -1,11 +1,15 @@
 """Agents that give a run no outcome: the error names the cause, and not what came of it."""
 
 import asyncio
+import signal
+import threading
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from typing import NoReturn
 
 import pytest
 
-from simloop import Conversation, Limits, Reply, Scenario, Trigger, run, simulate
+from simloop import Conversation, Limits, Outcome, Reply, Scenario, Trigger, run, simulate
 from simloop.errors import CheckFailed, RunawayRun, ScriptExhausted
 from simloop.messages import UserMessage
 from simloop.trace.codec import encode
@@ -70,6 +74,126 @@ def test_an_agent_that_cancels_the_task_of_its_run_has_failed_a_check(pauses: in
     with pytest.raises(CheckFailed, match="cancelled the task that it runs in") as caught:
         run(Scenario(prompt="Go."), loop=cancels_its_task)
     assert caught.value.reproduce.startswith("simloop.run(")
+
+
+class Own(BaseException):
+    """An exception that `except Exception` does not catch."""
+
+
+ENDS = [KeyboardInterrupt("enough"), SystemExit("enough"), Own("enough")]
+
+
+async def to_thread(end: Callable[[], NoReturn]) -> None:
+    await asyncio.to_thread(end)
+
+
+async def in_a_task(end: Callable[[], NoReturn]) -> None:
+    async def work() -> None:
+        end()
+
+    await asyncio.create_task(work())
+
+
+async def in_a_loop_of_a_thread(end: Callable[[], NoReturn]) -> None:
+    async def work() -> None:
+        end()
+
+    await asyncio.to_thread(lambda: asyncio.run(work()))
+
+
+async def at_once(end: Callable[[], NoReturn]) -> None:
+    end()
+
+
+@pytest.mark.parametrize("where", [at_once, in_a_task, to_thread, in_a_loop_of_a_thread])
+@pytest.mark.parametrize("error", ENDS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("plain", [False, True], ids=["async", "plain"])
+def test_an_agent_that_ends_its_program_ends_its_run_as_failed(
+    error: BaseException, where: Callable[..., Awaitable[None]], plain: object
+) -> None:
+    def end() -> NoReturn:
+        raise error
+
+    async def ends(_: str) -> None:
+        await where(end)
+
+    def ends_plainly(prompt: str) -> None:
+        asyncio.run(ends(prompt))
+
+    result = run(Scenario(prompt="Go.", then=["Again."]), loop=ends_plainly if plain else ends)
+    assert result.outcomes == (Outcome.FAILED, Outcome.FAILED)
+    assert result.message == f"Error: {type(error).__name__}: enough"
+    assert [raised.error for raised in result.exceptions] == [error, error]
+
+
+@pytest.mark.parametrize("error", ENDS[:2], ids=lambda error: type(error).__name__)
+def test_a_task_that_nobody_awaits_ends_the_program_too(error: BaseException) -> None:
+    """As in Python, where the error leaves `asyncio.run`."""
+
+    async def ends(_: str) -> str:
+        async def work() -> None:
+            raise error
+
+        task = asyncio.create_task(work())
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return f"went on {task.done()}"
+
+    result = run(Scenario(prompt="Go."), loop=ends)
+    assert result.outcome is Outcome.FAILED
+    assert result.elapsed_ns == 0
+
+
+def test_an_exit_of_what_an_agent_left_behind_changes_nothing() -> None:
+    async def leaves(_: str) -> str:
+        async def work() -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                raise SystemExit
+
+        asyncio.create_task(work())  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0)
+        return "Done."
+
+    result = run(Scenario(prompt="Go.", then=["Again."]), loop=leaves)
+    assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
+
+
+def test_an_exception_that_ends_a_thread_of_an_agent_ends_nothing_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+
+    def end() -> NoReturn:
+        raise Own("enough")
+
+    async def starts(_: str) -> str:
+        thread = threading.Thread(target=end)
+        thread.start()
+        thread.join()
+        return "Done."
+
+    assert run(Scenario(prompt="Go."), loop=starts).outcome is Outcome.COMPLETED
+    assert capsys.readouterr().err.endswith("Own: enough\n")
+
+
+def test_a_ctrl_c_is_not_the_agents() -> None:
+    pressed = signal.raise_signal  # looked up before the run, which refuses the one of the module
+
+    async def computes(_: str) -> None:
+        pressed(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Scenario(prompt="Go."), loop=computes)
+
+
+def test_the_outcome_of_a_test_passes_through_an_agent() -> None:
+    async def skips(_: str) -> None:
+        pytest.skip("no key")
+
+    with pytest.raises(pytest.skip.Exception, match="no key"):
+        run(Scenario(prompt="Go."), loop=skips)
 
 
 async def echoes(prompt: str) -> str:

@@ -88,9 +88,9 @@ def test_a_trace_tells_the_events_that_were_told_live() -> None:
     assert [told(event) for line in agent.trace.entries for event in view.feed(line)] == events
 
 
-def test_an_agent_has_no_events_of_a_real_program() -> None:
-    with pytest.raises(ScenarioError, match="behind `Native` are not known"):
-        Conversation(SCENARIO, loop=Native, events="program")
+def test_an_agent_has_no_events_of_a_session() -> None:
+    with pytest.raises(ScenarioError, match="`Native` has no events of a session"):
+        Conversation(SCENARIO, loop=Native, events="session")
 
 
 def test_an_agent_can_be_aborted_and_prompted_again() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -185,6 +186,20 @@ def test_threads_that_an_agent_leaves_behind_are_in_its_trace() -> None:
 
     left = [e for e in run(GO, loop=leaves).trace.entries if isinstance(e, entries.LeftBehind)]
     assert [(each.what, each.name) for each in left] == [("thread", "Thread-1 (sleep)")]
+
+
+def test_a_refused_connection_of_a_thread_after_the_run_is_no_error_of_the_run() -> None:
+    def connects() -> None:
+        time.sleep(10)
+        socket.create_connection(("example.com", 80))
+
+    async def waits(_: str) -> None:
+        await asyncio.to_thread(connects)
+
+    result = run(ABORTED, loop=waits)
+    assert result.outcome is Outcome.ABORTED
+    left = [e for e in result.trace.entries if isinstance(e, entries.LeftBehind)]
+    assert [each.what for each in left] == ["thread"]
 
 
 def test_the_sleeps_of_a_thread_are_in_the_trace() -> None:

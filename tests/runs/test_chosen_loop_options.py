@@ -67,19 +67,19 @@ def test_the_options_of_a_bundled_loop_may_be_given_with_the_call_too() -> None:
         run(ANSWERED, loop="pi", loop_options={"paralel": True})
     version = machine_of(
         Simulation(
-            ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": False, "first_delay": "3s"}
+            ANSWERED, loop="opencode@1.18.34", loop_options={"parallel": False, "first_delay": "3s"}
         )
     )
     assert (version.options.parallel, version.options.first_delay_ms) == (False, 3_000)
-    assert version.options.max_retries is None  # the version's own
+    assert version.options.calls_go_on is True  # the version's own
 
 
 @pytest.mark.parametrize(
     ("loop", "options"),
     [
         ("pi@0.87.1", {"steering": "all"}),
-        ("pi", {"after_abort": "call", "convert_arguments": "eager"}),
-        ("opencode", {"steps": "enforce", "keep_failed": "text"}),
+        ("pi", {"follow_up": "all"}),
+        ("opencode", {"steps": "enforce"}),
     ],
 )
 def test_an_option_that_is_a_word_may_be_given_as_text(loop: str, options: dict[str, str]) -> None:

@@ -41,27 +41,27 @@ def test_an_event_comes_at_the_virtual_time_at_which_it_happens() -> None:
     assert {late for _, late in live(main, *WRITES)} == {0}
 
 
-@pytest.mark.parametrize("events", ["document", "program"])
+@pytest.mark.parametrize(("loop", "events"), [("pi", "document"), ("opencode", "session")])
 @pytest.mark.parametrize("order", list(ToolOrder))
-def test_live_events_are_those_of_the_trace(events: Any, order: ToolOrder) -> None:
+def test_live_events_are_those_of_the_trace(loop: str, events: Any, order: ToolOrder) -> None:
     model = (Reply(say="Two.", call=[{"write": {}}, {"no_such_tool": {}}]), Reply(say="Done."))
     policy = ToolExecution(order=order)
 
     async def main() -> list[Any]:
-        agent = Conversation(scenario(*model, tool_execution=policy), events=events)
+        agent = Conversation(scenario(*model, tool_execution=policy), loop=loop, events=events)
         return await all_of(agent.run("Go."))
 
     world = scenario(*model, tool_execution=policy, title="").model_copy(update={"prompt": "Go."})
-    trace = run(world).trace
+    trace = run(world, loop=loop).trace
     assert trace.footer is not None
-    view = event_view(world, "pi", events)
+    view = event_view(world, loop, events)
     assert simulate(main()) == [event for line in trace.entries for event in view.feed(line)]
 
 
-def test_the_program_of_opencode_tells_its_status_live() -> None:
+def test_the_session_of_opencode_tells_its_status_live() -> None:
     async def main() -> list[tuple[str, int]]:
         world = scenario(Reply(http=Http(status=429, retry_after="3s")), Reply(say="Done."))
-        agent = Conversation(world, events="program", loop="opencode")
+        agent = Conversation(world, events="session", loop="opencode")
         loop = running_loop()
         told = []
         async for event in agent.run("Go."):
@@ -78,17 +78,17 @@ def test_the_program_of_opencode_tells_its_status_live() -> None:
     ]
 
 
-def test_a_loop_without_known_program_events_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="behind `react` are not known"):
-        Conversation(scenario(), loop="react", events="program")
+def test_a_loop_without_events_of_a_session_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="`react` has no events of a session"):
+        Conversation(scenario(), loop="react", events="session")
 
 
 @pytest.mark.parametrize("name", ["pi", "opencode"])
-def test_a_loop_of_ones_own_is_not_taken_for_the_program_whose_name_it_has(name: str) -> None:
+def test_a_loop_of_ones_own_is_not_taken_for_the_design_whose_name_it_has(name: str) -> None:
     mine = ReactLoop()
     mine.name = name
-    with pytest.raises(ScenarioError, match=f"behind `{name}` are not known"):
-        Conversation(scenario(), loop=mine, events="program")
+    with pytest.raises(ScenarioError, match=f"`{name}` has no events of a session"):
+        Conversation(scenario(), loop=mine, events="session")
 
 
 def test_an_agent_needs_the_virtual_clock() -> None:
@@ -143,12 +143,12 @@ def test_a_listener_that_adds_one_has_it_called_from_the_next_event_on() -> None
 
 def test_events_by_a_name_that_there_is_not_are_refused() -> None:
     names: Any = "documents"
-    with pytest.raises(ScenarioError, match=r"called `documents`.*there are document, program"):
+    with pytest.raises(ScenarioError, match=r"called `documents`.*there are document, session"):
         Conversation(scenario(), events=names)
 
 
 def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
-    """2.7, of both 0.73.1 and 0.87.1: `prompt()` rejects."""
+    """documented-loops.md 2.7: `prompt()` rejects."""
 
     def fail(event: ToolCallEvent) -> None:
         raise ValueError(event.tool_call.name)
@@ -179,7 +179,7 @@ def test_nobody_polls_while_a_tool_runs() -> None:
         await all_of(Conversation(world).run("Go."))
         loop: Any = running_loop()
         assert loop.now_ns == year
-        assert loop._callbacks < 200
+        assert loop.callbacks < 200
 
     simulate(main())
 

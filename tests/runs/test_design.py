@@ -10,6 +10,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.verify import verify
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
+from simloop.kernel.limits import DeclaredLimits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies
 from simloop.loops.pi import PiLoop
@@ -120,7 +121,7 @@ def test_a_constructor_that_fails_is_an_error_of_the_loop_that_is_named() -> Non
     def breaks() -> Asks:
         raise ValueError("no key")
 
-    with pytest.raises(ScenarioError, match=r"the loop `mine` cannot be loaded.*no key"):
+    with pytest.raises(ScenarioError, match=r"the agent `mine` cannot be made.*no key"):
         agent_design(breaks).agent(SETTINGS)
 
 
@@ -206,9 +207,17 @@ class HasOthers:
 
 def test_an_agent_declares_by_attributes() -> None:
     declared = agent_design(Declares).declared
-    assert declared.limits == Limits(max_steps=4)
+    assert declared.limits == DeclaredLimits(max_steps=4)
     assert declared.retry is Declares.retry
     assert set(declared.deviations) == {"answered-calls"}
+
+
+class UsualLimits(Asks):
+    limits = Limits()
+
+
+def test_an_agent_that_sets_no_limit_declares_none() -> None:
+    assert agent_design(UsualLimits).declared == Declared()
 
 
 def test_an_attribute_of_another_type_declares_nothing() -> None:

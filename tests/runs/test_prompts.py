@@ -34,7 +34,7 @@ model: [{say: Late., pace: {first_part: 2s}}, {say: Done.}]
     ),
     (
         Outcome.ABORTED,
-        "reference pi opencode pi@0.73.1 pi@0.87.1 opencode@1.18.33",
+        "reference pi opencode pi@0.87.1 opencode@1.18.34",
         "abort: {after: tool-started}\nmodel: [{call: {t: {}, slow: {}}}, {say: Done.}]",
     ),
     (
@@ -58,7 +58,7 @@ model: [{call: {t: {}}}, {say: Done.}]
     ),
     (
         Outcome.CONTENT_FILTERED,
-        "reference pi opencode@1.18.33",
+        "reference pi opencode@1.18.34",
         "model: [{say: Half., finish: content-filter}, {say: Done.}]",
     ),
     (
@@ -169,7 +169,7 @@ TWICE_2S = "model: [{say: One., pace: {first_part: 2s}}, {say: Two., pace: {firs
 
 @pytest.mark.parametrize(
     ("loop", "seconds"),
-    [("reference", 3), ("pi", 3), ("opencode@1.18.33", 3), ("opencode", 4)],
+    [("reference", 3), ("pi", 3), ("opencode@1.18.34", 3), ("opencode", 4)],
     ids=str,
 )
 def test_an_abort_that_falls_into_the_second_run_stops_that(loop: str, seconds: int) -> None:

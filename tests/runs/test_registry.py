@@ -66,8 +66,8 @@ def test_the_names_are_those_of_the_designs_then_those_of_their_versions() -> No
     assert names() == [
         *("reference", "pi", "react", "opencode"),
         "reference@documented",
-        *("pi@0.73.1", "pi@0.87.1"),
-        *("opencode@1.1.11", "opencode@1.2.27", "opencode@1.18.33"),
+        "pi@0.87.1",
+        "opencode@1.18.34",
     ]
 
 
@@ -104,7 +104,7 @@ def test_the_limits_reach_the_machine() -> None:
     [
         ("opencod", "opencode"),
         ("refrence", "reference"),
-        ("pi@0.73.2", "pi@0.73.1"),
+        ("pi@0.87.2", "pi@0.87.1"),
         ("opencode@9", "opencode"),
         ("react@1", "react"),
     ],

@@ -12,8 +12,10 @@ from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_folder
+from simloop.scenario.designs import DESIGNS
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import read_yaml_file
 
 BUNDLED = sorted(bundled_folder().rglob("*.simloop.yaml"))
@@ -82,7 +84,6 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "HookIsolation": ({"hook_isolation": {}}, ("hook_isolation",)),
     "Http": ({"model": [{"http": {"status": 429}}]}, ("model", 0, "http")),
     "Limits": ({"limits": {}}, ("limits",)),
-    "LoopOptions": ({"loops": {}}, ("loops",)),
     "OpencodeOptions": ({"loops": {"opencode": {}}}, ("loops", "opencode")),
     "Pace": ({"model": [{"say": "x", "pace": {}}]}, ("model", 0, "pace")),
     "PastMessage": ({"history": [{"user": "x"}]}, ("history", 0)),
@@ -134,4 +135,10 @@ def test_a_default_that_an_editor_inserts_is_valid_and_changes_nothing(
     part.setdefault(key, default)
     assert list(VALIDATOR.iter_errors(document)) == []
     completed = parse_scenario(json.dumps(document))
-    assert completed.model_dump(mode="json") == without.model_dump(mode="json")
+    assert meaning(completed) == meaning(without)
+
+
+def meaning(scenario: Scenario) -> dict[str, Any]:
+    """What a file says, with the options that each design gets."""
+    loops = {name: scenario.loops.of_design(name) for name in DESIGNS}
+    return {**scenario.model_dump(mode="json"), "loops": loops}

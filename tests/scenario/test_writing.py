@@ -15,6 +15,7 @@ from simloop.scenario.http_status import Http
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.triggers import Queued
 from simloop.scenario.writing import content, scenario_text
 
 SPECIAL = (
@@ -143,17 +144,22 @@ expect_on:
     assert again == text
 
 
-def test_options_of_a_version_that_are_the_defaults_of_its_class_are_written() -> None:
-    """Reading completes what is left out with the options of the version, not of the class."""
-    options = LoopOptions.model_validate({"opencode@1.1.11": {"max_retries": 5}})
-    scenario = Scenario(prompt="Go.", loops=options)
-    assert content(scenario)["loops"] == {"opencode@1.1.11": {"max_retries": 5}}
+def test_an_item_of_a_list_is_on_one_line_up_to_its_100_characters() -> None:
+    def first_line(length: int) -> str:
+        queue = [Queued(after="request", say="x" * length)]
+        text = scenario_text(Scenario(prompt="Go.", queue=queue))
+        return text.partition("queue:\n")[2].partition("\n")[0]
+
+    assert len(first_line(73)) == 100
+    assert first_line(74) == "  - after: request"
+
+
+def test_options_that_are_the_defaults_of_their_class_are_written() -> None:
+    """Reading a version completes what is left out with its own options, not those of the class."""
+    options = LoopOptions.model_validate({"opencode": {"first_delay": "1s"}})
+    scenario = Scenario(prompt="Go.", loop="opencode@1.18.34", loops=options)
+    assert content(scenario)["loops"] == {"opencode": {"first_delay": "1s"}}
     assert written(scenario) == scenario
-
-
-def test_options_of_a_version_that_are_those_of_the_version_are_written_as_given() -> None:
-    options = LoopOptions.model_validate({"opencode@1.1.11": {}})
-    assert written(Scenario(prompt="Go.", loops=options)).loops == options
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from click.testing import CliRunner, Result
 
@@ -18,9 +17,3 @@ def check_json(*arguments: str) -> list[dict[str, Any]]:
     assert list(document) == ["format_version", "status", "runs"]
     runs: list[dict[str, Any]] = document["runs"]
     return runs
-
-
-def suite(result: Result) -> ET.Element:
-    (only,) = ET.fromstring(result.stdout)
-    assert only.tag == "testsuite"
-    return only

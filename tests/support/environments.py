@@ -4,11 +4,14 @@ The packages exclude each other, so that each environment has a file of pinned v
 tests/adapters/environments. A test marked `frameworks` builds one, and runs tests inside it.
 """
 
+import contextlib
+import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -30,28 +33,45 @@ def interpreter(version: str) -> Path | None:
     return None
 
 
-def built(name: str, folder: Path, version: str = THIS) -> Path:
-    """Build the environment of `name`.txt in `folder`, with this simloop; return its Python.
+def built(name: str, version: str = THIS) -> Path:
+    """Return the Python of the environment of `name`.txt, with this simloop in it.
 
-    SIMLOOP_TEST_ENVIRONMENTS, a folder with environments that are built already, saves the time.
-    Those of other versions of Python have names like `frameworks-3.12`.
+    It is built once for each set of pins, and kept in a folder of the user's cache.
     """
-    kept = os.environ.get("SIMLOOP_TEST_ENVIRONMENTS")
-    if kept:
-        folder = Path(kept) / (name if version == THIS else f"{name}-{version}")
-        return folder / "bin" / "python"
     outer = interpreter(version)
     assert outer is not None, f"there is no Python {version}"
-    subprocess.run([outer, "-m", "venv", folder], check=True)
-    python = folder / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "-q"]
-    # The pip that comes with a Python takes twice the time of a new one for the rest.
-    subprocess.run([*install, "pip>=26"], check=True)
-    # Most of the modules are never imported.
-    given = ["--no-compile", "-r", str(PINNED / f"{name}.txt"), str(TOP)]
-    done = subprocess.run([*install, *given], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    pins = PINNED / f"{name}.txt"
+    digest = hashlib.sha256(pins.read_bytes()).hexdigest()[:12]
+    folder = KEPT / f"{name}-{version}-{digest}"
+    with _alone(folder):
+        python = folder / "bin" / "python"
+        if not (folder / "complete").exists():
+            subprocess.run([outer, "-m", "venv", "--clear", folder], check=True)
+            _install(python, "-r", str(pins))
+            (folder / "complete").touch()
+        _install(python, "--no-deps", "--force-reinstall", str(TOP))
     return python
+
+
+KEPT = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "simloop-tests"
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep the other workers from building the same environment."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install(python: Path, *what: str) -> None:
+    """Install packages: with uv, if it is here, because pip takes five times longer."""
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
+    pip: tuple[str | Path, ...] = (python, "-m", "pip", "install")
+    command = (uv, "pip", "install", "-p", python) if uv else pip
+    done = subprocess.run([*command, "-q", *what], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def run_inside(python: Path, paths: Iterable[str], marked: str = "sdks") -> None:
@@ -59,18 +79,8 @@ def run_inside(python: Path, paths: Iterable[str], marked: str = "sdks") -> None
 
     Properties have few examples there, also in CI: the run that is under way has the many.
     """
-    command = [
-        str(python),
-        "-m",
-        "pytest",
-        "-q",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        marked,
-        *paths,
-    ]
+    options = ("-q", "-rs", "-p", "no:cacheprovider", "-m", marked)
+    command = [str(python), "-m", "pytest", *options, *paths]
     environment = {**os.environ, "PYTEST_ADDOPTS": "", "CI": ""}
     done = subprocess.run(
         command, check=False, cwd=TOP, env=environment, capture_output=True, text=True
@@ -140,3 +150,18 @@ def _in_recipes(command: list[str], **more: str) -> "subprocess.CompletedProcess
     return subprocess.run(
         command, check=False, cwd=RECIPES, env=environment, capture_output=True, text=True
     )
+
+
+BUNDLED = """
+from contextlib import suppress
+from simloop import RunawayRun, load_scenario
+from simloop.runs.simulation import Simulation
+from simloop.scenario.catalog import bundled
+from simloop.trace.codec import digest, encode
+for listed in bundled():
+    simulation = Simulation(load_scenario(listed.path))
+    with suppress(RunawayRun):
+        simulation.run()
+    print(listed.name, digest(encode(simulation.trace)))
+"""
+"""A program that prints the name and the digest of each bundled scenario's trace."""

@@ -182,7 +182,7 @@ FAULTS = [
     ),
     Fault("react", "a wall clock that has run out is waited for", when(CLOCK, asking(None, CALL))),
     Fault("reference", "an abort looks like a success", when(ABORT, ending(Outcome.COMPLETED))),
-    Fault("opencode@1.2.27", "the call after an abort asks the model", AskingAfterAbort),
+    Fault("opencode", "the call after an abort asks the model", AskingAfterAbort),
     Fault(
         "pi",
         "an abort of the tools closes the step, and goes on",

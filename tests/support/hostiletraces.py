@@ -12,6 +12,7 @@ from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.entries import (
     AnyEntry,
+    CallBegun,
     CallRenamed,
     Classified,
     Ended,
@@ -68,7 +69,7 @@ def readable(entry: AnyEntry, number: int) -> list[AnyEntry]:
             # Not json.dumps, which escapes what a terminal must not get.
             shown = msgspec.json.encode({"x": arguments}).decode()
             return [replace(entry, arguments=shown)]
-        case CallRenamed(call_id=call_id):
+        case CallRenamed(call_id=call_id) | CallBegun(call_id=call_id):
             return [request, replace(plain(ToolCall), request=number, call_id=call_id), entry]
         case Classified():
             return [request, replace(plain(Error), request=number), entry]

@@ -48,7 +48,7 @@ MOMENTS = st.one_of(
         st.integers(1, 6),
     ),
 )
-PI = ("pi", "pi@0.73.1", "pi@0.87.1")
+PI = ("pi", "pi@0.87.1")
 ORDERS = st.sampled_from([None, PARALLEL])
 
 

@@ -30,6 +30,13 @@ def recorded(name: str = "start.quickstart") -> RecordedRun:
     return RecordedRun.of_trace(read_trace(TRACES / f"{name}.trace.jsonl"))
 
 
+def unfolded(name: str = "start.quickstart") -> Session:
+    """A session whose timeline has a row for each entry."""
+    session = Session(recorded(name))
+    session.fold_words()
+    return session
+
+
 class Picture(NamedTuple):
     svg: str
     text: str

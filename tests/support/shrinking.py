@@ -1,8 +1,17 @@
 """Faulty agents and large scenarios for the shrinker."""
 
-from differing import Plain
-
 from simloop import Message, Scenario, UserMessage, World, parse_scenario
+
+
+async def plain(prompt: str, world: World) -> str:
+    """An agent that runs each tool once, and answers each call."""
+    messages: list[Message] = [UserMessage(prompt)]
+    while True:
+        reply = await world.model.reply(messages, tools=world.tools.specs)
+        messages.append(reply.message)
+        if not reply.message.calls:
+            return reply.message.text
+        messages += [await world.tools.run(call) for call in reply.message.calls]
 
 
 async def runs_twice(prompt: str, world: World) -> str:
@@ -22,7 +31,7 @@ class RunsAgain:
     """An agent that has the fault of `runs_twice` by an option."""
 
     def __init__(self, *, again: bool = False) -> None:
-        self.runs = runs_twice if again else Plain()
+        self.runs = runs_twice if again else plain
 
     async def __call__(self, prompt: str, world: World) -> str:
         return await self.runs(prompt, world)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simloop.adapters.dialects.dialect import Dialect, WireEvent, WireRequest
+from simloop.adapters.http import HttpRequest
 from simloop.messages import Finish, Part, UserMessage
 
 MODEL = "sim-1"
@@ -16,6 +17,11 @@ CREATED_S = 1_000_000_000
 def asked(*, streams: bool = True, reports_usage: bool = True) -> WireRequest:
     """Return a request that asks for a reply."""
     return WireRequest(MODEL, "", (UserMessage("hi"),), (), streams, reports_usage)
+
+
+def sent(body: Any) -> HttpRequest:
+    """Return a request with that body, to no path in particular."""
+    return HttpRequest("POST", "https://host", (), json.dumps(body).encode())
 
 
 def ahead(parts: Sequence[Part]) -> Finish | None:

@@ -1,7 +1,6 @@
 """A transport of httpx or httpx2 that answers an SDK with given parts, without a simulation."""
 
 import importlib
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,9 +8,9 @@ from wirereading import CREATED_S, ahead
 
 from simloop.adapters.dialects.dialect import WireRequest, WrongRequest
 from simloop.adapters.dialects.formats import dialects
-from simloop.adapters.dialects.options import WireOptions
-from simloop.adapters.framing import Framer
+from simloop.adapters.http import HttpRequest
 from simloop.messages import Finish, Part, StreamError
+from simloop.world.wire_options import WireOptions
 
 
 def module_of(sdk: Any) -> Any:
@@ -32,10 +31,11 @@ class Served:
 
     def answer(self, path: str, body: bytes) -> tuple[int, Any, list[bytes]]:
         """Return status, headers and the pieces of the body."""
-        dialect = next(one for one in dialects(self.options) if path.endswith(one.path))
+        sent = HttpRequest("POST", path, (), body)
+        dialect = next(one for one in dialects(self.options) if one.answers(sent))
         number = len(self.requests) + 1
         try:
-            request = dialect.read(json.loads(body))
+            request = dialect.read(sent)
         except WrongRequest as wrong:
             refused = dialect.refuse(wrong, number, CREATED_S)
             return refused.status, refused.headers, [refused.body]
@@ -47,8 +47,8 @@ class Served:
             failed = dialect.error(first, number, CREATED_S)
             return failed.status, failed.headers, [failed.body]
         writer = dialect.encoder(request, number, CREATED_S)
-        framer = Framer(self.options.framing)
-        pieces = framer.frame(writer.begin(ahead(self.parts)))
+        framer = dialect.framer()
+        pieces = [*framer.frame(writer.begin(ahead(self.parts)))]
         for part in self.parts:
             last = isinstance(part, Finish | StreamError)
             pieces += framer.frame(writer.feed(part), is_last=last)

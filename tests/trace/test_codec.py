@@ -99,13 +99,13 @@ def test_what_is_no_trace_is_refused_with_how_to_record_one(data: bytes) -> None
 
 @pytest.mark.parametrize(
     ("version", "hint"),
-    [(99, "install a newer simloop"), (1, "record it again: simloop record SCENARIO")],
+    [(99, "install a newer simloop"), (2, "record it again: simloop record SCENARIO")],
 )
 def test_another_version_is_refused_by_its_number(version: int, hint: str) -> None:
-    data = encode(a_trace()).replace(b'"version":2', b'"version":%d' % version, 1)
+    data = encode(a_trace()).replace(b'"version":3', b'"version":%d' % version, 1)
     assert refusal(data) == (
         f"some.jsonl:1: this trace has the format of version {version}, "
-        f"and this simloop reads version 2 ({hint})"
+        f"and this simloop reads version 3 ({hint})"
     )
 
 

@@ -5,14 +5,24 @@ import msgspec
 import pytest
 
 from simloop.errors import ScenarioError
-from simloop.messages import Counters
+from simloop.messages import (
+    AssistantMessage,
+    Counters,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
-from simloop.trace.diff import CONTEXT, Divergence, first_difference
+from simloop.trace.diff import CONTEXT, Divergence, first_difference, without_lines
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
+from simloop.world.world import World
 
 SCENARIO = """\
 prompt: Hi
@@ -177,13 +187,192 @@ class TestTheText:
         assert len(one) == len(other) < 300
 
     def test_prints_no_control_character_and_no_endless_line(self, trace: LoopTrace) -> None:
-        seq = place(trace, entries.TextDelta)
+        seq = place(trace, entries.ToolResult)
         hostile = "\x1b[2J\r\u202e" + "x" * 10_000_000
         context = changed(trace, seq, text=hostile)
         found = difference(context, changed(context, seq + 1, text="\x9b1m"))
         lines = list(found.lines())
         assert all(line.isprintable() and len(line) < 300 for line in lines)
         assert "\\x1b[2J" in "\n".join(lines)
+
+
+SHOP = """\
+system_prompt: "You look after a shop.\\nBe kind.\\nBe quick."
+prompt: Hi
+tools: {look: {parameters: {path: string}, returns: "one\\ntwo\\nthree\\nfour"}, pay: {}}
+model: [{say: Let me look., call: {look: {path: a.md}}}, {say: It says Hello.}]
+"""
+ASKED: list[Message] = [
+    UserMessage("What does it say?"),
+    AssistantMessage("I look.", (ToolCall("call-1", "look", '{"path":"a.md"}'),)),
+    ToolMessage("call-1", f"{'word ' * 200}Hello. {'word ' * 200}"),
+]
+
+
+def told(one: LoopTrace, other: LoopTrace) -> list[str]:
+    """How two runs differ, without the entries before it."""
+    lines = difference(one, other).lines()
+    return [line for line in lines if not line.startswith("    ")]
+
+
+def edited(old: str, new: str) -> list[str]:
+    """How the runs of a scenario and of an edited one differ."""
+    assert old in SHOP
+    one, other = (run(parse_scenario(text)).trace for text in (SHOP, SHOP.replace(old, new)))
+    return told(one, other)
+
+
+def sent(*messages: Message) -> LoopTrace:
+    """The run of an agent that sends these messages."""
+
+    async def agent(_: str, world: World) -> None:
+        await world.model.reply(messages)
+
+    return run(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=agent).trace
+
+
+class TestADifferenceOfRequests:
+    @pytest.mark.parametrize(
+        ("old", "new", "where", "values"),
+        [
+            (
+                *("Be kind", "Be fair", "the system prompt, line 2"),
+                ("…Be kind.\\nBe quick.", "…Be fair.\\nBe quick."),
+            ),
+            (", pay: {}", "", "the tools", ("look, pay", "look")),
+            (
+                *("path: string", "path: integer"),
+                *("the tool look, parameters.properties.path.type", ("string", "integer")),
+            ),
+        ],
+        ids=["system prompt", "tools", "tool"],
+    )
+    def test_names_the_prompt_or_the_tool(
+        self, old: str, new: str, where: str, values: tuple[str, str]
+    ) -> None:
+        assert edited(old, new) == [
+            f"the first difference is in entry 3, request #1, {where}:",
+            f"  - expected  {values[0]}",
+            f"  + got       {values[1]}",
+        ]
+
+    @pytest.mark.parametrize(
+        ("messages", "where", "values"),
+        [
+            (
+                [UserMessage("What did it say?"), *ASKED[1:]],
+                *("messages[0] (user)", ("What does it say?", "What did it say?")),
+            ),
+            (
+                [ASKED[0], AssistantMessage("I look.", (ToolCall("call-1", "look", "{}"),))],
+                "messages[1] (assistant), calls[0].arguments",
+                ('{"path":"a.md"}', "{}"),
+            ),
+            (
+                [ASKED[0], UserMessage("Look.")],
+                "messages[1]",
+                ('assistant: I look. look({"path":"a.md"})', "user: Look."),
+            ),
+            (ASKED[:1], "messages[1]", ('assistant: I look. look({"path":"a.md"})', "nothing")),
+            ([*ASKED, UserMessage("\x1b[2J")], "messages[3]", ("nothing", "user: \\x1b[2J")),
+        ],
+        ids=["text", "call", "role", "fewer", "more"],
+    )
+    def test_names_the_message_and_its_role(
+        self, messages: list[Message], where: str, values: tuple[str, str]
+    ) -> None:
+        assert told(sent(*ASKED), sent(*messages)) == [
+            f"the first difference is in entry 1, request #1, {where}:",
+            f"  - expected  {values[0]}",
+            f"  + got       {values[1]}",
+        ]
+
+    def test_shows_the_words_around_it_of_a_long_text(self) -> None:
+        changed_result = ToolMessage("call-1", ASKED[2].text.replace("Hello", "Bye"))
+        where, *values = told(sent(*ASKED), sent(*ASKED[:2], changed_result))
+        assert where == "the first difference is in entry 1, request #1, messages[2] (tool):"
+        assert [value[:67] for value in values] == [
+            f"  - expected  …{'word ' * 9}Hello. ",
+            f"  + got       …{'word ' * 9}Bye. wo",
+        ]
+        assert max(map(len, values)) < 250
+
+    def test_has_the_whole_texts_as_values(self) -> None:
+        found = difference(sent(*ASKED), sent(UserMessage("?"), *ASKED[1:]))
+        assert found.field == "request.messages[0].text"
+        assert (found.expected, found.got) == ("What does it say?", "?")
+
+
+class TestADifferenceOfReplies:
+    def test_shows_the_whole_texts_and_not_a_word_of_each(self) -> None:
+        assert edited("It says Hello.", "It says Bye.") == [
+            "the first difference is in entry 19, the text of the reply to request #2:",
+            "  - expected  It says Hello.",
+            "  + got       It says Bye.",
+        ]
+
+    def test_has_the_entries_before_the_text_as_its_context(self) -> None:
+        one, other = (
+            run(parse_scenario(text)).trace for text in (SHOP, SHOP.replace("Hello", "Bye"))
+        )
+        assert difference(one, other).context[-1].startswith("0.000s  request #2: 3 messages")
+
+    def test_shows_a_reply_that_is_longer(self) -> None:
+        where, *values = edited("It says Hello.", "It says Hello. And more.")
+        assert where.endswith("the text of the reply to request #2:")
+        assert values == [
+            "  - expected  It says Hello.",
+            "  + got       It says Hello. And more.",
+        ]
+
+    def test_shows_the_failure_of_a_reply_that_breaks_off(self) -> None:
+        where, *_, broken = edited(
+            "{say: It says Hello.}", "{say: It says, lost: mid-output}, {say: Done.}"
+        )
+        assert where.endswith(", kind:")
+        assert "error" in broken
+
+    def test_of_which_one_has_no_text_shows_both_entries(self) -> None:
+        call = "call: {look: {path: a.md}}"
+        where, *values = edited(f"say: Let me look., {call}", call)
+        assert where == "the first difference is in entry 4, kind:"
+        assert values == [
+            "  - expected  0.000s  text Let",
+            '  + got       0.000s  call look {"path":"a.md"} [call-1]',
+        ]
+        where, *_ = edited(call, f"think: Hm., {call}")
+        assert where == "the first difference is in entry 4, kind:"
+
+    def test_of_equal_texts_is_in_their_pieces(self) -> None:
+        where, *_ = edited("say: It says Hello.", "say: [It, ' says Hello.']")
+        assert where == "the first difference is in entry 18, text-delta.text:"
+
+
+def napping(line: int, function: str = "nap") -> LoopTrace:
+    """The run of an agent whose code begins at a line, and sleeps in a function."""
+    source = "\n" * (line - 1) + (
+        f"import asyncio\nasync def {function}():\n    await asyncio.sleep(5)\n"
+        f"async def agent(_):\n    await {function}()\n"
+    )
+    made: dict[str, Any] = {"__name__": "napping"}
+    exec(compile(source, "napping.py", "exec"), made)
+    return run(Scenario(prompt="Go.", model=[]), loop=made["agent"]).trace
+
+
+class TestCodeThatMoves:
+    def test_to_another_line_makes_no_difference(self) -> None:
+        one, other = napping(1), napping(30)
+        places = [e.place for t in (one, other) for e in t.entries if isinstance(e, entries.Sleep)]
+        assert places == ["napping.py:3 in nap", "napping.py:32 in nap"]
+        assert first_difference(one, other) is None
+        assert encode(without_lines(one)) == encode(without_lines(other))
+
+    def test_to_another_function_does(self) -> None:
+        assert told(napping(1), napping(30, "doze")) == [
+            "the first difference is in entry 1, sleep.place:",
+            "  - expected  napping.py in nap",
+            "  + got       napping.py in doze",
+        ]
 
 
 def test_a_changed_file_is_refused_before_it_is_compared(trace: LoopTrace) -> None:

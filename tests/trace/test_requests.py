@@ -21,12 +21,12 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.trace import entries
-from simloop.trace.codec import decode, encode
+from simloop.trace.codec import FORMAT, VERSION, decode, encode
 from simloop.trace.entries import Header
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import RequestCoder, View, requests, view
 
-HEADER = Header("simloop-trace", 2, "", "own", 0, "", Raw(b"{}"))
+HEADER = Header(FORMAT, VERSION, "", "own", 0, "", Raw(b"{}"))
 LOOK, WRITE = (ToolSpec(name, "", Raw(b"{}")) for name in ("look", "write"))
 NOTE = AssistantMessage("The steps are used up.")
 

@@ -269,3 +269,16 @@ def test_replies_that_come_at_the_same_time_are_told_apart_by_their_request() ->
         ["finish", "stop", "[#1]"],
         ["finish", "stop"],
     ]
+
+
+def test_the_pieces_of_reasoning_are_one_line_as_those_of_a_text_are() -> None:
+    shown = lines(Scenario(prompt="Hi", model=[Reply(think="I look around.", say="So I do.")]))
+    said = [line.split(maxsplit=1) for line in shown]
+    assert ["reasoning", "I look around."] in said
+    assert ["text", "So I do."] in said
+
+
+def test_the_findings_on_a_run_stand_in_its_header() -> None:
+    trace = run(Scenario(title="It answers", prompt="Hi", model=[Reply(say="Hello.")])).trace
+    title, _, wrong, empty, *_ = timeline(trace, ["expect.text: expected \x1b"])
+    assert (title, wrong, empty) == ("It answers", r"FAILED: expect.text: expected \x1b", "")

@@ -10,15 +10,15 @@ from simloop.errors import ScenarioError
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import Fault, FinishReason, Outcome, UserMessage
 from simloop.trace import entries
-from simloop.trace.codec import decode, encode
+from simloop.trace.codec import FORMAT, VERSION, decode, encode
 from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.exports.opencode_events import OpencodeEvents
 from simloop.trace.exports.pi_events import DocumentEvents
-from simloop.trace.exports.pi_program_events import ProgramEvents
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 from simloop.trace.views import calls
 
-HEADER = Header("simloop-trace", 2, "", "own", 0, "", msgspec.Raw(b"{}"))
+HEADER = Header(FORMAT, VERSION, "", "own", 0, "", msgspec.Raw(b"{}"))
 PROMPT = entries.Prompt(0, 0, "Go.")
 ENDED = entries.Ended(0, 0, Outcome.COMPLETED, "", "", "", 0)
 GO = UserMessage("Go.")
@@ -49,6 +49,10 @@ def renamed(call_id: str = "a") -> AnyEntry:
     return entries.CallRenamed(0, 0, call_id, f"{call_id}#2", "look")
 
 
+def begun(call_id: str = "a") -> AnyEntry:
+    return entries.CallBegun(0, 0, call_id)
+
+
 def started(arguments: str) -> AnyEntry:
     return entries.ToolStarted(0, 0, "a", "look", arguments)
 
@@ -68,6 +72,10 @@ FITS: dict[str, tuple[AnyEntry, ...]] = {
     "an error": (PROMPT, request(), TEXT, error(), classified(), ENDED),
     "an error of the engine": (PROMPT, request(), classified(FAULT), ENDED),
     "a call that is renamed": (PROMPT, request(), call(), TEXT, renamed(), finish(), ENDED),
+    "two calls of one id": (
+        *(PROMPT, request(), call(), call(), renamed(), finish()),
+        *(begun(), begun("a#2"), ENDED),
+    ),
     "a message between two runs": (
         *(PROMPT, ENDED),
         *(entries.Queued(0, 0, "And?", "steering"), PROMPT, ENDED),  # type: ignore[arg-type]
@@ -97,6 +105,15 @@ WRONG: dict[str, tuple[tuple[AnyEntry, ...], str]] = {
         (PROMPT, request(), call(), finish(), request(2, 1, 1), renamed()),
         "it renames 'a'",
     ),
+    "begun of no call": ((PROMPT, request(), finish(), begun()), "has not made the call 'a' that"),
+    "begun under an old id": (
+        (PROMPT, request(), call(), renamed(), finish(), begun()),
+        "the model has not made the call 'a' that begins",
+    ),
+    "begun too late": (
+        (PROMPT, request(), call(), finish(), request(2, 1, 1), begun()),
+        "the model has not made the call 'a' that begins",
+    ),
     "classified": ((PROMPT, request(), classified()), "it judges an error, and none has arrived"),
     "classified too late": (
         (PROMPT, request(), error(), request(2, 1, 1), classified()),
@@ -113,14 +130,13 @@ WRONG: dict[str, tuple[tuple[AnyEntry, ...], str]] = {
 
 def everything(trace: LoopTrace) -> list[Any]:
     """What the views make of a trace."""
-    document = DocumentEvents(parallel=True)
-    program = ProgramEvents(parallel=True, fails_cut_calls=True)
+    document, session = DocumentEvents(parallel=True), OpencodeEvents()
     return [
         *timeline(trace),
         *calls(trace.entries),
         *trace.rounds(),
         *(event for entry in trace.entries for event in document.feed(entry)),
-        *(event for entry in trace.entries for event in program.feed(entry)),
+        *(event for entry in trace.entries for event in session.feed(entry)),
     ]
 
 

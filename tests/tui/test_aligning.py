@@ -1,5 +1,7 @@
 """Two runs side by side: equal up to the first divergence, aligned after it."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +9,7 @@ from simloop.check.replay import run_to_the_end
 from simloop.cursor.lanes import words_of
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.scenario.loader import parse_scenario
+from simloop.trace.entries import Sleep
 from simloop_tui.aligning import align
 
 
@@ -41,6 +44,17 @@ def test_entries_after_an_insertion_stand_beside_their_equals() -> None:
     assert again
     for pair in again:
         assert words_of(one.entries[pair.left]) == words_of(other.entries[pair.right])  # type: ignore[index]
+
+
+def test_code_that_moved_to_another_line_is_no_divergence() -> None:
+    trace = run_to_the_end(parse_scenario(f"prompt: Go.\nmodel: [{DONE}]\n"))
+
+    def slept(line: int) -> RecordedRun:
+        entry = Sleep(len(trace.entries), trace.elapsed_ns, 1, f"bot.py:{line} in bot")
+        return RecordedRun.of_trace(replace(trace, entries=[*trace.entries, entry]))
+
+    one, other = slept(3), slept(4)
+    assert align(one, other).first is None
 
 
 _SCRIPTS = st.lists(st.sampled_from([CALL, ERROR]), max_size=2).map(lambda some: [*some, DONE])

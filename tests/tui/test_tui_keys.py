@@ -1,25 +1,26 @@
 """The table of actions is complete, and no key has two meanings."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.views import FactView
-from simloop_tui.comparing import SideBySide
+from simloop_tui.comparing import COMPARE_ACTIONS
 from simloop_tui.keys import ACTIONS, COMPARE, LIBRARY, Action
 from simloop_tui.screens.compare import CompareScreen
 from simloop_tui.screens.keyed import KeyedScreen
 from simloop_tui.screens.library import LibraryScreen
 from simloop_tui.screens.replay import ReplayScreen
-from simloop_tui.session import Session
+from simloop_tui.session import SESSION_ACTIONS
 
 TABLES: dict[tuple[Action, ...], type[KeyedScreen]] = {
     ACTIONS: ReplayScreen,
     COMPARE: CompareScreen,
     LIBRARY: LibraryScreen,
 }
-HOLDERS: dict[type, type] = {ReplayScreen: Session, CompareScreen: SideBySide}
+OF_SCREEN: dict[type, Any] = {ReplayScreen: SESSION_ACTIONS, CompareScreen: COMPARE_ACTIONS}
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -42,10 +43,14 @@ def test_each_action_is_a_method_of_the_session_or_an_action_of_the_screen(
     assert screen.actions is table
     for action in table:
         method = action.does[0]
-        holder = HOLDERS.get(screen)
         assert (
-            hasattr(holder, method) if action.of_session else hasattr(screen, f"action_{method}")
+            method in OF_SCREEN[screen]
+            if action.of_session
+            else hasattr(screen, f"action_{method}")
         ), action
+    named = {action.does[0] for action in table if action.of_session}
+    # A line of its own asks where to go.
+    assert OF_SCREEN.get(screen, {}).keys() - {"goto"} == named
 
 
 def test_each_view_of_the_facts_has_a_key() -> None:

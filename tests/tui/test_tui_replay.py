@@ -1,13 +1,20 @@
 """The replay screen: keys and clicks move the cursor, and the panes show the facts there."""
 
+from typing import Any
+
 import pytest
 from screens import Driven, drive, recorded, stepping
+from shop import of_shop
 
 from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.position import Position
 from simloop.cursor.rows import FactRow, Mark
 from simloop.cursor.views import FactView, view
+from simloop.trace import entries
+from simloop_tui.app import StepApp
 from simloop_tui.keys import ACTIONS
+from simloop_tui.screens.replay import ReplayScreen
+from simloop_tui.session import Session
 from simloop_tui.widgets.facts import FactsPane
 from simloop_tui.widgets.timeline import Timeline
 
@@ -34,6 +41,7 @@ MOVES = (
 
 def test_a_key_moves_the_cursor() -> None:
     async def act(driven: Driven) -> None:
+        await driven.press("u")  # a row for each entry
         places = []
         for key, _ in MOVES:
             await driven.press(key)
@@ -44,7 +52,7 @@ def test_a_key_moves_the_cursor() -> None:
 
 
 def test_each_key_that_moves_is_pressed_above() -> None:
-    elsewhere = {"space", "plus", "equals_sign", "minus", "i", "z"}
+    elsewhere = {"u", "space", "plus", "equals_sign", "minus", "i", "z"}
     moving = {key for action in ACTIONS if action.of_session for key in action.keys}
     assert moving - elsewhere == {key for key, _ in MOVES}
 
@@ -206,3 +214,64 @@ def test_tab_goes_to_a_pane_which_the_arrow_keys_then_scroll() -> None:
         assert driven.place == 5
 
     drive(stepping(), act)
+
+
+def agents_app(**expect: Any) -> StepApp:
+    recording = of_shop({"http": {"status": 503}}, **expect)
+    return StepApp(ReplayScreen(Session(recording, "shop")))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (200, 50)])
+def test_the_room_of_an_agent_is_for_its_request_and_its_reply(size: tuple[int, int]) -> None:
+    async def act(driven: Driven) -> None:
+        recording = driven.screen.session.recording
+        (text, *_) = recording.index.texts
+        driven.screen.session.go(text[-1])
+        driven.screen.follow()
+        await driven.pilot.pause()
+        assert driven.pane("chosen")[0].startswith("# request: #2")
+        assert driven.pane("reply")[1].startswith("  text: Let me look that order up.")
+        panes = (driven.screen.query_one(f"#{each}") for each in ("chosen", "reply"))
+        request, reply = (pane.region for pane in panes)
+        assert request.width == reply.width
+        assert request.bottom <= reply.y
+        for empty in ("state", "counters"):
+            assert not driven.screen.query_one(f"#{empty}").display
+
+    drive(agents_app(), act, size)
+
+
+def test_a_narrow_screen_shows_the_reasons_where_there_are_some() -> None:
+    async def act(driven: Driven) -> None:
+        sleep = driven.screen.session.recording.index.places[entries.Sleep][0]
+        for place, title in ((0, "request"), (sleep, "why"), (sleep + 1, "request")):
+            driven.screen.session.go(place)
+            driven.screen.follow()
+            assert driven.screen.query_one("#chosen", FactsPane).border_title == title
+
+    drive(agents_app(), act, (80, 24))
+
+
+def test_the_timers_of_a_sleep_stand_beside_the_reason_that_names_it() -> None:
+    async def act(driven: Driven) -> None:
+        sleep = driven.screen.session.recording.index.places[entries.Sleep][0]
+        driven.screen.session.go(sleep)
+        driven.screen.follow()
+        assert "until 2.000s" in driven.pane("why")[0]
+        assert driven.pane("timers")[0].endswith("since 0.000s, due at 2.000s, in 2.000s")
+
+    drive(agents_app(), act, (120, 40))
+
+
+def test_a_failed_expectation_is_in_the_heading_and_the_cursor_is_where_it_fails() -> None:
+    async def act(driven: Driven) -> None:
+        session = driven.screen.session
+        assert isinstance(session.position.entry, entries.Request)
+        _, second, *_ = driven.lines()
+        wrong = f"expect.requests does not hold at entry {session.place}"
+        assert f"run ends: completed, {wrong}" in second
+        assert driven.pane("why") == ["  expect.requests here: expected 2, got 3"]
+        await driven.press("G")
+        assert driven.pane("why")[0].startswith("  expect.requests at entry")
+
+    drive(agents_app(requests=2), act)

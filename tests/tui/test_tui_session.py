@@ -1,12 +1,12 @@
 """The session moves the cursor, without a terminal."""
 
 import pytest
-from screens import recorded
+from screens import recorded, unfolded
 
 from simloop.cursor.index import Landmark
 from simloop_tui.keys import ACTIONS, Action
 from simloop_tui.rows import TimelineRows
-from simloop_tui.session import PAGE, Session
+from simloop_tui.session import PAGE, SESSION_ACTIONS, Session
 
 
 def test_the_cursor_starts_at_the_first_entry_and_stays_inside_the_trace() -> None:
@@ -22,7 +22,7 @@ def test_the_cursor_starts_at_the_first_entry_and_stays_inside_the_trace() -> No
 
 
 def test_a_page_goes_over_twenty_entries_and_back() -> None:
-    session = Session(recorded())
+    session = unfolded()
     session.page_forward()
     assert session.place == PAGE
     session.page_back()
@@ -93,7 +93,7 @@ def test_no_action_moves_to_a_hidden_entry(action: Action) -> None:
     session = filtered()
     for start in range(session.last + 1):
         session.go(start)
-        getattr(session, method)(*arguments)
+        SESSION_ACTIONS[method](session, *arguments)
         assert session.rows.shows(session.place), start
         assert "is the nearest" not in session.said
         session.player.plays = True

@@ -1,7 +1,8 @@
 """What the session finds, marks, hides, folds and plays, without a terminal."""
 
 import pytest
-from screens import recorded
+from screens import recorded, unfolded
+from shop import of_shop
 
 from simloop.cursor.index import Watched
 from simloop.cursor.rows import Mark
@@ -100,7 +101,7 @@ def test_marks_are_set_removed_and_found() -> None:
 
 
 def test_the_kinds_are_counted_and_moves_skip_hidden_ones() -> None:
-    session = Session(recorded())
+    session = unfolded()
     kinds = session.kinds()
     assert sum(kinds.values()) == len(session.recording.entries)
     assert kinds["transition"] == 17
@@ -128,7 +129,7 @@ def test_a_fold_hides_what_a_compaction_removed_until_it_is_opened() -> None:
 
 
 def test_an_even_pace_takes_as_long_for_each_entry() -> None:
-    session = Session(recorded())
+    session = unfolded()
     session.change_pace()
     session.play()
     places = []
@@ -142,7 +143,7 @@ def test_an_even_pace_takes_as_long_for_each_entry() -> None:
 
 
 def test_virtual_time_passes_as_it_did_and_a_long_wait_takes_a_second() -> None:
-    session = Session(recorded())
+    session = unfolded()
     session.play()
     session.advance(0.0)
     assert session.place == 7
@@ -177,3 +178,45 @@ def test_the_speed_stays_between_its_bounds() -> None:
     for _ in SPEEDS:
         session.faster()
     assert session.player.speed == SPEEDS[-1]
+
+
+def test_a_text_has_one_row_until_a_key_shows_its_words() -> None:
+    session = Session(of_shop())
+    (text, *_) = session.recording.index.texts
+    session.go(text[0])
+    assert session.place == text[-1]
+    assert session.rows.words(session.place).startswith("text Let me look that order up.")
+    session.fold_words()
+    assert session.said == "the words one by one"
+    session.back()
+    assert session.place == text[-2]
+    assert session.rows.words(session.place) == "text  order"
+    session.fold_words()
+    assert (session.place, session.said) == (text[-1], "each text on one line")
+
+
+def test_an_entry_that_is_named_is_shown_even_if_it_is_a_piece_of_a_text() -> None:
+    session = Session(of_shop())
+    (text, *_) = session.recording.index.texts
+    session.goto(str(text[1]))
+    assert (session.place, session.said) == (text[1], "")
+    assert not session.folds_words
+
+
+def test_a_search_finds_words_of_several_pieces() -> None:
+    session = Session(of_shop())
+    session.query = "look that order"
+    session.go_to_match(session.search_again(1))
+    assert session.place == session.recording.index.texts[0][-1]
+
+
+def test_a_result_that_a_request_shows_has_a_row_before_it() -> None:
+    session = Session(of_shop())
+    ((place, _),) = session.recording.index.answers.items()
+    row = session.rows.row_of(place)
+    result = session.rows[row - 1]
+    assert (result.place, result.answer, result.is_gap) == (place, 0, False)
+    assert session.rows.line(result).words.startswith("lookup")
+    assert (session.rows[row].place, session.rows[row].answer) == (place, None)
+    session.hide({"request"})
+    assert all(session.rows[n].answer is None for n in range(len(session.rows)))

@@ -20,9 +20,9 @@ import sys
 from simloop_tui.app import StepApp
 from simloop.cursor.opening import opened_trace
 from simloop_tui.screens.replay import ReplayScreen
-from simloop_tui.session import Session
+from simloop_tui.session import SESSION_ACTIONS, Session
 def crash(self): raise RuntimeError("it breaks")
-Session.forward = crash
+SESSION_ACTIONS["forward"] = crash
 StepApp(ReplayScreen(Session(opened_trace(sys.argv[1])))).run()
 """
 

@@ -313,8 +313,8 @@ def test_a_call_from_another_thread_is_refused() -> None:
 REACHES: dict[str, Callable[[], Awaitable[object]]] = {
     "loop.create_connection": lambda: asyncio.open_connection("localhost", 80),
     "loop.create_server": lambda: asyncio.start_server(print, "localhost", 80),
-    "loop.subprocess_exec": lambda: asyncio.create_subprocess_exec("true"),
-    "loop.subprocess_shell": lambda: asyncio.create_subprocess_shell("true"),
+    "loop.subprocess_exec of 'true'": lambda: asyncio.create_subprocess_exec("true"),
+    "loop.subprocess_shell of 'true'": lambda: asyncio.create_subprocess_shell("true"),
     "loop.getaddrinfo": lambda: running().getaddrinfo("localhost", 80),
     "loop.sock_recv": lambda: running().sock_recv(cast("Any", None), 1),
     "loop.add_signal_handler": lambda: soon(running().add_signal_handler, signal.SIGINT, print),

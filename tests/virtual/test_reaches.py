@@ -1,6 +1,7 @@
 """Whatever would leave a simulation without asyncio is refused, and names its place."""
 # ruff: noqa: PLW0108 - a lambda looks the name up when it is asked
 
+import _thread
 import asyncio
 import os
 import re
@@ -82,14 +83,18 @@ REACHES: dict[str, Callable[[], object]] = {
     "socket.gethostbyaddr": lambda: socket.gethostbyaddr("127.0.0.1"),
     "socket.getnameinfo": lambda: socket.getnameinfo(NOWHERE, 0),
     "socket.getaddrinfo": lambda: urllib.request.urlopen("http://localhost:9/"),
-    "subprocess.Popen": lambda: subprocess.run(["true"], check=True),
-    "os.system": lambda: os.system("true"),
+    "subprocess.Popen of 'true'": lambda: subprocess.run(["true"], check=True),
+    "os.system of 'true'": lambda: os.system("true"),
     "os.fork": lambda: os.fork(),
     "os.forkpty": lambda: os.forkpty(),
-    "os.exec": lambda: os.execv("/nonexistent", ["x"]),
-    "os.posix_spawn": lambda: os.posix_spawn("/bin/true", ["true"], {}),
+    "os.exec of 'x'": lambda: os.execv("/nonexistent", ["x"]),
+    "os.posix_spawn of 'true'": lambda: os.posix_spawn("/bin/true", ["true"], {}),
     "os.kill": lambda: os.kill(os.getpid(), 0),
-    "_posixsubprocess.fork_exec": multiprocessing_spawn,
+    "os._exit": lambda: os._exit(0),
+    "os.abort": lambda: os.abort(),
+    "signal.raise_signal": lambda: signal.raise_signal(signal.SIGTERM),
+    "_thread.interrupt_main": lambda: _thread.interrupt_main(signal.SIGTERM),
+    "_posixsubprocess.fork_exec of 'true'": multiprocessing_spawn,
     "signal.alarm": lambda: signal.alarm(0),
     "signal.setitimer": lambda: signal.setitimer(signal.ITIMER_REAL, 0),
     "socket.listen": lambda: using(lambda one: one.listen()),
@@ -138,7 +143,7 @@ def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> N
         except Exception:  # noqa: BLE001 - as much code swallows everything
             went_on = True
 
-    with pytest.raises(ScenarioError, match=rf"^{what}\b.* is not available in a ") as caught:
+    with pytest.raises(ScenarioError, match=rf"^{what}(?!\w).* is not available in a ") as caught:
         simulate(main())
     place = re.search(r"; called at test_reaches.py:(\d+) in ", str(caught.value))
     assert place is not None
@@ -146,17 +151,72 @@ def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> N
     assert went_on
 
 
-def test_the_place_is_the_users_own_line_and_not_that_of_a_package() -> None:
-    package: Any = types.ModuleType("package")
-    source = "import socket\ndef ask():\n    return socket.gethostbyname('localhost')\n"
-    exec(compile(source, "/lib/site-packages/package.py", "exec"), vars(package))
+ASKS = """
+import socket
+def ask(*given):
+    return given[0](*given[1:]) if given else socket.gethostbyname("localhost")
+"""
 
+
+def installed(name: str) -> Callable[..., object]:
+    """A function of an installed package of that name, which asks itself or calls another one."""
+    package: Any = types.ModuleType(name)
+    exec(compile(ASKS, f"/lib/site-packages/{name}.py", "exec"), vars(package))
+    ask: Callable[..., object] = package.ask
+    return ask
+
+
+def test_the_place_is_that_of_the_package_that_asks_and_not_of_what_calls_it() -> None:
     async def main() -> None:
-        package.ask()
+        installed("bots")(installed("httpx"))
+
+    with pytest.raises(ScenarioError, match=r"called at bots.py:4 in ask$"):
+        simulate(main())
+
+
+def test_the_place_is_the_users_own_line_and_not_that_of_a_client() -> None:
+    async def main() -> None:
+        installed("openai")(installed("httpx"), installed("httpcore"))
 
     line = main.__code__.co_firstlineno + 1
     with pytest.raises(ScenarioError, match=rf"called at test_reaches.py:{line} in "):
         simulate(main())
+
+
+@pytest.mark.parametrize(
+    ("start", "named"),
+    [
+        (lambda: asyncio.create_subprocess_exec("git", "log", "-1"), "'git log -1'"),
+        (lambda: asyncio.create_subprocess_shell("ls | wc"), "'ls | wc'"),
+        (lambda: asyncio.to_thread(subprocess.run, ["git", "a b"]), "\"git 'a b'\""),
+        (lambda: asyncio.to_thread(subprocess.run, "ls | wc", shell=True), "\"/bin/sh -c 'ls"),
+        (lambda: asyncio.to_thread(os.system, b"ls"), "'ls'"),
+        (lambda: asyncio.create_subprocess_exec("x" * 500), f"'{'x' * 70}"),
+    ],
+    ids=["exec", "shell", "words", "a shell of subprocess", "bytes", "long"],
+)
+def test_a_refused_process_is_named(start: Callable[[], Any], named: str) -> None:
+    async def main() -> None:
+        await start()
+
+    with pytest.raises(ScenarioError) as caught:
+        simulate(main())
+    what, _, _ = str(caught.value).partition(" is not available")
+    assert f" of {named}" in what
+    assert len(what) <= 100
+
+
+def test_a_handler_of_a_signal_in_a_thread_is_an_error_with_advice() -> None:
+    def handle() -> None:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+    async def main() -> None:
+        await asyncio.to_thread(handle)
+
+    with pytest.raises(ValueError, match=r"only works in main thread .*: a plain function runs in"):
+        simulate(main())
+    with pytest.raises(ValueError, match=r"main interpreter$"):
+        asyncio.run(main())
 
 
 def test_a_reach_through_to_thread_is_refused_too() -> None:
@@ -164,7 +224,7 @@ def test_a_reach_through_to_thread_is_refused_too() -> None:
         await asyncio.to_thread(os.system, "true")
 
     with pytest.raises(
-        ScenarioError, match=r"^os.system is not .*; called at the start of .* asyncio_0$"
+        ScenarioError, match=r"^os.system of 'true' is not .*; called at the start of .* asyncio_0$"
     ):
         simulate(main())
 

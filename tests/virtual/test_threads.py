@@ -21,6 +21,7 @@ SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 @pytest.mark.slow
+@pytest.mark.each_python
 @in_cases(CASES)
 def test_threads_do_in_a_simulation_what_they_do_in_python(name: str) -> None:
     case, outcome, units = CASES[name]
@@ -35,6 +36,7 @@ def test_threads_do_in_a_simulation_what_they_do_in_python(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.each_python
 @in_cases((name, ties, runs) for name in CASES for ties, runs in ((False, 100), (True, 10)))
 def test_a_hundred_traces_are_the_same_bytes_and_nothing_is_left_behind(
     name: str,
@@ -59,6 +61,7 @@ def test_these_traces_have_the_outcome_the_notes_of_threads_and_what_is_left() -
 
 
 @pytest.mark.slow
+@pytest.mark.each_python
 def test_another_process_with_another_hash_seed_writes_the_same_traces() -> None:
     script = "import threadcases; print(*threadcases.digests_of_cases(), sep='\\n')"
     here = digests_of_cases()

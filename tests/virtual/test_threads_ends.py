@@ -277,6 +277,7 @@ def test_nothing_is_left_after_a_deadlock_or_a_run_without_end() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("place", ["thread", "loop"])
 def test_a_ctrl_c_ends_a_thread_that_computes_and_one_that_waits(place: str) -> None:
     def compute() -> None:

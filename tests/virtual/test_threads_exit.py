@@ -31,6 +31,7 @@ print("given up")
 
 
 @pytest.mark.slow
+@pytest.mark.each_python
 def test_python_exits_and_says_nothing_after_threads_of_pools_were_given_up() -> None:
     command = [sys.executable, "-c", GIVES_UP]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -250,6 +250,98 @@ def test_tasks_that_go_on_are_recorded_at_the_end_of_the_prompt() -> None:
     assert type(result.trace.entries[-1]) is entries.Ended
 
 
+async def fails() -> None:
+    raise ValueError("lost")
+
+
+async def in_a_task() -> None:
+    asyncio.create_task(fails())  # noqa: RUF006 - nobody looks at it, on purpose
+    await asyncio.sleep(0.5)
+
+
+def parses() -> None:
+    raise ValueError("not a number")
+
+
+async def in_a_callback() -> None:
+    asyncio.get_running_loop().call_soon(parses)
+    await asyncio.sleep(0.5)
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "place"),
+    [
+        (in_a_task, "ValueError: lost", " in fails"),
+        (in_a_callback, "ValueError: not a number", " in parses"),
+    ],
+)
+def test_an_exception_that_nobody_looked_at_is_recorded_and_the_outcome_stands(
+    code: Callable[[], Awaitable[None]], name: str, place: str
+) -> None:
+    async def agent(_: str) -> str:
+        await code()
+        return "Done."
+
+    result = run(Scenario(prompt="Hi", then=["Again."]), loop=agent)
+    assert result.outcomes == ("completed", "completed")
+    left = [entry for entry in result.trace.entries if isinstance(entry, entries.LeftBehind)]
+    assert len(left) == 2  # each prompt has its own
+    assert (left[0].what, left[0].name) == ("exception", name)
+    assert left[0].place.startswith("test_agent_record.py:")
+    assert left[0].place.endswith(place)
+    assert type(result.exceptions[0].error) is ValueError
+
+
+def test_an_exception_that_the_program_hears_of_itself_is_not_recorded() -> None:
+    heard: list[BaseException] = []
+
+    async def agent(_: str) -> None:
+        handle = asyncio.get_running_loop().set_exception_handler
+        handle(lambda _, context: heard.append(context["exception"]))
+        await in_a_task()
+
+    assert own(play(agent).trace.entries) == []
+    assert [str(error) for error in heard] == ["lost"]
+
+
+class Session:
+    """A session whose finalizer tells the event loop that nobody has closed it, as aiohttp's."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+
+    def __del__(self) -> None:
+        self.loop.call_exception_handler({"message": "Unclosed client session"})
+
+
+def test_words_of_a_finalizer_fail_nothing() -> None:
+    """Garbage collection decides whether and when they come."""
+
+    async def agent(_: str) -> None:
+        Session()
+
+    assert play(agent).outcome == "completed"
+    simulate(agent("Hi"))
+
+
+def test_a_failure_while_simloop_ends_what_was_left_behind_changes_nothing() -> None:
+    """As that of a session that is closed in another task than it was opened in."""
+
+    async def pieces() -> Any:
+        try:
+            yield 1
+        finally:
+            raise RuntimeError("closed in another task")
+
+    kept = []
+
+    async def agent(_: str) -> None:
+        kept.append(pieces())
+        await anext(kept[0])
+
+    assert play(agent).outcome == "completed"
+
+
 def test_a_program_that_only_sleeps_does_not_fill_the_trace() -> None:
     async def agent(prompt: str, world: World) -> None:
         for _ in range(MOST_IN_A_ROW + 50):

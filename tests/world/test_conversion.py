@@ -1,4 +1,4 @@
-"""Arguments converted to the types of a schema, as pi-agent-core 0.73.1 and 0.87.1 convert them.
+"""Arguments converted to the types of a schema, as pi-agent-core 0.87.1 converts them.
 
 Each value of the tables was observed of the real package, for plain JSON Schema.
 """
@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 from incases import in_cases
 
-from simloop.kernel.policies import Conversion
 from simloop.world.conversion import converted
 from simloop.world.tools import Tool, wrong_arguments
 
 REFUSED = object()
 STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
 BOOLEAN, NULL = {"type": "boolean"}, {"type": "null"}
-EAGER, CAREFUL = Conversion.EAGER, Conversion.CAREFUL
-EVERY_WAY = pytest.mark.parametrize("way", [EAGER, CAREFUL])
 
 
 def tool_for(schema: Any, *, required: bool = True) -> Tool:
@@ -25,10 +22,10 @@ def tool_for(schema: Any, *, required: bool = True) -> Tool:
     return Tool(lambda v=None: str(v), name="t", parameters=whole)
 
 
-def through(schema: Any, value: Any, way: Conversion, *, required: bool = True) -> Any:
+def through(schema: Any, value: Any, *, required: bool = True) -> Any:
     """Convert the argument `v`: what the tool gets, or REFUSED."""
     tool = tool_for(schema, required=required)
-    made = converted(tool, {"v": value}, way)
+    made = converted(tool, {"v": value})
     return REFUSED if wrong_arguments(tool, made) else made.get("v", "left out")
 
 
@@ -78,36 +75,27 @@ TABLE: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@in_cases((way, *row) for row in TABLE for way in (EAGER, CAREFUL))
-def test_0_73_1_and_0_87_1_convert_a_value(
-    way: Conversion, schema: Any, value: Any, expected: Any
-) -> None:
-    got = through(schema, value, way)
+@in_cases(TABLE)
+def test_0_87_1_converts_a_value(schema: Any, value: Any, expected: Any) -> None:
+    got = through(schema, value)
     assert (type(got), got) == (type(expected), expected)
 
 
-def test_0_73_1_takes_the_first_member_of_a_union_and_0_87_1_a_valid_one() -> None:
-    union = {"anyOf": [INTEGER, STRING]}
-    assert (through(union, "3", EAGER), through(union, "3", CAREFUL)) == (3, "3")
+def test_0_87_1_leaves_a_value_that_is_valid_for_a_member_of_a_union() -> None:
+    assert through({"anyOf": [INTEGER, STRING]}, "3") == "3"
 
 
-@pytest.mark.parametrize(("schema", "empty"), [(STRING, ""), (INTEGER, 0), (BOOLEAN, False)])
-def test_0_73_1_fills_an_optional_null_and_0_87_1_leaves_it_out(schema: Any, empty: Any) -> None:
-    assert through(schema, None, EAGER, required=False) == empty
-    assert through(schema, None, CAREFUL, required=False) == "left out"
+@pytest.mark.parametrize("schema", [STRING, INTEGER, BOOLEAN])
+def test_0_87_1_leaves_an_optional_null_out(schema: Any) -> None:
+    assert through(schema, None, required=False) == "left out"
 
 
 def test_the_arguments_that_were_given_are_not_changed() -> None:
     given = {"v": [{"n": "3"}]}
     kept = copy.deepcopy(given)
     schema = {"type": "array", "items": {"type": "object", "properties": {"n": INTEGER}}}
-    assert converted(tool_for(schema), given, CAREFUL) == {"v": [{"n": 3}]}
+    assert converted(tool_for(schema), given) == {"v": [{"n": 3}]}
     assert given == kept
-
-
-def test_without_conversion_arguments_are_returned_as_they_are() -> None:
-    given = {"v": 5}
-    assert converted(tool_for(STRING), given, Conversion.NONE) is given
 
 
 def test_a_member_of_a_union_that_refers_elsewhere_fits_nothing() -> None:
@@ -117,4 +105,4 @@ def test_a_member_of_a_union_that_refers_elsewhere_fits_nothing() -> None:
         "$defs": {"n": NULL},
     }
     tool = Tool(lambda v=None: str(v), name="t", parameters=whole)
-    assert converted(tool, {"v": "3"}, CAREFUL) == {"v": 3}
+    assert converted(tool, {"v": "3"}) == {"v": 3}

@@ -91,6 +91,30 @@ def test_every_part_is_passed_on_and_recorded_with_the_number_of_its_request(mod
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("part", "chars"),
+    [
+        (TextDelta("I look."), 7),
+        (ReasoningDelta("Hm."), 3),
+        (ToolCallDelta("id", "look", '{"a'), 9),
+        (ToolCallPart(ToolCall("id", "look", '{"a": 1}')), 14),
+        (Finish(FinishReason.TOOL_CALLS, "tool_use"), 8),
+        (StreamError(Fault("Oh no", status=500, headers=(("retry-after", "9"),))), 17),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_all_texts_of_a_part_count_towards_the_bound_of_the_trace(part: Part, chars: int) -> None:
+    async def main(opened: Opened) -> int:
+        stream = opened.world.model.stream(ASK)
+        recorder = opened.world.model.recorder
+        before = recorder.chars
+        await anext(stream)
+        return recorder.chars - before
+
+    last = () if isinstance(part, Finish | StreamError) else (STOP,)
+    assert in_world(main, lambda _: (part, *last)) == chars
+
+
 def test_a_part_is_in_the_trace_before_the_agent_has_it() -> None:
     async def main(opened: Opened) -> list[int]:
         stream = opened.world.model.stream(ASK)

@@ -114,6 +114,11 @@ def test_a_request_is_dated_when_it_is_sent_and_the_model_asked_when_it_is_first
         ({"messages": "Hello?"}, "str is no message"),
         ({"messages": UserMessage("Hello?")}, "'UserMessage' object is not iterable"),
         ({"messages": [UserMessage(["Hello?"])]}, "Expected `str`, got `array`"),  # type: ignore[arg-type]
+        ({"messages": [UserMessage(b"x")]}, "UserMessage.text must be a str, not bytes"),  # type: ignore[arg-type]
+        (
+            {"messages": [AssistantMessage("", (ToolCall("a", b"look", "{}"),))]},  # type: ignore[arg-type]
+            "ToolCall.name must be a str, not bytes",
+        ),
         ({"messages": ASK, "tools": ["look"]}, "'str' object has no attribute 'parameters'"),
         (
             {"messages": ASK, "tools": [ToolSpec("look", "", Raw(b"{look"))]},

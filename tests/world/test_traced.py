@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simloop import Reply, Result, Scenario, Simulation, note, run, simulate, traced
+from simloop import Limits, Reply, Result, Scenario, Simulation, note, run, simulate, traced
 from simloop.check.invariants.subject import Subject
 from simloop.check.judged import check_invariants
 from simloop.errors import ScenarioError
@@ -89,6 +89,15 @@ def test_a_call_takes_the_id_under_which_the_model_asked() -> None:
         ("call-3", "shout"),
         ("call-1", "search"),
     ]
+
+
+def test_each_of_two_calls_with_one_id_is_answered_under_it() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+        assert [shout("a"), shout("b")]
+
+    reply = Reply(call=[{"shout": {"word": "a"}}, {"shout": {"word": "b"}}], ids=["x", "x"])
+    assert [call_id for call_id, *_ in started(play(agent, reply))] == ["x", "x"]
 
 
 def test_frameworks_read_the_name_the_signature_and_the_docstring() -> None:
@@ -209,3 +218,27 @@ def test_the_faults_of_the_scenario_reach_a_tool_of_the_agent(tool: Any) -> None
     assert len(texts("tool.raises")) == 3
     assert ("slow", True) in texts("tool.slow")
     assert broken not in texts("tool.slow")
+
+
+@traced
+async def read(path: str) -> str:
+    return path
+
+
+async def waits(_: str) -> str:
+    return await asyncio.wait_for(read("a"), 45)
+
+
+def waits_in_a_thread(prompt: str) -> str:
+    return asyncio.run(waits(prompt))
+
+
+@pytest.mark.parametrize("agent", [waits, waits_in_a_thread])
+def test_a_tool_that_times_out_after_the_end_of_its_run_is_no_error_of_the_run(agent: Any) -> None:
+    """Python 3.11 runs what `wait_for` waits for in a task, whose exception nobody sees then."""
+    tools = {"read": {"takes": "5ms", "timeout": "1ms", "outlives_cancel": "200ms"}}
+    limits = Limits(max_wall_clock_ms=1)
+    result = run(Scenario(prompt="Hi", tools=tools, limits=limits), loop=agent)
+    assert result.outcome == "timed-out"
+    kinds = [type(entry).__name__ for entry in result.trace.entries]
+    assert "LeftBehind" not in kinds

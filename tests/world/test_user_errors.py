@@ -1,10 +1,12 @@
+import re
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simloop import Callbacks, Hooks, Reply, Request, Result, Scenario, ScriptedTool, run
-from simloop.world.user_errors import MOST_KEPT
+from simloop.world.user_errors import MOST_KEPT, library_of
 
 
 def fail(*_: Any, **__: Any) -> Any:
@@ -87,3 +89,57 @@ def test_a_request_is_public() -> None:
         return request.messages[-1].text
 
     assert run(Scenario(prompt="Hi"), model=echo).text == "Hi"
+
+
+class TestALibrary:
+    def test_is_known_by_the_folder_of_installed_packages(self) -> None:
+        assert library_of("/v/lib/python3.11/site-packages/openai/_base.py") == "openai"
+        assert library_of("C:\\py\\Lib\\site-packages\\six.py") == "six"
+        assert library_of("/usr/lib/python3/dist-packages/apt/cache.py") == "apt"
+
+    def test_is_python_itself(self) -> None:
+        assert library_of(traceback.__file__) == "Python"
+        assert library_of("<frozen importlib._bootstrap>") == "Python"
+
+    def test_is_no_file_of_the_program(self, tmp_path: Path, monkeypatch: Any) -> None:
+        monkeypatch.chdir(tmp_path)
+        installed = "/v/site-packages/bot/loop.py"
+        assert [library_of(file) for file in ("/home/me/bot.py", "<string>")] == ["", ""]
+        assert library_of(installed) == "bot"
+        (tmp_path / "src" / "bot").mkdir(parents=True)
+        assert library_of(installed) == "bot"  # a folder of another kind
+        (tmp_path / "src" / "bot" / "__init__.py").touch()
+        assert library_of(installed) == ""
+
+
+def test_the_frames_of_a_library_are_one_line_also_in_an_exception_that_led_to_another() -> None:
+    source = """
+def call(function, depth=3):
+    return call(function, depth - 1) if depth else function()
+
+def fail():
+    raise OSError("no disk")
+"""
+    names: dict[str, Any] = {}
+    exec(compile(source, "/v/site-packages/sdk/calls.py", "exec"), names)
+
+    def tool() -> None:
+        try:
+            names["fail"]()
+        except OSError as error:
+            raise LookupError("nothing there") from error
+
+    (kept,) = run(CALLS, tools={"fail": lambda: names["call"](tool)}).exceptions
+    shown = [line for line in kept.lines() if not line.startswith("    ")]
+    assert [re.sub(r'"[^"]*"', "FILE", line) for line in shown if line.strip()] == [
+        "Traceback (most recent call last):",
+        f"  File FILE, line {tool.__code__.co_firstlineno + 2}, in tool",
+        "  ... 1 frame of sdk, the last calls.py:6 in fail",
+        "OSError: no disk",
+        "The above exception was the direct cause of the following exception:",
+        "Traceback (most recent call last):",
+        f"  File FILE, line {tool.__code__.co_firstlineno + 6}, in <lambda>",
+        "  ... 4 frames of sdk, the last calls.py:3 in call",
+        f"  File FILE, line {tool.__code__.co_firstlineno + 4}, in tool",
+        "LookupError: nothing there",
+    ]

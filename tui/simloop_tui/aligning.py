@@ -1,7 +1,7 @@
 """Two runs side by side: their entries in pairs, aligned where they are alike.
 
-Not here: the screen (screens/compare.py). The rule to keep: the runs are equal up to the first
-divergence, so only the entries after it are aligned, and by their kinds and words alone.
+The runs are equal up to the first divergence, so only the entries after it are aligned, and by
+their kinds and words alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from simloop.cursor.lanes import kind_of, words_of
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace import entries
+from simloop.trace.diff import same, without_line
 from simloop.trace.entries import AnyEntry
 
 _MOST_ALIGNED = 2_000
@@ -62,7 +63,7 @@ _OF_DESIGN = frozenset({entries.Transition, entries.Classified, entries.Notice})
 def _shared(one: Sequence[AnyEntry], other: Sequence[AnyEntry]) -> int:
     pairs = zip(one, other, strict=False)
     shorter = min(len(one), len(other))
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), shorter)
+    return next((n for n, (a, b) in enumerate(pairs) if not same(a, b)), shorter)
 
 
 def _rest(one: Sequence[AnyEntry], other: Sequence[AnyEntry], start: int) -> Iterator[Pair]:
@@ -89,4 +90,4 @@ def _alike(
 
 def _words(entry: AnyEntry) -> tuple[str, str]:
     """Return the kind and the words of an entry, without its number and its time."""
-    return kind_of(entry), words_of(entry)
+    return kind_of(entry), words_of(without_line(entry))

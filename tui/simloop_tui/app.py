@@ -1,8 +1,4 @@
-"""The application: it opens the first screen, and nothing else.
-
-Not here: the screens and the behaviour (session.py). The rule to keep: this file does not grow with
-the features; each of them has a screen or a widget.
-"""
+"""The application: it opens the first screen. Each feature has a screen or a widget of its own."""
 
 from pathlib import Path
 from typing import ClassVar

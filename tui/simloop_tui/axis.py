@@ -1,7 +1,6 @@
 """The axis of the scrubber: which entries stand in which column, evenly or by virtual time.
 
-Not here: drawing it (widgets/scrubber.py). The rule to keep: a column is found by bisection, and
-the column of an entry leads back to an entry of that column.
+The column of an entry leads back to an entry of that column.
 """
 
 from simloop.cursor.places import place_at

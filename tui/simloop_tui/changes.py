@@ -1,17 +1,17 @@
 """Changes at the cursor: a fault, an abort or a latency more, or the fault at the cursor less.
 
-Not here: running the changed scenario (forking.py). The rule to keep: a change is a function of the
-scenario alone, so that its result can be saved.
+A change is a function of the scenario alone, so that its result can be saved.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from simloop.cursor.lanes import kind_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.kernel.machine import Feature
+from simloop.scenario.triggers import Point
 from simloop.trace import entries
 from simloop_tui.scripts import (
     Draft,
@@ -22,13 +22,7 @@ from simloop_tui.scripts import (
     unrolled,
 )
 
-_TRIGGERS = frozenset(
-    {
-        "request", "text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish",
-        "error", "stream-cut", "hook", "tool-started", "tool-result", "compaction", "backoff",
-        "transition",
-    }
-)  # fmt: skip
+_TRIGGERS = frozenset(get_args(Point))
 _ENDINGS_OF_TOOLS = ("returns", "returns_chars", "raises", "cancels", "hangs")
 _FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
 

@@ -1,11 +1,10 @@
 """The comparison: where the cursor is in two aligned runs, and where each action moves it.
 
-Not here: the alignment (aligning.py) and drawing. The rule to keep: each side is a session of its
-own, so that its facts are those of the replay, and it can be opened there.
+Each side is a session, so that its facts are those of the replay, and it can be opened there.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from simloop.cursor.index import following
 from simloop.cursor.rows import FactRow
@@ -71,8 +70,8 @@ class SideBySide:
         self.said = missing if place is None else ""
         if place is not None:
             self.place = max(0, min(place, self.last))
-        self.left.go(self._before[0][self.place])
-        self.right.go(self._before[1][self.place])
+        self.left.stand_at(self._before[0][self.place])
+        self.right.stand_at(self._before[1][self.place])
 
     def go_to_entry(self, place: int, *, is_left: bool) -> None:
         """Move both cursors to the pair of an entry of one side."""
@@ -124,6 +123,17 @@ class SideBySide:
     def _move(self, by: int, missing: str) -> None:
         there = max(0, min(self.place + by, self.last))
         self.go(there if there != self.place else None, missing)
+
+
+COMPARE_ACTIONS: Mapping[str, Callable[[SideBySide], None]] = {
+    each.__name__: each
+    for each in (
+        SideBySide.forward, SideBySide.back, SideBySide.page_forward, SideBySide.page_back,
+        SideBySide.start, SideBySide.end, SideBySide.next_difference,
+        SideBySide.previous_difference, SideBySide.other_side,
+    )
+}  # fmt: skip
+"""The actions that keys and clicks name (keys.py)."""
 
 
 def _told_apart(name: str, shared: int, width: int) -> str:

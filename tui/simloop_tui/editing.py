@@ -1,7 +1,6 @@
 """The line of a scenario file that an entry comes from, and the command that opens it there.
 
-Not here: leaving the screen for the editor (screens/keep.py). The rule to keep: an entry that no
-line made stands for the reply that was the newest at it.
+An entry that no line made stands for the reply that was the newest at it.
 """
 
 import shlex

@@ -1,8 +1,7 @@
 """Forks: a recorded run is repeated with one change at the cursor.
 
-Not here: the changes (changes.py) and the screens (screens/fork.py). The rules to keep: a fork is a
-scenario, so that it can be saved, tested and repeated as any other; and the run before the cursor
-must stay as it was, or the fork says at which entry it already differs.
+A fork is a scenario, so that it can be saved, tested and repeated as any other. The run before the
+cursor must stay as it was, or the fork says at which entry it already differs.
 """
 
 from typing import NamedTuple
@@ -97,6 +96,7 @@ def fork(position: Position, change: Change) -> Fork:
     tree = change.apply(content_of(recording))
     scenario = scenario_of({**tree, "title": _title(recording, change)})
     run, error = run_to_its_end(scenario, recording.options)
+    run.unmet = ()  # nobody has said how a changed run is to end
     return Fork(change.name, position.place, run, _first(recording, run), error)
 
 

@@ -1,7 +1,6 @@
 """The forms in which a run is kept: a scenario file, a test, and the command that repeats it.
 
-Not here: asking for a name (screens/keep.py). The rule to keep: the scenario that is kept repeats
-the run; one without expectations states how it ended, so that it passes.
+A scenario without expectations is kept with one for its end, so that it passes.
 """
 
 import re

@@ -1,8 +1,7 @@
 """The tables of actions: the name, the keys and the words of each.
 
-Not here: the actions (session.py, comparing.py, screens). The rule to keep: bindings, the help
-screen, the palette and the footer of a screen are made from its table, so that no key is listed in
-a second place, and a key has one meaning on all screens.
+Bindings, the help screen, the palette and the footer of a screen are made from its table. A key has
+one meaning on all screens.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """The library: the runs that can be opened, the failed traces of the last pytest run first.
 
-Not here: the screen (screens/library.py). The rule to keep: listing reads no trace and runs
-nothing; a verdict and a preview are made for the one item that is looked at.
+Listing reads no trace and runs nothing; one item that is looked at has a verdict and a preview.
 """
 
 from collections.abc import Iterator, Sequence

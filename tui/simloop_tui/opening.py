@@ -1,11 +1,8 @@
-"""Opening a run, or two, to step through.
-
-Not here: finding the run by its name (simloop.cursor.opening), and showing it. The rule to keep: a
-run is opened however it ended.
-"""
+"""Opening a run, or two, to step through; a run is opened however it ended."""
 
 from simloop.cursor.opening import opened_run
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.waits import Waits
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -46,6 +43,8 @@ def opened_against(named: str, loop: str, given: RunOptions) -> SideBySide:
 def run_to_its_end(scenario: Scenario, options: RunOptions) -> tuple[RecordedRun, str]:
     """Run a scenario, and return the run with the error that ended it, or an empty text."""
     prepared = PreparedRun(Plan(scenario, options))
+    waits = Waits()
+    waits.watch(prepared)
     error = ""
     try:
         prepared.on_clock(prepared.converse())
@@ -53,4 +52,6 @@ def run_to_its_end(scenario: Scenario, options: RunOptions) -> tuple[RecordedRun
         raise
     except SimloopError as raised:
         error = str(raised)
-    return RecordedRun.of_run(prepared, prepared.trace, options), error
+    made = RecordedRun.of_run(prepared, prepared.trace, options)
+    made.waits = waits
+    return made, error

@@ -1,7 +1,6 @@
 """Playing a run: how far the cursor moves while real seconds pass.
 
-Not here: the timer (screens/replay.py). The rule to keep: it is told how many seconds have passed,
-and reads no clock; a long wait of the run takes at most a second.
+It is told how many have passed, and reads no clock. A long wait of the run takes at most a second.
 """
 
 from simloop.cursor.places import place_at

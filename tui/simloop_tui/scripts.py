@@ -1,7 +1,6 @@
-"""The script of a recorded run, as the list of the replies that its requests used.
+"""The script of a recorded run: its replies in the order in which the requests used them.
 
-Not here: changing it (changes.py). The rule to keep: the replies stand in the order in which the
-run used them, so that the changed run uses the same ones up to the change.
+So a changed run uses the same ones up to the change.
 """
 
 from bisect import bisect_right

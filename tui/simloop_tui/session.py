@@ -1,14 +1,13 @@
 """The session: where the cursor is, and where each action moves it. It works without Textual.
 
-Not here: keys (keys.py) and drawing. The rule to keep: an action changes the session and nothing
-else, and says so in `said` if it finds nothing; so each can be tested, and used, alone. The cursor
-stands on an entry that is shown: a move passes over the entries that the filter hides, and a jump
-to an entry that it hides ends at the nearest one and says so.
+An action changes the session alone, and says in `said` if it finds nothing. The cursor stands on an
+entry that is shown: a move passes over the entries that the filter hides, and a jump to an entry
+that it hides ends at the nearest one and says so.
 """
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.lanes import kind_of
@@ -19,8 +18,7 @@ from simloop.cursor.rows import FactRow, Mark, counted, row
 from simloop.cursor.views import FactView, view
 from simloop.errors import ScenarioError
 from simloop_tui.playing import Player
-from simloop_tui.rows import TimelineRows
-from simloop_tui.search import Wanted, found
+from simloop_tui.rows import TimelineRows, Wanted
 
 PAGE = 20
 _MOST_MESSAGES = 100  # a key press must not take longer in a long conversation
@@ -32,8 +30,8 @@ class Session:
     `name` names the run: the file or the scenario that was opened. `comment` says how it was made,
     for the scenario file of a fork.
     `marks` are the entries that the user marked, in order, `hidden` the kinds of entries that the
-    timeline leaves out, `opened` the places of the compactions whose fold is open. `outcome` is
-    that of the last prompt.
+    timeline leaves out, `folds_words` whether a text has one row, `opened` the places of the
+    compactions whose fold is open.
     """
 
     def __init__(self, recording: RecordedRun, name: str = "", comment: str = "") -> None:
@@ -45,13 +43,12 @@ class Session:
         self.said = ""
         self.marks: list[int] = []
         self.hidden: frozenset[str] = frozenset()
+        self.folds_words = True
         self.watched = Watched.STATE
         self.query = ""
         self.opened: set[int] = set()
-        outcomes = recording.trace.outcomes
-        self.outcome = str(outcomes[-1]) if outcomes else "not ended"
-        violations = recording.violations
-        self._position = Position(recording, violations[0].seq if violations else 0)
+        self._position = Position(recording, recording.first_place)
+        self.reveal(self.place)
 
     @property
     def place(self) -> int:
@@ -79,8 +76,12 @@ class Session:
         wanted = max(0, min(place, self.last))
         there = self.rows.nearest(wanted)
         self.said = "" if there == wanted else f"entry {wanted} is hidden; {there} is the nearest"
-        if there != self.place:
-            self._position = Position(self.recording, there)
+        self.stand_at(there)
+
+    def stand_at(self, place: int) -> None:
+        """Move the cursor to an entry, even if it has no row."""
+        if place != self.place:
+            self._position = Position(self.recording, place)
 
     # ------------------------------------------------------------------ moving
 
@@ -111,9 +112,17 @@ class Session:
     def goto(self, named: str) -> None:
         """Move to the entry that a number or a virtual time names."""
         try:
-            self.go(place_of(self.recording.trace, named.strip() or None))
+            place = place_of(self.recording.trace, named.strip() or None)
         except ScenarioError as error:
             self.said = error.message
+        else:
+            self.reveal(place)
+            self.go(place)
+
+    def reveal(self, place: int) -> None:
+        """Show the words of the texts one by one if that alone shows an entry."""
+        if self.rows.folds(place):
+            self.fold_words()
 
     def next(self, landmark: str) -> None:
         """Move to the next landmark of a kind."""
@@ -150,10 +159,7 @@ class Session:
 
         It may take a second in a long trace, so a screen calls it in a thread.
         """
-        if not self.query:
-            return None
-        places = self.rows.around(self.place, step)
-        return found(self.recording.entries, self.query, places, wanted)
+        return self.rows.found(self.query, self.place, step, wanted) if self.query else None
 
     def go_to_match(self, place: int | None) -> None:
         """Move to a match."""
@@ -193,16 +199,27 @@ class Session:
             self.said = "a filter that hides all entries is not used"
             return
         self.hidden = frozenset(kinds)
-        self.rows = TimelineRows(self.recording, self.hidden)
-        self.go(self.place)
+        self._show_rows()
         kinds_hidden = counted(len(self.hidden), "kind")
         what = f"{kinds_hidden} of entries hidden" if self.hidden else "all entries are shown"
         self.said = f"{what}; {self.said}" if self.said else what
 
+    def _show_rows(self) -> None:
+        self.rows = TimelineRows(self.recording, self.hidden, folded=self.folds_words)
+        self.go(self.place)
+
+    def fold_words(self) -> None:
+        """Show each piece of the texts on a row of its own, or each text on one row."""
+        self.folds_words = not self.folds_words
+        self._show_rows()
+        self.said = "each text on one line" if self.folds_words else "the words one by one"
+
     def fold(self) -> None:
         """Open all folds of the context, or close them."""
         rows = view(FactView.CONTEXT, self.position, _MOST_MESSAGES)
-        places = {each.goes_to for each in rows if _is_fold(each) and each.goes_to is not None}
+        places = {
+            each.goes_to for each in rows if each.mark is Mark.FOLD and each.goes_to is not None
+        }
         self.opened = set() if places & self.opened else places
         self.said = "" if places else "the context has no folds here"
 
@@ -218,7 +235,7 @@ class Session:
     def _folded(self, rows: tuple[FactRow, ...]) -> Iterator[FactRow]:
         closed = False
         for each in rows:
-            if _is_fold(each):
+            if each.mark is Mark.FOLD:
                 closed = each.goes_to not in self.opened
                 sign = "click, or z, opens it" if closed else "click, or z, closes it"
                 yield row(f"{each.text} ({sign})", each.label, Mark.FOLD, each.goes_to)
@@ -258,5 +275,14 @@ class Session:
             self.go(self.player.advanced(self.place, seconds, self.rows))
 
 
-def _is_fold(row: FactRow) -> bool:
-    return row.mark is Mark.FOLD
+SESSION_ACTIONS: Mapping[str, Callable[..., None]] = {
+    each.__name__: each
+    for each in (
+        Session.forward, Session.back, Session.page_forward, Session.page_back, Session.start,
+        Session.end, Session.goto, Session.next, Session.previous, Session.next_change,
+        Session.last_change, Session.watch_another, Session.fold_words, Session.mark,
+        Session.next_mark, Session.previous_mark, Session.play, Session.faster, Session.slower,
+        Session.change_pace, Session.fold,
+    )
+}  # fmt: skip
+"""The actions that keys and clicks name (keys.py)."""

@@ -1,7 +1,6 @@
 """A failing run is reduced to a minimal one with the same failure.
 
-Not here: the reduction (simloop.fuzz.shrink) and the screen (screens/shrink.py). The rule to keep:
-the reduction can be stopped at any time, and the smallest scenario so far is then the result.
+The reduction can be stopped at any time, and has the smallest scenario so far then.
 """
 
 from collections.abc import Callable
@@ -32,6 +31,7 @@ def shrunk(session: Session, say: Callable[[str], None], stopped: Callable[[], b
         seconds=_SECONDS,
         say=lambda now: say(f"{now.runs} runs: {now.replies} replies, {now.chars} characters"),
         stopped=stopped,
+        confirms=True,
     )
     if found is None:
         raise ScenarioError("this run does not fail, so there is nothing to shrink")

@@ -17,10 +17,11 @@ from simloop.adapters.dialects.blocks import BlockChange, Blocks, ReplyBlock
 from simloop.adapters.dialects.dialect import Encoder, WireEvent, WireRequest, WrongRequest
 from simloop.adapters.dialects.error_bodies import AnthropicReplies, anthropic_error
 from simloop.adapters.dialects.finish_words import ANTHROPIC_WORDS, REFUSAL, wire_word
-from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.dialects.payload import (
     JsonObject,
+    body_of,
     content_text,
+    is_posted_to,
     list_at,
     model_of,
     object_text,
@@ -32,6 +33,7 @@ from simloop.adapters.dialects.payload import (
     tool_spec,
     wire_json,
 )
+from simloop.adapters.http import HttpRequest
 from simloop.messages import (
     AssistantMessage,
     Finish,
@@ -46,6 +48,7 @@ from simloop.messages import (
     UserMessage,
     WireState,
 )
+from simloop.world.wire_options import WireOptions
 
 _Blocks = list[tuple[str, JsonObject]]
 """Content blocks with their places."""
@@ -56,11 +59,17 @@ class AnthropicMessages(AnthropicReplies):
     """The format of `/messages`."""
 
     name: ClassVar[str] = "anthropic-messages"
-    path: ClassVar[str] = "/messages"
+    endpoint: ClassVar[str] = "POST /messages"
+    marks_failed_tools: ClassVar[bool] = True
     options: WireOptions = field(default_factory=WireOptions)
 
-    def read(self, body: Mapping[str, Any]) -> WireRequest:
-        """Return the contents of a request's body. Raises WrongRequest."""
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format."""
+        return is_posted_to("/messages", request)
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        body = body_of(request)
         try:
             return _read(body)
         except WrongRequest as wrong:  # the provider writes places with dots alone

@@ -5,14 +5,12 @@ format, so that expectations and snapshots do not depend on the SDK; and an enco
 of one reply, in order, and says for each what goes on the wire.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from simloop.adapters.http import Headers, HttpRequest
 from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
-
-Headers = tuple[tuple[str, str], ...]
-"""Names, in lower case, and values."""
 
 
 class WireEvent(NamedTuple):
@@ -45,6 +43,14 @@ class ErrorReply(NamedTuple):
     body: bytes
 
 
+class Framer(Protocol):
+    """Writes the events of one reply as bytes."""
+
+    def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> Sequence[bytes]:
+        """Return the pieces of the next events. `is_last` is set for the last of the stream."""
+        ...
+
+
 class Encoder(Protocol):
     """Writes the reply to one request."""
 
@@ -66,9 +72,10 @@ class Encoder(Protocol):
 
 
 class Dialect(Protocol):
-    """One wire format. `path` is the end of the paths that it answers.
+    """One wire format: one file, and one line in formats.py.
 
-    Requests are counted from 1, and their ids are made of their `number`. `created_s` is the Unix
+    A format may name the model in its path, and frame its events in its own way. Requests are
+    counted from 1, and their ids are made of their `number`. `created_s` is the Unix
     time of the reply.
     """
 
@@ -78,12 +85,25 @@ class Dialect(Protocol):
         ...
 
     @property
-    def path(self) -> str:
-        """The end of its paths."""
+    def endpoint(self) -> str:
+        """The requests that it answers, in words, such as `POST /messages`."""
         ...
 
-    def read(self, body: Mapping[str, Any]) -> WireRequest:
-        """Return the contents of a request's body. Raises WrongRequest."""
+    @property
+    def marks_failed_tools(self) -> bool:
+        """Whether a request says of a tool's result that the tool has failed."""
+        ...
+
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format, by its method and its URL."""
+        ...
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        ...
+
+    def framer(self) -> Framer:
+        """Return the framer of the events of one reply."""
         ...
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:

@@ -12,12 +12,14 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import UNSET
 
-from simloop.adapters.dialects.dialect import ErrorReply, Headers, WireRequest, WrongRequest
-from simloop.adapters.dialects.options import WireOptions
+from simloop.adapters.dialects.dialect import ErrorReply, WireRequest, WrongRequest
 from simloop.adapters.dialects.payload import JsonObject, parsed, wire_json
+from simloop.adapters.framing import EventFramer
+from simloop.adapters.http import Headers
 from simloop.escape import writable
 from simloop.messages import Fault, StreamError
 from simloop.world.statuses import status_text
+from simloop.world.wire_options import WireOptions
 
 JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"
 OVERFLOW = "context_length_exceeded"
@@ -170,10 +172,19 @@ def _anthropic_kind(status: int) -> str:
     return _INVALID if status < 500 else "api_error"  # noqa: PLR2004 - as above
 
 
-class OpenAIReplies:
-    """The replies of OpenAI's formats that are no output: headers, errors and refusals."""
+class _EventReplies:
+    """The framing of the streams of all three formats: server-sent events."""
 
     options: WireOptions
+
+    def framer(self) -> EventFramer:
+        """Return the framer of the events of one reply."""
+        return EventFramer(self.options.framing)
+
+
+class OpenAIReplies(_EventReplies):
+    """The replies of OpenAI's formats that are no output: headers, errors and refusals."""
+
     is_responses: ClassVar[bool] = False
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:  # noqa: ARG002 - the protocol has it
@@ -194,10 +205,8 @@ class OpenAIReplies:
         return ErrorReply(400, headers, wire_json({"error": error}).encode())
 
 
-class AnthropicReplies:
+class AnthropicReplies(_EventReplies):
     """The replies of Anthropic's format that are no output: headers, errors and refusals."""
-
-    options: WireOptions
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
         """Return the headers of a reply that has not failed."""

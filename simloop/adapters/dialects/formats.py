@@ -7,7 +7,7 @@ from simloop.adapters.dialects.anthropic_messages import AnthropicMessages
 from simloop.adapters.dialects.dialect import Dialect
 from simloop.adapters.dialects.openai_chat import OpenAIChat
 from simloop.adapters.dialects.openai_responses import OpenAIResponses
-from simloop.adapters.dialects.options import WireOptions
+from simloop.world.wire_options import WireOptions
 
 
 def dialects(options: WireOptions | None = None) -> tuple[Dialect, ...]:

@@ -5,7 +5,7 @@ client asks for it, `[DONE]`. Not here: HTTP errors (error_bodies.py). The rule 
 sent before the first part, so that an error without output is the first event.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,10 +18,11 @@ from simloop.adapters.dialects.dialect import (
 )
 from simloop.adapters.dialects.error_bodies import OpenAIReplies, openai_error
 from simloop.adapters.dialects.finish_words import CHAT_WORDS, REFUSAL, wire_word
-from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.dialects.payload import (
     JsonObject,
+    body_of,
     content_text,
+    is_posted_to,
     list_at,
     model_of,
     object_at,
@@ -31,6 +32,7 @@ from simloop.adapters.dialects.payload import (
     tool_spec,
     wire_json,
 )
+from simloop.adapters.http import HttpRequest
 from simloop.messages import (
     AssistantMessage,
     Finish,
@@ -45,6 +47,7 @@ from simloop.messages import (
     UserMessage,
     WireState,
 )
+from simloop.world.wire_options import WireOptions
 
 DONE = WireEvent("", "[DONE]")
 _ROLES = "'system', 'assistant', 'user', 'tool', and 'developer'"
@@ -55,11 +58,17 @@ class OpenAIChat(OpenAIReplies):
     """The format of `/chat/completions`."""
 
     name: ClassVar[str] = "openai-chat"
-    path: ClassVar[str] = "/chat/completions"
+    endpoint: ClassVar[str] = "POST /chat/completions"
+    marks_failed_tools: ClassVar[bool] = False
     options: WireOptions = field(default_factory=WireOptions)
 
-    def read(self, body: Mapping[str, Any]) -> WireRequest:
-        """Return the contents of a request's body. Raises WrongRequest."""
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format."""
+        return is_posted_to("/chat/completions", request)
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        body = body_of(request)
         if body.get("n") not in (None, 1):
             raise WrongRequest("n", "A script has one reply to each request: send n=1.")
         system, messages = _read_messages(body)

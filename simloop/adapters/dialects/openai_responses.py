@@ -5,7 +5,7 @@ grows and is done, and the response ends whole, cut off or failed. Not here: HTT
 (error_bodies.py). The rule to keep: no response is stored, so that a request has all that it needs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,12 +13,14 @@ from simloop.adapters.dialects.blocks import BlockChange, Blocks, ReplyBlock
 from simloop.adapters.dialects.dialect import Encoder, WireEvent, WireRequest
 from simloop.adapters.dialects.error_bodies import OpenAIReplies, openai_error
 from simloop.adapters.dialects.finish_words import REFUSAL
-from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.dialects.payload import (
     JsonObject,
+    body_of,
+    is_posted_to,
     wire_json,
 )
 from simloop.adapters.dialects.responses_input import read_body
+from simloop.adapters.http import HttpRequest
 from simloop.messages import (
     Fault,
     Finish,
@@ -28,6 +30,7 @@ from simloop.messages import (
     Usage,
     WireState,
 )
+from simloop.world.wire_options import WireOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,18 @@ class OpenAIResponses(OpenAIReplies):
     """The format of `/responses`."""
 
     name: ClassVar[str] = "openai-responses"
-    path: ClassVar[str] = "/responses"
+    endpoint: ClassVar[str] = "POST /responses"
+    marks_failed_tools: ClassVar[bool] = False
     is_responses: ClassVar[bool] = True
     options: WireOptions = field(default_factory=WireOptions)
 
-    def read(self, body: Mapping[str, Any]) -> WireRequest:
-        """Return the contents of a request's body. Raises WrongRequest."""
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format."""
+        return is_posted_to("/responses", request)
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        body = body_of(request)
         return read_body(body)
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:

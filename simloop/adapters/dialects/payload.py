@@ -8,10 +8,12 @@ text is free of lone surrogates, which JSON can carry but a trace cannot.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
 from simloop.adapters.dialects.dialect import WrongRequest
+from simloop.adapters.http import HttpRequest
 from simloop.escape import writable
 from simloop.messages import ToolSpec
 from simloop.world.tools import canonical_json
@@ -49,6 +51,22 @@ def parsed(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return None
+
+
+def is_posted_to(path: str, request: HttpRequest) -> bool:
+    """Return whether a request is a POST to a URL whose path has this end."""
+    return request.method == "POST" and urlsplit(request.url).path.endswith(path)
+
+
+def body_of(request: HttpRequest) -> JsonObject:
+    """Return the object that the body of a request holds. Raises WrongRequest."""
+    try:
+        body = json.loads(request.body)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise WrongRequest("", "The body of the request is not a JSON object.")
+    return body
 
 
 def object_text(value: Any, key: str) -> str:

@@ -49,7 +49,5 @@ def answered_replies_kept(subject: Subject) -> Watch:
         answered = {one.call_id for one in facts.added if type(one) is ToolMessage} - ran
         if not facts.goes_on or answered.isdisjoint(call.id for call in reply.calls):
             continue
-        if reply.has_half_call:  # on the wire it may look like a whole one
-            continue
         if wrong := unlike(reply, facts.added):
             return f"request {entry.number} {wrong}"

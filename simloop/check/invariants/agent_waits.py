@@ -14,8 +14,12 @@ from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
 from simloop.trace.entries import Prompt, Request
 from simloop.virtual.border import EPOCH_NS
 
-_STRAY_NS = 1_000
-"""Agents compute waits in seconds as floating-point numbers."""
+_CLOCK_NS = NS_PER_MS
+"""The finest difference in time that an agent is judged by.
+
+Programs count in milliseconds, in microseconds (`datetime`), or in seconds since 1970 as a float,
+whose values are 238 ns apart.
+"""
 
 
 def _skew_ns(subject: Subject) -> int:
@@ -58,8 +62,10 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         now_ns = epoch_ns + reply.at_ns
         least_count = max(1, min(in_run, in_row) - unsure)
         counts = range(in_run, least_count - 1, -1) if unsure else (in_run, in_row)
-        spans = [wait_range(policy, count, reply.fault, now_ns) for count in counts]
-        if not any(least - _STRAY_NS <= waited <= most + _STRAY_NS for least, most in spans):
+        # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
+        clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
+        spans = [wait_range(policy, each, reply.fault, at) for each in counts for at in clocks]
+        if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             least, most = spans[0]
             span = (
                 f"{least / NS_PER_MS:g}"
@@ -91,7 +97,7 @@ def retry_after_respected(subject: Subject) -> Watch:
             continue
         asked = asked_ns(reply.fault, epoch_ns + reply.at_ns)
         waited = entry.at_ns - reply.at_ns
-        if asked is not None and waited + _STRAY_NS < asked <= _MINUTE_NS:
+        if asked is not None and waited + _CLOCK_NS < asked <= _MINUTE_NS:
             return (
                 f"request {entry.number} is sent {waited / NS_PER_MS:g} ms after a failure that "
                 f"asked for {asked / NS_PER_MS:g} ms"

@@ -6,9 +6,12 @@ to keep: a request counts as a retry only if it goes on from the request whose r
 an agent may have several conversations at once.
 """
 
+from math import inf
+
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import DeclaredLimits
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import Ended, Prompt, Queued, Request, ToolResult
@@ -110,8 +113,13 @@ class _Spent:
 
     @property
     def may_be_at_limit(self) -> bool:
-        """Return whether a limit is reached, if each failure counts as an error."""
-        return bool(self.limit) or self.errors + self.unsure >= self.limits.max_error_count
+        """Return whether a limit is reached, if each failure counts as an error.
+
+        An agent may have a bound that it does not declare.
+        """
+        errors, steps = self.limits.max_error_count, self.limits.max_steps
+        may_have_failed = self.errors + self.unsure >= (1 if errors == inf else errors)
+        return may_have_failed or self.steps >= (1 if steps == inf else steps)
 
     @property
     def limit(self) -> str:
@@ -238,42 +246,32 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             return f"the run fails ({entry.message!r:.80}), and the model has answered"
 
 
-_STALE = 50
 _FAILING = 25
 
 
 @invariant(
-    "An agent without limits stops when replies and results bring nothing new.",
+    "An agent without limits gives up after 25 useless replies in a row.",
     "BUGS.md A1, A2, A7, A10, A13, A15, C1",
     sees=[Prompt, Request],
     needs=[Need.AGENT],
 )
 def agent_stops_without_progress(subject: Subject) -> Watch:
-    """The bounds are 25 useless replies in a row, or 50 whose words and results occurred before."""
-    if subject.limits is not None:
+    """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared.
+
+    A run whose requests bring nothing new is a RunawayRun instead, see trace/novelty.py.
+    """
+    limits = subject.limits or DeclaredLimits()
+    if min(limits.max_steps, limits.max_error_count) < inf:
         return ""
-    facts = subject.facts
-    known: set[object] = set()
-    stale = failing = 0
+    failing = 0
     while True:
         entry = yield
         if type(entry) is Prompt:
-            known.clear()
-            stale = failing = 0
+            failing = 0
             continue
-        reply = reply_before(facts) if entry.purpose == "main" else None
+        reply = reply_before(subject.facts) if entry.purpose == "main" else None
         if reply is None:
             continue
-        calls = tuple((call.name, call.arguments) for call in reply.calls)
-        fault = reply.fault
-        news: set[object] = {
-            (reply.text, calls, reply.finish, fault and (fault.status, fault.code))
-        }
-        news.update(message.text for message in facts.added)
-        stale = stale + 1 if news <= known else 0
         failing = failing + 1 if is_useless(reply) else 0
-        known |= news
         if failing >= _FAILING:
             return f"request {entry.number} is sent after {failing} useless replies in a row"
-        if stale >= _STALE:
-            return f"request {entry.number} is sent after {stale} replies that brought nothing new"

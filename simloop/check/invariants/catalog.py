@@ -4,6 +4,7 @@ The rule to keep: the catalogue lists the modules below in their order, and then
 name, so that a report does not depend on the order of imports.
 """
 
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -12,19 +13,11 @@ from simloop.check.invariants import (
     agent_code,
     agent_waits,
     agents,
-    calls,
     compaction,
-    conservation,
     context,
     counters,
-    cuts,
     decisions,
-    designs,
-    grammar,
-    hook_changes,
-    hooks,
     limits,
-    machine,
     merged,
     model_calls,
     outcome,
@@ -33,10 +26,8 @@ from simloop.check.invariants import (
     results,
     retry,
     stop,
-    times,
     tool_runs,
     user,
-    vetoes,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ScenarioError
@@ -56,21 +47,11 @@ _MODULES: tuple[ModuleType, ...] = (
     user,
     stop,
     outcome,
-    grammar,
-    machine,
-    conservation,
     decisions,
     counters,
     limits,
     retry,
     compaction,
-    cuts,
-    calls,
-    times,
-    designs,
-    hooks,
-    hook_changes,
-    vetoes,
 )
 
 ENTRY_POINTS = "simloop.invariants"
@@ -81,6 +62,32 @@ def in_module(module: object) -> tuple[Invariant, ...]:
     """Return the invariants of a module, in the order of their definitions."""
     given = getattr(module, "__dict__", {})
     return tuple(value for value in given.values() if isinstance(value, Invariant))
+
+
+_added: dict[str, tuple[Invariant, ...]] = {}
+
+
+def add_invariants(*names: str) -> Callable[[], None]:
+    """Judge the invariants that each `module` or `module:name` names in every run from now on.
+
+    They come after those of simloop and of the entry points. The function that is returned takes
+    them away again. Raises ScenarioError for a name that names none.
+    """
+    new = {name: own_invariants(name) for name in names if name not in _added}
+    _added.update(new)
+    all_invariants.cache_clear()
+
+    def take_away() -> None:
+        for name in new:
+            _added.pop(name, None)
+        all_invariants.cache_clear()
+
+    return take_away
+
+
+def added_names() -> tuple[str, ...]:
+    """Return the names that were added, for a process that is to judge alike."""
+    return tuple(_added)
 
 
 @cache
@@ -100,7 +107,8 @@ def all_invariants() -> tuple[Invariant, ...]:
                 hint=_HINT,
             )
         found += own
-    return tuple(found)
+    added = dict.fromkeys(each for given in _added.values() for each in given)
+    return (*found, *added)
 
 
 _HINT = "name an invariant, or a module that has some"
@@ -111,10 +119,10 @@ def own_invariants(name: str) -> tuple[Invariant, ...]:
 
     Raises ScenarioError if it names none.
     """
-    found = loaded(name, "invariant", _WRITTEN, "--invariant")
+    found = loaded(name, "invariant", _WRITTEN, "--invariants")
     own = (found,) if isinstance(found, Invariant) else in_module(found)
     if not own:
-        raise ScenarioError(f"`{name}` is no invariant", key="--invariant", hint=_WRITTEN)
+        raise ScenarioError(f"`{name}` is no invariant", key="--invariants", hint=_WRITTEN)
     return own
 
 

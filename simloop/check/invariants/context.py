@@ -14,7 +14,6 @@ import msgspec
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.kernel.replies import KeepFailed
 from simloop.kernel.signals import HookFailed, ModelFailed
 from simloop.messages import (
     AssistantMessage,
@@ -167,7 +166,9 @@ def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
     sent = [one for one in added if type(one) is AssistantMessage and one.calls]
     if not sent:
         return "lacks the reply to the one before it, whose tools ran"
-    texts = [one.text for one in sent if _same(reply.calls, one.calls)]
+    # A call that broke off comes last, and on the wire it looks like a whole one.
+    end = len(reply.calls) if reply.has_half_call else None
+    texts = [one.text for one in sent if _same(reply.calls, one.calls[:end])]
     if not texts:
         return "has other calls than those of the reply to the one before it"
     changed = f"has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
@@ -185,7 +186,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     off, or whose failure had not reached the loop yet, and one whose tools have run meanwhile.
     """
     facts, settings = subject.facts, subject.settings
-    keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
+    keeps = settings is not None and settings.replies.keep_failed
     machine, is_dealt_with = subject.machine is not None, False
     allowed: set[str] = set()
     forbidden: set[str] = set()
@@ -285,28 +286,3 @@ def _words(message: Message) -> tuple[type, str]:
     """Return the role, the text and the call ids of a message, by which it is counted."""
     called = type(message) is AssistantMessage and message.calls
     return type(message), "" if called or type(message) is ToolMessage else message.text
-
-
-@invariant(
-    "The system prompt and the tools do not change between the requests of a run, unless "
-    "hooks change them.",
-    "ARCHITECTURE.md",
-    sees=[Request],
-    needs=[Need.MACHINE],
-)
-def constant_system_prompt_and_tools(subject: Subject) -> Watch:
-    """A loop may offer no tools at all, as some do in the last step."""
-    facts, settings = subject.facts, subject.settings
-    if settings is None or settings.hooks.before_llm_call:
-        return ""
-    tools = None
-    while True:
-        entry = yield
-        request = facts.request
-        if entry.purpose != "main" or request is None:
-            continue
-        if request.system_prompt != settings.system_prompt:
-            return f"request {entry.number} has the system prompt {request.system_prompt!r:.80}"
-        tools = tools or request.tools
-        if request.tools and request.tools != tools:
-            return f"request {entry.number} offers other tools than the requests before it"

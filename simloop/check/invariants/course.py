@@ -1,19 +1,15 @@
 """The course of a machine: its run and its effects after each transition, computed again.
 
-A machine is pure, so it makes the same runs and effects again from the signals of a trace. Not
-here: the context that the effects lead to (ledger.py), and judging (the invariants). The rule to
-keep: an abort that the engine only notes is not delivered to the machine, and so not here either.
+A machine is pure, so it makes the same runs and effects again from the signals of a trace. An
+abort that the engine only notes is not delivered to the machine, and so not here either.
 """
 
 from operator import attrgetter, ge
 from typing import Any
 
-from simloop.check.invariants.ledger import TABLE, Ledger
-from simloop.check.invariants.shortened import Shortened
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.effects import CallModel, Effect, TakeQueued
 from simloop.kernel.machine import Bound, Machine, Run, checked_transition
-from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import (
     AbortRequested,
     Began,
@@ -56,7 +52,6 @@ class Course:
         self.machine = machine
         self.settings = settings
         self.facts = facts
-        self.ledger = Ledger(machine, settings, facts)
         self.signal: Signal = Began()
         self.before = self.run = _NOT_BEGUN
         self.asked: tuple[Effect, ...] = ()
@@ -80,7 +75,7 @@ class Course:
         self.spent_before: tuple[int, ...] | None = None
         self._last_values: tuple[int, ...] = ()
         self._last_counters: Counters | None = None
-        self._flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._flags_abort = settings.abort_is_flag
 
     def read(self, entry: AnyEntry) -> object:
         """Add the next entry of a kind in `FOLLOWED`, after the facts have read it.
@@ -94,8 +89,6 @@ class Course:
         kind = type(entry)
         if kind is entries.Transition:
             return self._move(entry)
-        if kind in TABLE:
-            TABLE[kind](self.ledger, entry)
         if kind is entries.Prompt:
             self.run, self.asked, self._counts = _NOT_BEGUN, (), {}
             self.steps, self.compactions, self.counters, self.spent = 0, 0, None, None
@@ -106,8 +99,6 @@ class Course:
             else:
                 self._count(kind)
                 self.judged = None
-                if self.ledger.shortened is not None:
-                    return _AFTER_COMPACTION
         elif kind in _COUNTED:
             self._count(kind)
             if kind is entries.Classified:
@@ -139,7 +130,6 @@ class Course:
         self.signal, self.stopped = signal, kind in ENDS_FROM_OUTSIDE
         self.pending = asked[-1] if asked and type(asked[-1]) is not TakeQueued else None
         self._take(signal)
-        self.ledger.follow(signal, self.asked, stopped=self.stopped)
         self.counters = entry.counters
         effect = type(self.asked[-1]) if self.asked else None
         recounted = self._recount()
@@ -171,9 +161,17 @@ class Course:
         return True
 
 
-FOLLOWED = frozenset({entries.Transition, entries.Backoff, *TABLE})
+FOLLOWED = frozenset(
+    {
+        entries.Prompt,
+        entries.Request,
+        entries.Transition,
+        entries.Compaction,
+        entries.Backoff,
+        entries.Classified,
+    }
+)
 """The kinds of entries that a course follows; it has nothing to do with any other."""
-_AFTER_COMPACTION = (entries.Request, Shortened)
 _NOTED = (entries.Transition, AbortRequested)
 _COUNTED = frozenset({entries.Compaction, entries.Backoff, entries.Classified})
 """The entries that show that an effect was performed, besides requests."""

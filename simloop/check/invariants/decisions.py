@@ -11,9 +11,16 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Feature
+from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
 from simloop.messages import FinishReason, Outcome, Queue
-from simloop.trace.entries import Ended, Prompt, Queued, Request, Transition
+from simloop.trace.entries import (
+    Ended,
+    Prompt,
+    Queued,
+    Request,
+    Transition,
+)
 
 
 def _closed(course: Course) -> ReplyFacts | None:
@@ -24,6 +31,21 @@ def _closed(course: Course) -> ReplyFacts | None:
 
 def _is_answer(reply: ReplyFacts) -> bool:
     return reply.finish is FinishReason.STOP and reply.text and not reply.calls
+
+
+@invariant(
+    "The machine reaches the recorded states when it receives the recorded signals again.",
+    "ARCHITECTURE.md",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def machine_is_deterministic(subject: Subject, entry: Any) -> str:
+    """A machine with state outside its run, or an engine that changes a signal, violates it."""
+    course = subject.course
+    reached = NAMES[type(course.run.state)]
+    if course.wrong or reached == entry.state:
+        return course.wrong
+    return f"on {NAMES[type(entry.signal)]} the machine comes to {reached}, not {entry.state}"
 
 
 @invariant(
@@ -89,7 +111,8 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
             answered = False
         elif not answered:
             reply = _closed(course)
-            answered = reply is not None and _is_answer(reply) and not course.ledger.waited
+            waits = entry.signal.steering or entry.signal.follow_up
+            answered = reply is not None and _is_answer(reply) and not waits
 
 
 @invariant(
@@ -120,15 +143,32 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
 @invariant(
     "A user message that a run takes from the queue is sent to the model in this run.",
     "BUGS.md B12",
-    sees=[Ended],
+    sees=[signals.StepClosed, Request, Ended],
     needs=[Need.MACHINE],
+    begins=[signals.StepClosed],
 )
-def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
+def taken_messages_are_sent(subject: Subject) -> Watch:
     """The model cannot answer a message that no request contains."""
-    ledger = subject.course.ledger
-    if entry.outcome is Outcome.COMPLETED and ledger.unsent:
-        return "the run is completed, and a user message was taken and not sent"
-    return ""
+    course = subject.course
+    taken = False
+    while True:
+        entry = yield
+        if type(entry) is Transition:
+            taken = taken or any(_takes(effect, entry.signal) for effect in course.asked)
+        elif type(entry) is Request:
+            taken = taken and entry.purpose != "main"
+        elif taken and entry.outcome is Outcome.COMPLETED:
+            return "the run is completed, and a user message was taken and not sent"
+        else:
+            taken = False
+
+
+def _takes(effect: effects.Effect, signal: Any) -> bool:
+    """Return whether the effect takes a message that the signal reports."""
+    if type(effect) is not effects.TakeQueued:
+        return False
+    waits = {Queue.STEERING: signal.steering, Queue.FOLLOW_UP: signal.follow_up}
+    return any(waits.values()) if effect.queue is None else waits[effect.queue]
 
 
 @invariant(

@@ -10,7 +10,6 @@ from enum import StrEnum
 from inspect import signature
 from typing import Any, TypeAlias
 
-from simloop.check.invariants.shortened import Shortened
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound
@@ -36,12 +35,12 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
-Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Shortened | Bound | Counters]
-"""A selection of entries: all entries of a kind, some transitions, or some requests.
+Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Bound | Counters]
+"""A selection of entries: all entries of a kind, or some transitions.
 
 The type of a signal, of an effect or of a state selects the transitions on that signal, with that
 last effect, or to that state. `Bound` selects the transitions that reach a bound, and `Counters`
-those that change counters. `Shortened` selects the main requests after a compaction.
+those that change counters.
 """
 
 

@@ -81,7 +81,8 @@ def model_call_timeouts(subject: Subject) -> Watch:
 def max_wall_clock_enforced(subject: Subject, entry: Any) -> str:
     """The scenario sets the limit. It counts from the prompt, and includes every wait.
 
-    A run that is stopped, or that a failed hook ends, may wait until its tools have ended.
+    A run that is stopped, or that a failed hook ends, may wait until its tools have ended. An agent
+    that blocks its event loop cannot be stopped: `event-loop-not-blocked` judges it for that.
     """
     scenario, facts = subject.scenario, subject.facts
     assert scenario is not None
@@ -89,7 +90,8 @@ def max_wall_clock_enforced(subject: Subject, entry: Any) -> str:
     took_ns = entry.at_ns - (0 if facts.prompt is None else facts.prompt.at_ns)
     is_late = most_ms is not None and took_ns > most_ms * _NS_PER_MS
     if type(entry) is Ended:
-        if is_late and not facts.stops and not _hook_has_failed(subject):
+        can_hear = subject.machine is not None
+        if is_late and can_hear and not facts.stops and not _hook_has_failed(subject):
             return f"the run takes {took_ns} ns, and may take {most_ms} ms"
     elif entry.cause is StopCause.WALL_CLOCK and (
         most_ms is None or took_ns < most_ms * _NS_PER_MS

@@ -11,7 +11,6 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tool_runs import value_of
 from simloop.messages import AssistantMessage, ToolMessage
 from simloop.trace.entries import (
-    Answered,
     Prompt,
     Queued,
     Request,
@@ -19,32 +18,6 @@ from simloop.trace.entries import (
     ToolResult,
     ToolStarted,
 )
-
-
-@invariant(
-    "The engine answers a call with the result that the tool returned, unless hooks change it.",
-    "BUGS.md D8, D9, D20",
-    sees=[ToolResult, Answered],
-    needs=[Need.MACHINE],
-)
-def answer_matches_tool_result(subject: Subject) -> Watch:
-    """The text is equal byte for byte, and only an error is marked as an error."""
-    if subject.settings is not None and subject.settings.hooks.after_tool_call:
-        return ""
-    returned: dict[str, ToolResult] = {}
-    while True:
-        entry = yield
-        if type(entry) is ToolResult:
-            returned[entry.call_id] = entry
-            continue
-        result = returned.get(entry.call_id) if entry.ran else None
-        if result is None:
-            continue
-        if entry.text != result.text or entry.is_error is not result.is_error:
-            return (
-                f"call {entry.call_id!r} is answered {entry.text!r:.80}, "
-                f"and its tool returned {result.text!r:.80}"
-            )
 
 
 @invariant(
@@ -125,31 +98,6 @@ def _changed(message: ToolMessage, result: ToolResult) -> str:
         f"the result of call {message.call_id!r} is {message.text!r:.80}, "
         f"and its tool returned {result.text!r:.80}"
     )
-
-
-@invariant(
-    "The answer to a call states correctly whether the tool ran.",
-    "BUGS.md C10, D9, D20",
-    sees=[ToolStarted, ToolResult, Answered],
-    needs=[Need.MACHINE],
-)
-def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """A tool that was stopped before it returned counts as not run."""
-    started: set[str] = set()
-    returned: set[str] = set()
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is ToolStarted:
-            started.add(entry.call_id)
-        elif kind is ToolResult:
-            returned.add(entry.call_id)
-        elif entry.ran and entry.call_id not in started:
-            return f"call {entry.call_id!r} is answered as run, and its tool did not start"
-        elif not entry.ran and entry.call_id in returned:
-            return f"call {entry.call_id!r} is answered as not run, and its tool returned"
-        elif not entry.ran and not entry.is_error:
-            return f"call {entry.call_id!r} is answered as not run, and without an error"
 
 
 @invariant(

@@ -8,7 +8,6 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.kernel.policies import OnAbort
 from simloop.messages import Outcome, StopCause
 from simloop.trace.entries import Ended, Prompt, Request, StopRequested, ToolStarted
 from simloop.virtual.timeouts import GRACE_NS
@@ -20,7 +19,7 @@ _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
 def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
     """Return whether a request to stop ends a run at once. In some designs an abort is a flag."""
     settings = subject.settings
-    is_flag = settings is not None and settings.on_abort is not OnAbort.END_RUN
+    is_flag = settings is not None and settings.abort_is_flag
     return stop.cause is not StopCause.ABORT or not is_flag
 
 
@@ -31,7 +30,10 @@ def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
     begins=[StopRequested],
 )
 def nothing_starts_after_stop(subject: Subject) -> Watch:
-    """This holds during a reply, between two tools and in a backoff."""
+    """This holds during a reply, between two tools and in a backoff.
+
+    No stop interrupts a thread, so a tool that an agent calls in one is not judged.
+    """
     stop: StopRequested | None = None
     while True:
         entry = yield
@@ -41,7 +43,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
                 stop = entry
         elif kind is Prompt:
             stop = None
-        elif stop is not None:
+        elif stop is not None and not (kind is ToolStarted and entry.in_thread):
             what = f"request {entry.number} is sent" if kind is Request else "a tool starts"
             return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
 

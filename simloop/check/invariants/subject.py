@@ -6,12 +6,12 @@ needs it is then not judged. simloop guesses no limits and no policies.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from simloop.check.invariants.course import Course
 from simloop.check.invariants.pairs import Pairing
 from simloop.engine.settings import EngineSettings
-from simloop.kernel.limits import Limits
+from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.prepared import PreparedRun
@@ -27,19 +27,21 @@ class Subject:
     `settings` are those of the engine, with the policies that hold for the run; None for an agent.
     `deviations` are the invariants that the loop design does not keep, each with the reason, and
     `broken_pairs` the pairs that the scenario expects to be broken. `tools` are those of the world.
-    `pairing` reads the calls and results of the run. `course` follows a machine; an
+    `pairing` reads the calls and results of the run. `shared` is for what the invariants of one
+    module keep together. `course` follows a machine; an
     agent has none, and an invariant that asks for it needs a machine.
     """
 
     scenario: Scenario | None = None
     machine: Machine | None = None
     settings: EngineSettings | None = None
-    limits: Limits | None = None
+    limits: Limits | DeclaredLimits | None = None
     retry: RetryPolicy | None = None
     deviations: Mapping[str, str] = field(default_factory=dict)
     broken_pairs: Sequence[str] = ()
     tools: Mapping[str, Tool] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
+    shared: dict[str, Any] = field(default_factory=dict)
     pairing: Pairing = field(init=False)
     course: Course = field(init=False, default=None)  # type: ignore[assignment] # see above
 

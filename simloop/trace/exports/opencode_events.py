@@ -3,14 +3,15 @@
 Status is busy, retry (which try, why, and when the next one comes) or idle (document 004 section
 2.3.2). Busy comes at each turn of the outer loop and when a wait is over; an error once, when it
 ends the run; idle as the last event of every run that has an outcome, because the clean-up after
-the loop runs on every exit. A run that an
-error of the test ends, such as a script that is used up, has no outcome, and its trace no end.
+the loop runs on every exit. A run that an error of the test ends, such as a script that is used up,
+has no outcome, and its trace no end.
 
-1.2.27 and 1.18.33 emit idle twice after an error: where they catch it, and after the loop.
-Not modelled: the update of the message between the two; a further idle of 1.2.27 at the abort
-itself, before the error; busy before each try, and an error for an overflow that is then compacted
-away, in both of them; the program's own words for some failures in a retry, such as "Provider is
-overloaded" for a message with "Overloaded".
+The real program (1.18.34) emits idle twice after an error: where it catches it, and after the loop.
+It does not catch the error of a content filter, which has one idle, nor an abort in the wait before
+a retry, which has no error and one idle.
+Not modelled of it: the update of the message between the two; busy before each try, and an error
+for an overflow that is then compacted away; its own words for some failures in a retry, such as
+"Provider is overloaded" for a message with "Overloaded".
 
 Not here: the parts of a message. The rule to keep: as in pi_events.py, no line of the trace is
 looked at ahead.
@@ -20,7 +21,7 @@ from msgspec import UNSET, Struct
 
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.signals import BackoffElapsed, Began, ContextCompacted
-from simloop.messages import Fault, Outcome
+from simloop.messages import NO_ANSWER, Fault, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
@@ -70,9 +71,6 @@ _NAMES = {
 }
 
 
-_LOST = ("connection", "timeout")  # no answer came; an error frame has any other code, or none
-
-
 class OpencodeEvents:
     """The view. After an error that ends a run it emits idle `idles` times."""
 
@@ -80,10 +78,10 @@ class OpencodeEvents:
 
     def __init__(self, idles: int = 1) -> None:
         self._idles = idles
-        self._attempt = 0
         self._arrived: Fault | None = None
         self._failed: Fault | None = None  # the failure of the newest try
         self._error_class = ErrorClass.UNKNOWN
+        self._state = self._left = ""  # the state, and the one before it
 
     def feed(self, line: AnyEntry) -> list[Event]:
         """Return the events of the next line of the trace, in order."""
@@ -105,6 +103,7 @@ class OpencodeEvents:
 
     def _move(self, line: entries.Transition) -> list[Event]:
         kind = type(line.signal)
+        self._left, self._state = self._state, line.state
         if kind is Began:
             self._failed = None
         if line.state in {"finished", "halting"}:
@@ -112,24 +111,23 @@ class OpencodeEvents:
         again = kind in {BackoffElapsed, ContextCompacted}
         if again:
             self._failed = None
-        if line.state == "turning" or kind is ContextCompacted:
-            self._attempt = 0
         busy = line.state == "turning" or kind is Began or again
         return [StatusEvent(at_ns=line.at_ns, status=Busy())] if busy else []
 
     def _retry(self, line: entries.Backoff) -> Event:
-        """Return the event of a retry, counted here: an unbounded machine stops counting early."""
-        self._attempt += 1
         message = self._failed.message if self._failed is not None else str(line.error_class)
-        retry = Retry(self._attempt, message, line.at_ns + line.delay_ns)
+        retry = Retry(line.failures, message, line.at_ns + line.delay_ns)
         return StatusEvent(at_ns=line.at_ns, status=retry)
 
     def _end(self, line: entries.Ended) -> list[Event]:
         idle = StatusEvent(at_ns=line.at_ns, status=Idle())
-        if line.outcome in _NO_ERROR:
+        # A loop that makes one more call after an abort in the wait comes from `halting`.
+        uncaught = line.outcome is Outcome.ABORTED and self._left == "backing-off"
+        if line.outcome in _NO_ERROR or uncaught:
             return [idle]
         error = NamedError(_NAMES.get(line.outcome) or self._name(), line.message)
-        return [SessionErrorEvent(at_ns=line.at_ns, error=error), *[idle] * self._idles]
+        idles = 1 if line.outcome is Outcome.CONTENT_FILTERED else self._idles
+        return [SessionErrorEvent(at_ns=line.at_ns, error=error), *[idle] * idles]
 
     def _name(self) -> str:
         """Return the name of a failed call, or empty for other errors such as a failed hook."""
@@ -138,5 +136,5 @@ class OpencodeEvents:
             return "UnknownError"
         if self._error_class is ErrorClass.OVERFLOW:
             return "ContextOverflowError"
-        answered = fault.status is not UNSET or fault.code in _LOST
-        return "APIError" if answered else "UnknownError"
+        lost = fault.code in NO_ANSWER and not fault.code_is_type
+        return "APIError" if lost or fault.status is not UNSET else "UnknownError"

@@ -1,8 +1,8 @@
 """The events of document 001, derived from a trace: message, tool_call, tool_result, done, error.
 
-Not here: the names that the real program has for them (pi_program_events.py), and who listens
-(runs/conversation.py). The rule to keep: a view gets one line of a trace after the other and
-looks at none ahead, so that it says the same live and afterwards.
+Not here: who listens (runs/conversation.py). The rule to keep: a view gets one line of a trace
+after the other and looks at none ahead, so that it says the same live and afterwards. The real
+program has other events, which simloop does not make.
 
 The order is that of the document's code: `message` when a reply has ended; then for each call
 `tool_call`, before anything is known of the tool or the arguments, and `tool_result`; at the end

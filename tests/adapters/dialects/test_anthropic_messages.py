@@ -11,7 +11,6 @@ from wirecases import (
 from wirereading import MODEL, data, streamed, whole
 
 from simloop.adapters.dialects.anthropic_messages import AnthropicMessages
-from simloop.adapters.dialects.options import WireOptions
 from simloop.messages import (
     Fault,
     Finish,
@@ -25,6 +24,7 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
 )
+from simloop.world.wire_options import WireOptions
 
 CLAUDE = AnthropicMessages()
 QUIET = AnthropicMessages(WireOptions(pings=False))

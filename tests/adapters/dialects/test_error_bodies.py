@@ -11,10 +11,10 @@ from simloop.adapters.dialects.dialect import Dialect, ErrorReply, WrongRequest
 from simloop.adapters.dialects.formats import dialects
 from simloop.adapters.dialects.openai_chat import OpenAIChat
 from simloop.adapters.dialects.openai_responses import OpenAIResponses
-from simloop.adapters.dialects.options import WireOptions
 from simloop.messages import Fault, StreamError
 from simloop.scenario.http_status import Http
 from simloop.world.faults import _BEFORE_OUTPUT
+from simloop.world.wire_options import WireOptions
 
 CHAT, RESPONSES, CLAUDE = OpenAIChat(), OpenAIResponses(), AnthropicMessages()
 every_format = pytest.mark.parametrize("dialect", dialects(), ids=lambda one: one.name)

@@ -1,5 +1,6 @@
 """The three formats carry the same conversations and the same replies."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -10,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wireasking import ASKS
-from wirereading import BODIES, CREATED_S, STREAMS, asked, read_events, streamed, whole
+from wirereading import BODIES, CREATED_S, STREAMS, asked, read_events, sent, streamed, whole
 
 from simloop.adapters.dialects.dialect import Dialect, WrongRequest
 from simloop.adapters.dialects.formats import dialects
-from simloop.adapters.dialects.options import FramingName, WireOptions
-from simloop.adapters.framing import Framer
+from simloop.adapters.framing import EventFramer
+from simloop.adapters.http import HttpRequest
 from simloop.messages import (
     AssistantMessage,
     Fault,
@@ -36,6 +37,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.world.tools import canonical_json
+from simloop.world.wire_options import FramingName, WireOptions
 
 FORMATS = {one.name: one for one in dialects()}
 every_format = pytest.mark.parametrize("dialect", FORMATS.values(), ids=FORMATS)
@@ -85,8 +87,7 @@ def test_a_conversation_is_read_as_the_same_messages_from_each_format(
     system: str, messages: list[Message], tools: list[ToolSpec]
 ) -> None:
     for name, ask in ASKS.items():
-        body = json.loads(json.dumps(ask(system, messages, tools)))
-        request = FORMATS[name].read(body)
+        request = FORMATS[name].read(sent(ask(system, messages, tools)))
         assert request.system_prompt == system, name
         assert list(request.messages) == messages, name
         assert list(request.tools) == tools, name
@@ -163,7 +164,7 @@ def test_a_whole_reply_says_what_the_stream_says(dialect: Dialect, parts: list[P
 def test_a_stream_comes_through_every_framing(
     dialect: Dialect, parts: list[Part], framing: FramingName
 ) -> None:
-    framer, events = Framer(framing), streamed(dialect, parts)
+    framer, events = EventFramer(framing), streamed(dialect, parts)
     pieces = [piece for one in events[:-1] for piece in framer.frame([one])]
     pieces += framer.frame(events[-1:], is_last=True)
     assert read_events(b"".join(pieces)) == events
@@ -218,8 +219,18 @@ def test_a_reply_tells_its_type_and_its_number(dialect: Dialect) -> None:
 
 
 def test_each_format_answers_paths_of_its_own() -> None:
-    paths = [one.path for one in FORMATS.values()]
-    assert paths == ["/chat/completions", "/responses", "/messages"]
+    for name, path in PATHS.items():
+        request = HttpRequest("POST", f"https://host/v1{path}?beta=true", (), b"")
+        assert [each for each, one in FORMATS.items() if one.answers(request)] == [name]
+        assert FORMATS[name].endpoint == f"POST {path}"
+        assert not FORMATS[name].answers(dataclasses.replace(request, method="GET"))
+
+
+PATHS = {
+    "openai-chat": "/chat/completions",
+    "openai-responses": "/responses",
+    "anthropic-messages": "/messages",
+}
 
 
 @every_format
@@ -255,7 +266,7 @@ def test_options_reach_each_format() -> None:
 )  # fmt: skip
 def test_any_body_is_read_or_refused(dialect: Dialect, body: dict[str, Any]) -> None:
     try:
-        request = dialect.read(body)
+        request = dialect.read(sent(body))
     except WrongRequest as wrong:
         reply = dialect.refuse(wrong, 3, CREATED_S)
         assert reply.status == 400

@@ -14,7 +14,6 @@ from wirereading import MODEL, data, streamed, whole
 
 from simloop.adapters.dialects.openai_chat import OpenAIChat
 from simloop.adapters.dialects.openai_responses import OpenAIResponses
-from simloop.adapters.dialects.options import WireOptions
 from simloop.messages import (
     Fault,
     Finish,
@@ -28,6 +27,7 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
 )
+from simloop.world.wire_options import WireOptions
 
 CHAT = OpenAIChat()
 

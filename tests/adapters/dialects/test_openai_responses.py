@@ -7,7 +7,6 @@ from wirecases import CALL, CALLS, OTHER, STOP
 from wirereading import CREATED_S, MODEL, asked, data, streamed, whole
 
 from simloop.adapters.dialects.openai_responses import OpenAIResponses
-from simloop.adapters.dialects.options import WireOptions
 from simloop.messages import (
     Fault,
     Finish,
@@ -20,6 +19,7 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
 )
+from simloop.world.wire_options import WireOptions
 
 RESPONSES = OpenAIResponses()
 REFUSED = Finish(FinishReason.CONTENT_FILTER, "refusal")

@@ -8,7 +8,7 @@ from anthropicrequests import ANTHROPIC_REQUESTS
 from chatrequests import CHAT_REQUESTS
 from responsesrequests import RESPONSES_REQUESTS
 from wirecases import RequestCases
-from wirereading import MODEL
+from wirereading import MODEL, sent
 
 from simloop.adapters.dialects.dialect import WrongRequest
 from simloop.adapters.dialects.formats import dialects
@@ -38,21 +38,21 @@ def test_every_format_has_its_cases() -> None:
 def test_messages_are_read_whatever_their_form(
     name: str, body: Any, system: str, messages: list[Message]
 ) -> None:
-    request = FORMATS[name].read(body)
+    request = FORMATS[name].read(sent(body))
     assert (request.system_prompt, list(request.messages)) == (system, messages)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_tools_are_read_with_their_schemas(name: str) -> None:
     body, tools = CASES[name].tools
-    read = FORMATS[name].read(body).tools
+    read = FORMATS[name].read(sent(body)).tools
     assert [(one.name, one.description, bytes(one.parameters)) for one in read] == tools
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_stream_and_its_usage_are_asked_for(name: str) -> None:
     for body, streams, reports_usage in CASES[name].streams:
-        request = FORMATS[name].read(body)
+        request = FORMATS[name].read(sent(body))
         assert (request.streams, request.reports_usage) == (streams, reports_usage)
         assert request.model == MODEL
 
@@ -62,6 +62,6 @@ def test_a_request_that_the_provider_refuses_is_refused(
     name: str, body: Any, key: str, reason: str
 ) -> None:
     with pytest.raises(WrongRequest) as caught:
-        FORMATS[name].read(body)
+        FORMATS[name].read(sent(body))
     assert caught.value.key == key
     assert reason in caught.value.message

@@ -22,6 +22,7 @@ from simloop.check.invariants.agents import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
+from simloop.check.invariants.model_calls import bounded_model_calls
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
@@ -181,7 +182,6 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         "blocks the event loop for 2.000s at mine.py:3 in look",
     ),
     (agent_stops_without_progress, failing(25, 30), "after 25 useless replies in a row"),
-    (agent_stops_without_progress, looking(51), "after 50 replies that brought nothing new"),
 ]
 
 
@@ -243,8 +243,42 @@ def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run:
     assert run.found(invariant, declaring()) == []
 
 
-def test_an_agent_without_limits_may_look_as_long_as_it_finds_something_new() -> None:
-    assert looking(80, text="seen {}").found(agent_stops_without_progress) == []
+@pytest.mark.parametrize(
+    ("limits", "invariant", "run"),
+    [
+        (Limits(max_steps=8), agent_respects_its_limits, failing(7, 1)),
+        (Limits(max_steps=8), agent_uses_its_retries, failing(1, 1).failed().ended(FAILED)),
+        (Limits(max_steps=8), bounded_model_calls, failing(30, 1)),
+        (Limits(max_error_count=3), agent_respects_its_limits, looking(100)),
+        (
+            Limits(max_error_count=3),
+            agent_uses_its_steps,
+            asked().replied("", "a").started("a").result("a").ended(FAILED),
+        ),
+    ],
+)
+def test_a_limit_that_an_agent_does_not_set_is_not_declared(
+    limits: Limits, invariant: Invariant, run: Recording
+) -> None:
+    retry = declaring().retry
+    assert run.found(invariant, Subject(limits=limits.declared, retry=retry)) == []
+    assert run.found(invariant, Subject(limits=limits, retry=retry)) != []
+
+
+@pytest.mark.parametrize("waited_s", [0, 1])
+@pytest.mark.parametrize("late_s", [-124e-9, 124e-9])
+def test_a_date_may_be_over_on_the_clock_of_a_program_and_on_ours_not_yet(
+    late_s: float, waited_s: float
+) -> None:
+    run = Recording().prompt().request([GO]).after(1 + late_s)
+    run.failed(429, retry_after="Thu, 01 Jan 2026 00:00:01 GMT").after(waited_s).request([GO])
+    assert run.found(agent_backoff_matches_policy, declaring()) == []
+
+
+def test_a_wait_that_no_clock_explains_is_found_after_a_date() -> None:
+    run = asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:02 GMT").after(1).request([GO])
+    (found,) = run.found(agent_backoff_matches_policy, declaring())
+    assert found == "request 2 is sent 1000 ms after failure 1 of the run, not 2000 ms"
 
 
 @pytest.mark.parametrize("status", [400, 413])

@@ -8,7 +8,7 @@ import pytest
 from gathering import gathering
 from windowed import Windowed
 
-from simloop import Limits, Scenario, Simulation, World, parse_scenario
+from simloop import Scenario, Simulation, World, parse_scenario
 from simloop.check.invariants.judge import Judge, judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import SimloopError
@@ -71,8 +71,6 @@ def test_an_agent_that_loses_a_result_at_a_stop_is_found_and_its_correct_twin_is
 
 
 class Waiting:
-    limits = Limits()
-
     async def __call__(self, prompt: str) -> None:
         await asyncio.sleep(60)
 

@@ -1,13 +1,33 @@
-"""Each invariant on compactions is violated by a compactor, or a machine, that is broken in one
-line."""
+"""Each invariant on compactions is violated by a machine that is misled, or by a record of a
+compactor that is wrong."""
 
+from typing import Any
+
+import msgspec
 import pytest
-from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
+from faultyruns import (
+    DONE,
+    LOOK,
+    Edit,
+    changed,
+    hearing,
+    misled,
+    remembering,
+    scenario,
+    sending,
+    violated,
+)
 
 from simloop import Scenario
+from simloop.kernel import signals
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Run, Transition
+from simloop.kernel.signals import Signal
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import FinishReason, Message, SummaryMessage, ToolMessage
+from simloop.trace.entries import Compaction, Finish, Request
 
-COMPACTOR = "engine.compaction:Compactor"
-LOOP = "loops.reference:ReferenceLoop"
 LONG = {"say": "x" * 200, "call": {"look": {}}}
 SUMMARY = {"say": "Short."}
 SMALL = {"window": 120, "keep_turns": 1}
@@ -22,95 +42,96 @@ def long_run(**given: object) -> Scenario:
     return scenario(LONG, LONG, DONE, **options)
 
 
-CASES = [
+def without_results(messages: tuple[Message, ...]) -> list[Message]:
+    return [each for each in messages if type(each) is not ToolMessage]
+
+
+def with_another_summary(messages: tuple[Message, ...]) -> list[Message]:
+    return [SummaryMessage("SHORT."), *messages[1:]]
+
+
+RECORDS = [
     (
         "compaction-sizes-match-context",
-        part("engine.compaction:Compacted.shrunk", "<", "<="),
+        changed(signals.ContextCompacted, shrunk=True),
         scenario(CUT, DONE, compaction=DROPS),
     ),
-    (
-        "compaction-sizes-match-context",
-        part(f"{COMPACTOR}._summarise", "shorter.tokens >= history.tokens", "False"),
-        long_run(summaries=[{"say": "x" * 2000}]),
-    ),
+    ("compaction-sizes-match-context", changed(Compaction, tokens_after=700), long_run()),
     (
         "compactions-remove-only-counted-messages",
-        part(f"{COMPACTOR}.shorten", "count - len(history.messages)", "9"),
+        changed(Compaction, messages_removed=3),
         long_run(),
     ),
     (
         "compactions-keep-newest-user-message",
-        part("engine.compaction:plan_cut", "index != newest_user and not lasting", "not lasting"),
+        changed(Request, 2, kept=0),
         long_run(compaction=DROPS, summaries=[]),
     ),
-    (
-        "compactions-keep-call-result-pairs",
-        part(
-            "engine.compaction:turns_of",
-            "isinstance(message, ToolMessage) and turns",
-            "len(turns) > 1 and False",
-        ),
-        long_run(),
-    ),
-    (
-        "summaries-come-from-model",
-        part(f"{COMPACTOR}._ask_for_summary", 'return text, ""', 'return text.upper(), ""'),
-        long_run(),
-    ),
-    (
-        "summaries-come-from-model",
-        part(f"{COMPACTOR}._ask_for_summary", "if reply.finish not in (", "if False and ("),
-        long_run(summaries=[{"say": "Short.", "finish": "length"}]),
-    ),
-    (
-        "summaries-come-from-model",
-        part(
-            f"{COMPACTOR}._summarise",
-            "self._ask_for_summary(cut.removed)",
-            "self._ask_for_summary(history.messages)",
-        ),
-        long_run(),
-    ),
+    ("compactions-keep-call-result-pairs", sending(3, without_results), long_run()),
+    ("summaries-come-from-model", sending(3, with_another_summary), long_run()),
+    ("summaries-come-from-model", changed(Finish, 2, reason=FinishReason.LENGTH), long_run()),
+    ("summaries-come-from-model", changed(Request, 2, kept=2), long_run()),
+]
+
+
+@pytest.mark.parametrize(("name", "edit", "played"), RECORDS)
+def test_a_wrong_record_of_a_compaction_is_found(name: str, edit: Edit, played: Scenario) -> None:
+    assert not violated(played)
+    assert name in violated(played, edit)
+
+
+def counts_no_attempt(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    return msgspec.structs.replace(after, compaction_attempts=0), asked
+
+
+MACHINES = [
     (
         "compactions-have-a-reason",
-        part(f"{LOOP}._enter_round", "if over and", "if"),
+        misled(ReferenceLoop, hearing(signals.ContextMeasured, over=True)),
         long_run(compaction={**DROPS, "window": 4000}, summaries=[]),
     ),
     (
         "full-contexts-compacted",
-        part(f"{LOOP}._enter_round", "if over and", "if False and"),
+        misled(ReferenceLoop, hearing(signals.ContextMeasured, over=False)),
         long_run(compaction=DROPS, summaries=[]),
     ),
     (
         "cut-off-replies-force-compaction",
-        part(f"{LOOP}._follow", "if reason is _LENGTH:", "if False:"),
+        misled(ReferenceLoop, remembering(FinishReason.STOP)),
         scenario(LOOK, CUT, DONE, compaction=DROPS),
     ),
     (
         "overflows-force-compaction",
-        part(f"{LOOP}._decide_rarely", "signal.error is ErrorClass.OVERFLOW", "False"),
+        misled(ReferenceLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
         scenario(LOOK, LOOK, TOO_LONG, DONE, compaction=DROPS),
     ),
     (
         "max-compaction-attempts-enforced",
-        part(f"{LOOP}._make_room", "run.compaction_attempts >= ", "run.compaction_attempts > "),
+        misled(ReferenceLoop, counts_no_attempt),
         scenario(CUT, CUT, CUT, DONE, context={"shrunk": [True]}),
     ),
     (
         "useless-forced-compaction-ends-run",
-        part(f"{LOOP}._resume", "if forced:", "if False:"),
+        misled(ReferenceLoop, hearing(signals.ContextCompacted, shrunk=True)),
         scenario(CUT, DONE, compaction=DROPS),
     ),
     (
         "useless-compaction-not-repeated",
-        part(f"{LOOP}._resume", "if shrunk:", "if True:"),
+        misled(ReferenceLoop, hearing(signals.ContextCompacted, shrunk=True)),
         scenario(DONE, context={"over": [True, True, False], "shrunk": [False]}),
     ),
 ]
 
 
-@pytest.mark.parametrize(("name", "broken", "played"), CASES)
-def test_a_broken_compaction_is_found(name: str, broken: Part, played: Scenario) -> None:
+@pytest.mark.parametrize(("name", "loop", "played"), MACHINES)
+def test_a_wrong_decision_on_a_compaction_is_found(name: str, loop: Any, played: Scenario) -> None:
     assert not violated(played)
-    with faulty(broken):
-        assert name in violated(played)
+    assert name in violated(played, loop=loop)
+
+
+def test_a_compaction_in_vain_that_no_limit_counts_must_end_the_run() -> None:
+    played = scenario(LOOK, LOOK, DONE, context={"over": [True], "shrunk": [False]})
+    assert not violated(played, loop="opencode")
+    loop = misled(OpencodeLoop, hearing(signals.ContextCompacted, shrunk=True))
+    assert violated(played, loop=loop) == {"useless-unlimited-compaction-ends-run"}

@@ -3,11 +3,12 @@ from itertools import product
 
 import pytest
 from incases import in_cases
+from oracle.answers import answer_matches_tool_result
+from oracle.context import constant_system_prompt_and_tools
 from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.agent_code import answered_replies_kept
 from simloop.check.invariants.context import (
-    constant_system_prompt_and_tools,
     newest_user_message_sent,
     no_duplicate_messages,
     no_failed_replies_in_context,
@@ -16,13 +17,10 @@ from simloop.check.invariants.context import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.merged import no_merged_replies
-from simloop.check.invariants.results import (
-    answer_matches_tool_result,
-    sent_result_matches_tool_result,
-)
+from simloop.check.invariants.results import sent_result_matches_tool_result
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.replies import KeepFailed, ReplyReading
+from simloop.kernel.replies import ReplyReading
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -240,9 +238,7 @@ def test_the_engine_answers_a_call_with_the_result_of_its_tool_unless_hooks_chan
 def test_a_policy_may_keep_failed_replies() -> None:
     subject = of_machine()
     assert subject.settings is not None
-    subject.settings = dataclasses.replace(
-        subject.settings, replies=ReplyReading(keep_failed=KeepFailed.TEXT)
-    )
+    subject.settings = dataclasses.replace(subject.settings, replies=ReplyReading(keep_failed=True))
     run = asked().text("Half").failed().request([GO, said("Half")])
     assert run.found(no_failed_replies_in_context, subject) == []
     assert run.found(no_failed_replies_in_context, Subject())

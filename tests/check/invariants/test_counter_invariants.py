@@ -1,148 +1,208 @@
-"""Each invariant on counters, limits and retries is violated by a machine or a policy that is
-broken in one line, and is kept by the whole one."""
+"""Each invariant on counters, limits and retries is violated by a machine that is misled, or by
+a record with other numbers."""
 
-from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
-from incases import in_cases
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+from faultyruns import (
+    DONE,
+    LOOK,
+    Advance,
+    Edit,
+    changed,
+    hearing,
+    later,
+    misled,
+    scenario,
+    violated,
+    violations,
+)
 
 from simloop import Scenario
+from simloop.kernel import effects, signals
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Run
+from simloop.kernel.machine import Transition as Moved
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished, Measuring, Ready
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import Counters
+from simloop.trace.entries import Answered, Backoff, Classified, Ended, Transition
 
-HANDLERS = "engine.handlers:EffectHandlers"
-AGENT = "engine.machine_agent"
-LOOP = "loops.reference:ReferenceLoop"
-POLICY = "kernel.retry:ExponentialBackoff"
 BUSY = {"http": {"status": 429}}
 DOWN = {"http": {"status": 500}}
 WAITS = {"http": {"status": 429, "retry_after": "9s"}}
 EMPTY = {"finish": "stop"}
 
-CASES = [
-    (
-        "counters-match-trace",
-        part(f"{AGENT}:_Engine._ended", "self._counters)", "Counters(0, 0, 0))"),
-        scenario(DONE),
-    ),
-    (
-        "counters-zero-at-run-start",
-        part(
-            f"{LOOP}.start",
-            "Run(Ready())",
-            "Run(Ready(), *[self.__dict__.setdefault('more', [0]).append(1) or "
-            "len(self.more) // 3])",
-        ),
-        scenario(DONE, DONE, then=["Again."]),
-    ),
-    (
-        "counters-never-decrease",
-        part(
-            f"{LOOP}._take_reply",
-            "Run(ClosingStep(reply), run.error_count,",
-            "Run(ClosingStep(reply), 0,",
-        ),
-        scenario(DOWN, DONE),
-    ),
+
+def counting(**changes: int) -> Advance:
+    """Have each move of the machine end with other counters: each a change of the right one."""
+
+    def advance(right: Any, run: Run, signal: Signal) -> Moved:
+        after, asked = right(run, signal)
+        moved = {
+            name: max(0, getattr(after, name) + by)
+            for name, by in changes.items()
+            if getattr(after, name) != getattr(run, name)
+        }
+        return msgspec.structs.replace(after, **moved), asked
+
+    return advance
+
+
+def forgets_failures(right: Any, run: Run, signal: Signal) -> Moved:
+    after, asked = right(run, signal)
+    if type(signal) is signals.ModelReplied:
+        after = msgspec.structs.replace(after, error_count=0)
+    return after, asked
+
+
+def measures_again(right: Any, run: Run, signal: Signal) -> Moved:
+    """Ask again after an empty reply, which counts as no failure."""
+    after, asked = right(run, signal)
+    if type(signal) is not signals.StepClosed or type(after.state) is Finished:
+        return after, asked
+    return run.to(Measuring()), (effects.TakeQueued(), effects.MeasureContext())
+
+
+def numbers_each_failure_one(right: Any, run: Run, signal: Signal) -> Moved:
+    after, asked = right(run, signal)
+    return after, tuple(
+        msgspec.structs.replace(each, failures=1) if type(each) is effects.Backoff else each
+        for each in asked
+    )
+
+
+def exceeding(**limits: int) -> Any:
+    """Return a loop that declares its limits, and keeps others: each so much larger."""
+
+    class Exceeding(ReferenceLoop):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            kept = {name: getattr(self.limits, name) + by for name, by in limits.items()}
+            self.limits = dataclasses.replace(self.limits, **kept)
+
+    return Exceeding
+
+
+class BeginningWithFailures(ReferenceLoop):
+    """A loop that remembers its last run."""
+
+    begun = -1
+
+    def start(self) -> Run:
+        self.begun += 1
+        return Run(Ready(), self.begun)
+
+
+MACHINES = [
+    ("counters-zero-at-run-start", BeginningWithFailures, scenario(DONE, DONE, then=["Again."])),
+    ("counters-never-decrease", misled(ReferenceLoop, forgets_failures), scenario(DOWN, DONE)),
     (
         "every-attempt-counted",
-        part(f"{LOOP}._recover", "run.error_count + 1", "run.error_count + 2"),
+        misled(ReferenceLoop, counting(error_count=1)),
         scenario(DOWN, DONE, limits={"max_error_count": 9}),
     ),
     (
         "useless-replies-count-as-errors",
-        part(
-            f"{LOOP}._answer",
-            "self.options.empty_reply_fails:\n        return self._recover(run, retryable=True)",
-            "self.options.empty_reply_fails:\n        return self._measure(run)",
-        ),
+        misled(ReferenceLoop, measures_again),
         scenario(EMPTY, DONE),
     ),
     (
         "limits-enforced",
-        part(
-            f"{LOOP}._exceeded", "run.total_steps >= self.limits", "run.total_steps > self.limits"
-        ),
+        exceeding(max_steps=1),
         scenario(LOOK, LOOK, DONE, limits={"max_steps": 2}),
     ),
     (
         "limits-not-enforced-early",
-        part(
-            f"{LOOP}._exceeded",
-            "run.total_steps >= self.limits",
-            "run.total_steps + 1 >= self.limits",
-        ),
+        exceeding(max_steps=-1),
         scenario(LOOK, LOOK, DONE, limits={"max_steps": 3}),
     ),
     (
         "max-steps-per-round-enforced",
-        part(f"{LOOP}._take_reply", "signal.steps > ", "signal.steps > 9 + "),
+        misled(ReferenceLoop, hearing(signals.ModelReplied, steps=1)),
         scenario({"call": {"look": {}}, "steps": 4}, DONE, limits={"max_steps_per_round": 3}),
     ),
     (
-        "backoff-matches-policy",
-        part(f"{POLICY}.delay_ns", "min(failures - 1, 64)", "min(failures, 64)"),
-        scenario(DOWN, DONE),
-    ),
-    (
-        "backoff-matches-policy",
-        part(f"{HANDLERS}._call_model", "self._fault = None", "pass"),
-        scenario(WAITS, EMPTY, DONE),
-    ),
-    (
-        "backoff-lasts-as-recorded",
-        part(f"{HANDLERS}._back_off", "sleep(delay_ns / 1e9)", "sleep(delay_ns / 2e9)"),
-        scenario(DOWN, DONE),
-    ),
-    (
         "failures-numbered-in-order",
-        part(f"{LOOP}._recover", "effects.Backoff(failed.error_count", "effects.Backoff(1"),
+        misled(ReferenceLoop, numbers_each_failure_one),
         scenario(DOWN, DOWN, DONE),
     ),
     (
-        "failure-class-matches-policy",
-        part(
-            f"{HANDLERS}._failed",
-            "signals.ModelFailed(error, retryable)",
-            "signals.ModelFailed(error, True)",
-        ),
-        scenario({"http": {"status": 400}}, DONE),
-    ),
-    (
-        "failure-class-matches-policy",
-        part("kernel.errorclass:class_of_status", "return known", "return ErrorClass.SERVER"),
-        scenario({"http": {"status": 401}}, DONE),
-    ),
-    (
-        "failure-class-matches-policy",
-        part(
-            "kernel.errorclass:classify",
-            "if status in _MAY_BE_OVERFLOW:",
-            "if status in _MAY_BE_OVERFLOW or status == 429:",
-        ),
-        scenario({"http": {"status": 429, "message": "prompt is too long"}}, DONE),
-    ),
-    (
-        "failure-class-matches-policy",
-        part("kernel.errorclass:classify", "status in (None, _OK)", "status == _OK"),
-        scenario({"error": {"message": "busy", "code": "overloaded_error"}}, DONE),
-    ),
-    (
-        "answers-match-tool-runs",
-        part("engine.tool_calls:_wrong", "is_error=True", "is_error=False"),
-        scenario({"call": {"look": {"none": 1}}}, DONE, tools={"look": {}}),
-    ),
-    (
         "only-retryable-failures-retried",
-        part(f"{LOOP}._recover", "if not retryable:", "if False:"),
+        misled(ReferenceLoop, hearing(signals.ModelFailed, retryable=True)),
         scenario({"http": {"status": 400}}, DONE),
     ),
     (
         "retryable-failures-retried",
-        part(f"{LOOP}._recover", "if not retryable:", "if retryable:"),
+        misled(ReferenceLoop, hearing(signals.ModelFailed, retryable=False)),
         scenario(DOWN, DONE),
     ),
 ]
 
 
-@in_cases(CASES)
-def test_a_broken_counter_or_retry_is_found(name: str, broken: Part, played: Scenario) -> None:
+@pytest.mark.parametrize(("name", "loop", "played"), MACHINES)
+def test_a_wrong_counter_or_retry_is_found(name: str, loop: Any, played: Scenario) -> None:
     assert not violated(played)
-    with faulty(broken):
-        assert name in violated(played)
+    assert name in violated(played, loop=loop)
+
+
+RECORDS = [
+    ("counters-match-trace", changed(Ended, counters=Counters(0, 0, 0)), scenario(DONE)),
+    ("backoff-matches-policy", changed(Backoff, delay_ns=4_000_000_000), scenario(DOWN, DONE)),
+    (
+        "backoff-matches-policy",  # it waits for the Retry-After of the failure before
+        changed(Backoff, 1, delay_ns=9_000_000_000),
+        scenario(WAITS, EMPTY, DONE),
+    ),
+    ("backoff-lasts-as-recorded", later(signals.BackoffElapsed, -1), scenario(DOWN, DONE)),
+    (
+        "failure-class-matches-policy",
+        changed(signals.ModelFailed, retryable=True),
+        scenario({"http": {"status": 400}}),
+    ),
+    (
+        "failure-class-matches-policy",
+        changed(Classified, error_class=ErrorClass.SERVER),
+        scenario({"http": {"status": 401}}),
+    ),
+    (
+        "failure-class-matches-policy",
+        changed(Classified, error_class=ErrorClass.OVERFLOW),
+        scenario({"http": {"status": 429, "message": "prompt is too long"}}, DONE),
+    ),
+    (
+        "failure-class-matches-policy",
+        changed(Classified, error_class=ErrorClass.BAD_REQUEST),
+        scenario({"error": {"message": "busy", "code": "overloaded_error"}}, DONE),
+    ),
+    (
+        "answers-match-tool-runs",
+        changed(Answered, is_error=False),
+        scenario({"call": {"look": {"none": 1}}}, DONE, tools={"look": {}}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "edit", "played"), RECORDS)
+def test_a_wrong_wait_class_or_answer_is_found(name: str, edit: Edit, played: Scenario) -> None:
+    assert not violated(played)
+    assert name in violated(played, edit)
+
+
+@pytest.mark.parametrize(
+    ("counters", "says"),
+    [
+        (Counters(1, 0, 0), "the machine has counted 0 errors: 1 errors, 0 steps, 0 compactions"),
+        (Counters(0, 7, 0), "the trace has 0 errors, 0 steps, 0 compactions: 0 errors, 7 steps"),
+        (Counters(0, 0, 1), "the trace has 0 errors, 0 steps, 0 compactions: 0 errors, 0"),
+    ],
+    ids=str,
+)
+def test_a_transition_with_counters_that_are_not_those_of_the_trace_is_found(
+    counters: Counters, says: str
+) -> None:
+    found = violations(scenario(DONE), changed(Transition, counters=counters))
+    assert found["counters-match-trace"].startswith(says)

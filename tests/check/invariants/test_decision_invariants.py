@@ -1,140 +1,194 @@
-"""Each invariant on decisions, and on limits in time, is violated by a part that is broken in one
-line."""
+"""Each invariant on decisions, and on limits in time, is violated by a machine that is misled, or
+by a record with other times."""
 
-from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
-from incases import in_cases
+from typing import Any
+
+import pytest
+from faultyruns import (
+    DONE,
+    LOOK,
+    Edit,
+    changed,
+    dropped,
+    hearing,
+    later,
+    misled,
+    remembering,
+    scenario,
+    violated,
+)
 
 from simloop import Scenario
+from simloop.kernel import effects, signals
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Run, Transition
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.pi import PiLoop
+from simloop.loops.react import ReactLoop
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import FinishReason, Outcome, Queue
+from simloop.trace.entries import Classified, Ended, StopRequested
 
-HANDLERS = "engine.handlers:EffectHandlers"
-LOOP = "loops.reference:ReferenceLoop"
-PI = "loops.pi:PiLoop"
-REACT = "loops.react:ReactLoop"
-OPENCODE = "loops.opencode:OpencodeLoop"
-READS = "engine.model_calls:ModelCalls"
 SLOW = {"say": "Done.", "pace": {"first_part": "9s"}}
 MORE = [{"say": "Also this.", "after": "text-delta"}]
 LATER = [{"say": "Also this.", "after": "text-delta", "follow_up": True}]
 DOWN = {"http": {"status": 500}}
+VETO = [{"at": "before_tool_call", "block": "no"}]
 
-CASES = [
+
+def takes_answers_for_limits(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    if type(after.state) is Finished:
+        return after.to(Finished(Outcome.MAX_STEPS, "max_steps")), asked
+    return after, asked
+
+
+def counts_each_step_twice(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    more = after.total_steps - run.total_steps
+    return type(after)(after.state, after.error_count, after.total_steps + more), asked
+
+
+def takes_and_ends(right: Any, run: Run, signal: Signal) -> Transition:
+    if type(signal) is not signals.StepClosed:
+        moved: Transition = right(run, signal)
+        return moved
+    after, asked = right(run, signals.StepClosed())
+    return after, (effects.TakeQueued(), *asked)
+
+
+def takes_follow_ups_first(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    early = tuple(
+        effects.TakeQueued(Queue.FOLLOW_UP) if type(each) is effects.TakeQueued else each
+        for each in asked
+    )
+    return after, early
+
+
+def counts_one_failure(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    counted = type(after)(after.state, min(1, after.error_count), after.total_steps)
+    return counted, asked
+
+
+def forgets_no_failure(right: Any, run: Run, signal: Signal) -> Transition:
+    after, asked = right(run, signal)
+    failures = max(run.error_count, after.error_count)
+    return type(after)(after.state, failures, after.total_steps), asked
+
+
+MACHINES = [
     (
         "answers-complete-runs",
-        part(
-            f"{LOOP}._answer",
-            "self._finish(run, Outcome.COMPLETED)",
-            "self._exceeded(run) or self._finish(run, Outcome.COMPLETED)",
-        ),
+        misled(ReferenceLoop, takes_answers_for_limits),
         scenario(DONE, limits={"max_steps": 1}),
     ),
     (
         "broken-replies-end-runs",
-        part(f"{PI}._follow", "if reply.finish in _BREAKS_OFF:", "if False:"),
+        misled(PiLoop, remembering(FinishReason.TOOL_CALLS)),
         scenario({"call": {"look": {}}, "finish": "content_filter"}, DONE, loop="pi"),
     ),
     (
         "broken-replies-end-runs",
-        part(f"{PI}._follow", "_BREAKS_OFF[reply.finish])", "Outcome.COMPLETED)"),
+        misled(PiLoop, remembering(FinishReason.STOP)),
         scenario({"say": "Half.", "finish": "error"}, loop="pi"),
     ),
     (
         "aborted-calls-abort-runs",
-        part(f"{PI}.advance", "aborted = error is ErrorClass.ABORTED", "aborted = False"),
+        misled(PiLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
         scenario({"error": {"message": "stopped", "code": "aborted"}}, loop="pi"),
     ),
     (
         "every-attempt-counted",
-        part(f"{REACT}._take_reply", "run.total_steps + 1", "run.total_steps + signal.steps"),
-        scenario({"call": {"look": {}}, "steps": 5}, DONE, loop="react"),
-    ),
-    (
-        "failure-class-matches-policy",
-        part(
-            "kernel.errorclass:class_of_status",
-            "_BY_STATUS.get(status)",
-            "None if status == 408 else _BY_STATUS.get(status)",
-        ),
-        scenario({"http": {"status": 408}}, DONE),
+        misled(ReactLoop, counts_each_step_twice),
+        scenario(LOOK, DONE, loop="react"),
     ),
     (
         "no-request-after-an-answer",
-        part(f"{LOOP}._answer", "if queued:", "if run.total_steps < 2:"),
+        misled(ReferenceLoop, hearing(signals.StepClosed, steering=True)),
         scenario(DONE, DONE),
     ),
     (
         "no-completion-with-queued-messages",
-        part(f"{LOOP}._answer", "if queued:", "if False:"),
+        misled(ReferenceLoop, hearing(signals.StepClosed, steering=False)),
         scenario(DONE, DONE, queue=MORE),
     ),
     (
         "taken-messages-are-sent",
-        part(f"{OPENCODE}._judge", "if goes_on or queued:", "if goes_on:", "_TURN[1:]", "_TURN"),
+        misled(OpencodeLoop, takes_and_ends),
         scenario(DONE, DONE, queue=MORE, loop="opencode"),
     ),
     (
         "follow-ups-taken-at-run-end",
-        part(f"{PI}._follow", "if reply.calls or steering:", "if steering:"),
-        scenario(LOOK, DONE, DONE, queue=LATER, loop="pi"),
+        misled(PiLoop, takes_follow_ups_first),
+        scenario(LOOK, DONE, DONE, queue=MORE + LATER, loop="pi"),
     ),
     (
         "follow-ups-taken-at-run-end",
-        part(
-            f"{PI}._follow",
-            "if reply.calls or steering:",
-            "if reply.calls or (steering and not follow_up):",
-        ),
+        misled(PiLoop, takes_follow_ups_first),
         scenario(DONE, DONE, DONE, queue=MORE + LATER, loop="pi"),
     ),
     (
         "vetoes-end-runs",
-        part(f"{OPENCODE}._judge", "if run.state.blocked:", "if False:"),
-        scenario(LOOK, DONE, hooks=[{"at": "before_tool_call", "block": "no"}], loop="opencode"),
+        misled(OpencodeLoop, hearing(signals.ToolsReturned, blocked=False)),
+        scenario(LOOK, DONE, hooks=VETO, loop="opencode"),
     ),
     (
         "model-calls-increase-a-counter",
-        part(f"{LOOP}._recover", "Run(run.state, run.error_count + 1,", "Run(run.state, 1,"),
+        misled(ReferenceLoop, counts_one_failure),
         scenario(DOWN, DOWN, DONE),
     ),
     (
         "counters-reset-after-reply",
-        part(
-            f"{OPENCODE}._counted", "Run(run.state, total", "Run(run.state, run.error_count, total"
-        ),
+        misled(OpencodeLoop, forgets_no_failure),
         scenario(DOWN, LOOK, DONE, loop="opencode"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "loop", "played"), MACHINES)
+def test_a_wrong_decision_is_found(name: str, loop: Any, played: Scenario) -> None:
+    assert not violated(played)
+    assert name in violated(played, loop=loop)
+
+
+def unheard_stop(record: list[Any]) -> list[Any]:
+    return later(Ended, 5)(dropped(StopRequested)(record))
+
+
+RECORDS = [
+    (
+        "failure-class-matches-policy",
+        changed(Classified, error_class=ErrorClass.SERVER),
+        scenario({"http": {"status": 408}}, DONE),
     ),
     (
         "model-call-timeouts",
-        part(
-            f"{READS}.__init__",
-            "limits.first_part_timeout_ms,",
-            "2 * limits.first_part_timeout_ms,",
-        ),
+        later(Classified, 5),
         scenario(SLOW, DONE, limits={"first_part_timeout": "5s"}),
     ),
     (
         "model-call-timeouts",
-        part(
-            f"{READS}.__init__",
-            "limits.first_part_timeout_ms,",
-            "limits.first_part_timeout_ms // 2,",
-        ),
-        scenario(SLOW, DONE, limits={"first_part_timeout": "10s"}),
+        later(Classified, -2),
+        scenario(SLOW, DONE, limits={"first_part_timeout": "5s"}),
     ),
     (
         "max-wall-clock-enforced",
-        part("world.cancellation:Cancellation.open", "wall_clock_ms * NS_PER_MS", "NS_PER_MS"),
-        scenario(SLOW, limits={"max_wall_clock": "20s"}),
+        later(StopRequested, -1),
+        scenario(SLOW, limits={"max_wall_clock": "2s"}),
     ),
     (
         "max-wall-clock-enforced",
-        part("world.cancellation:Cancellation.open", "wall_clock_ms * NS_PER_MS", "10**15"),
+        unheard_stop,
         scenario(SLOW, limits={"max_wall_clock": "2s"}),
     ),
 ]
 
 
-@in_cases(CASES)
-def test_a_broken_decision_or_limit_is_found(name: str, broken: Part, played: Scenario) -> None:
+@pytest.mark.parametrize(("name", "edit", "played"), RECORDS)
+def test_a_wrong_class_or_time_is_found(name: str, edit: Edit, played: Scenario) -> None:
     assert not violated(played)
-    with faulty(broken):
-        assert name in violated(played)
+    assert name in violated(played, edit)

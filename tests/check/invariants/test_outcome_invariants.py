@@ -1,4 +1,5 @@
 import pytest
+from oracle.ends import message_matches_last_reply
 from recording import Recording, of_machine
 
 from simloop.check.invariants.invariant import Invariant
@@ -6,7 +7,6 @@ from simloop.check.invariants.outcome import (
     completed_after_a_complete_reply,
     completed_after_a_reply,
     completed_without_open_calls,
-    message_matches_last_reply,
     run_text_matches_last_reply,
 )
 from simloop.check.invariants.subject import Subject

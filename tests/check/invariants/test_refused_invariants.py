@@ -34,6 +34,12 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
     ),
     (
         no_tools_for_failed_replies,
+        called().finish().started("a").result("a").request([GO]).call("a").failed().started("a"),
+        Subject(),
+        "its reply failed",
+    ),
+    (
+        no_tools_for_failed_replies,
         called().cut().started("a"),
         of_machine(),
         "its reply failed",
@@ -74,6 +80,9 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
         called().finish(FinishReason.TOOL_CALLS).started("a"),
         called().finish(FinishReason.STOP).started("a"),
         called().started("a"),
+        # Two calls with one id: the tool runs for the one that may run.
+        called().failed().request([GO]).call("a").finish(FinishReason.STOP).started("a"),
+        called().finish(FinishReason.STOP).request([GO]).call("a").failed().started("a"),
     )
 ] + [
     (no_tools_for_incomplete_replies, called().failed().started("a"), Subject()),

@@ -1,4 +1,5 @@
 import pytest
+from oracle.context import no_empty_replies_sent
 from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.invariant import Invariant
@@ -6,7 +7,6 @@ from simloop.check.invariants.requests import (
     adjacent_results,
     answered_calls,
     last_message_role,
-    no_empty_replies_sent,
     results_in_call_order,
     unique_call_ids,
 )

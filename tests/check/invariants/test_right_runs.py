@@ -18,7 +18,7 @@ RIGHT = {
         summaries: [{finish: stop}, {finish: stop}]
     """,
     "a hook before a tool runs after an abort, too": """
-        loop: pi@0.73.1
+        loop: pi@0.87.1
         prompt: Go.
         tool_execution: {order: sequential}
         abort: {after: finish}
@@ -27,14 +27,14 @@ RIGHT = {
         model: [{call: {read: {}}}]
     """,
     "tools run beside each other if the sequential one is hidden": """
-        loop: pi@0.73.1
+        loop: pi@0.87.1
         prompt: Go.
         tools: {read: {sequential: true}, search: {takes: 1s}}
         hooks: [{at: before_llm_call, hide_tools: [read]}]
         model: [{call: [{search: {}}, {read: {}}, {search: {}}]}, {say: Done.}]
     """,
     "tools run beside each other if a hook replaces the sequential one": """
-        loop: pi@0.73.1
+        loop: pi@0.87.1
         prompt: Go.
         tools: {read: {sequential: true}, search: {takes: 1s}}
         hooks: [{at: before_llm_call, add_tools: {read: {description: Another one.}}}]

@@ -11,7 +11,6 @@ from simloop.check.invariants.stop import (
     stopped_run_ends_in_time,
 )
 from simloop.check.invariants.subject import Subject
-from simloop.kernel.policies import OnAbort
 from simloop.messages import Outcome, StopCause, UserMessage
 from simloop.virtual.timeouts import GRACE_MS
 
@@ -69,7 +68,7 @@ def test_a_run_that_stops_is_not_found(invariant: Invariant, run: Recording) -> 
 def test_where_an_abort_is_a_flag_the_design_decides_what_follows_it() -> None:
     subject = of_machine()
     assert subject.settings is not None
-    subject.settings = dataclasses.replace(subject.settings, on_abort=OnAbort.RUN_BATCH)
+    subject.settings = dataclasses.replace(subject.settings, abort_is_flag=True)
     run = stopped().started("a").after(9).ended()
     for each in (nothing_starts_after_stop, stopped_run_ends_in_time, outcome_matches_stop):
         assert run.found(each, subject) == []

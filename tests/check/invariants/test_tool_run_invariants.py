@@ -1,21 +1,24 @@
 import pytest
 from incases import in_cases
+from oracle.answers import (
+    answers_match_tool_runs,
+    scripted_results,
+    sequential_tools_do_not_overlap,
+    tool_timeouts,
+)
+from oracle.times import scripted_tool_durations
 from recording import Recording, of_machine, returned, said
 
 from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.results import answers_match_tool_runs, no_result_of_other_arguments
+from simloop.check.invariants.results import no_result_of_other_arguments
 from simloop.check.invariants.subject import Subject
-from simloop.check.invariants.times import scripted_tool_durations
 from simloop.check.invariants.tool_runs import (
     no_tool_cancelled_by_another,
     only_called_tools_run,
-    scripted_results,
-    sequential_tools_do_not_overlap,
     tool_arguments_are_objects,
     tool_ends_before_its_answer,
     tool_runs_at_most_once,
-    tool_timeouts,
 )
 from simloop.messages import FinishReason, Message, UserMessage
 from simloop.trace import entries

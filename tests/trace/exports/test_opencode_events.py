@@ -105,17 +105,9 @@ def test_attempts_count_from_one_in_each_step() -> None:
 
 def test_attempts_count_from_one_after_a_compaction_within_a_step() -> None:
     world = scenario(LIMITED, OVERFLOW, LIMITED, Reply(say="Done."), context=MADE_ROOM)
-    events = told(run(world, loop="opencode@1.18.33"))
+    events = told(run(world, loop="opencode@1.18.34"))
     statuses = [event.status for event in events if isinstance(event, StatusEvent)]
     assert [status.attempt for status in statuses if isinstance(status, Retry)] == [1, 1]
-
-
-def test_attempts_are_counted_further_than_an_unbounded_machine_counts() -> None:
-    many = Reply(http=Http(status=429, retry_after="1ns"), times=40)
-    events = told(run(scenario(many, Reply(say="Done.")), loop="opencode@1.2.27"))
-    statuses = [event.status for event in events if isinstance(event, StatusEvent)]
-    attempts = [status.attempt for status in statuses if isinstance(status, Retry)]
-    assert attempts == list(range(1, 41))
 
 
 def test_events_are_json_by_the_programs_names() -> None:
@@ -149,7 +141,7 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
     ),
     "aborted": (
         scenario(Reply(call={"look": {}}), abort=Trigger(at="500ms")),
-        "opencode@1.18.33",
+        "opencode@1.18.34",
         Outcome.ABORTED,
         ["MessageAbortedError"],
     ),
@@ -167,7 +159,7 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
     ),
     "filtered": (
         scenario(Reply(say="Hm.", finish="content_filter")),
-        "opencode@1.18.33",
+        "opencode@1.18.34",
         Outcome.CONTENT_FILTERED,
         ["ContentFilterError"],
     ),
@@ -215,7 +207,7 @@ def test_an_end_in_a_later_try_is_not_called_what_the_failed_one_was(failed: Rep
         context=MADE_ROOM,
         limits=Limits(max_wall_clock_ms=1_500),
     )
-    result = run(world, loop="opencode@1.18.33")
+    result = run(world, loop="opencode@1.18.34")
     assert result.outcome is Outcome.TIMED_OUT
     assert words(told(result))[-2:] == ["UnknownError", "idle"]
 
@@ -236,7 +228,7 @@ def test_an_end_after_a_summary_that_failed_is_not_called_what_the_summary_was()
 
 
 def test_by_default_idle_comes_once_after_an_abort() -> None:
-    """The view of 1.18.33 has two: tests/loops/test_opencode_versions.py."""
+    """The view of 1.18.34 has two: tests/loops/test_opencode_versions.py."""
     world, loop, _, _ = ENDS["aborted"]
     assert words(told(run(world, loop=loop))) == ["busy", "MessageAbortedError", "idle"]
 
@@ -258,7 +250,7 @@ def test_each_prompt_has_its_own_idle() -> None:
         st.sampled_from([LIMITED, ERROR, Reply(call={"look": {}}), Reply(say="Hm.")]), max_size=4
     ),
     st.integers(0, 20),
-    st.sampled_from(["opencode", "opencode@1.1.11", "opencode@1.2.27", "opencode@1.18.33"]),
+    st.sampled_from(["opencode", "opencode@1.18.34"]),
 )
 def test_wherever_a_run_is_aborted_it_goes_from_busy_to_one_idle(
     replies: list[Reply], abort: int, loop: str

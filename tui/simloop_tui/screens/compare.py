@@ -1,7 +1,6 @@
 """The comparison screen: two runs side by side, and the facts of both at the cursor.
 
-Not here: the alignment (aligning.py) and the behaviour (comparing.py). The rule to keep: both sides
-show the same view, and a fact that only one side has is marked.
+Both sides show the same view, and a fact that only one side has is marked.
 """
 
 from typing import ClassVar
@@ -13,7 +12,7 @@ from textual.widgets import Static
 
 from simloop.cursor.views import FactView
 from simloop.escape import escape
-from simloop_tui.comparing import SideBySide
+from simloop_tui.comparing import COMPARE_ACTIONS, SideBySide
 from simloop_tui.keys import COMPARE
 from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.replay import ReplayScreen
@@ -21,8 +20,8 @@ from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import Session
 from simloop_tui.widgets.bars import KeyBar, ViewBar
 from simloop_tui.widgets.facts import FactsPane
-from simloop_tui.widgets.goto import ToggleFold
-from simloop_tui.widgets.pairs import GotoPair, Pairs
+from simloop_tui.widgets.goto import Goto, ToggleFold
+from simloop_tui.widgets.pairs import Pairs
 from simloop_tui.widgets.sides import Side, SideHeading
 
 _WIDEST = 400
@@ -100,9 +99,9 @@ class CompareScreen(RunScreen):
 
     # ------------------------------------------------------------------ clicks and keys
 
-    def on_goto_pair(self, message: GotoPair) -> None:
+    def on_goto(self, message: Goto) -> None:
         """Go to the pair that was clicked."""
-        self.comparison.go(message.number)
+        self.comparison.go(message.place)
         self.follow()
 
     def on_side_clicked(self, message: Side.Clicked) -> None:
@@ -118,7 +117,7 @@ class CompareScreen(RunScreen):
 
     def action_session(self, method: str) -> None:
         """Perform an action of the comparison."""
-        getattr(self.comparison, method)()
+        COMPARE_ACTIONS[method](self.comparison)
         self.follow()
 
     def action_view(self, name: str) -> None:

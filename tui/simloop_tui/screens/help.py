@@ -1,8 +1,4 @@
-"""The help screen: all actions with their keys, and how to read the screen.
-
-Not here: the actions (keys.py). The rule to keep: it is made from the table of actions, and each
-action in it can be chosen.
-"""
+"""The help screen: all actions with their keys, to be chosen, and how to read the screen."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest

@@ -1,7 +1,7 @@
 """A screen that has a run, with the actions that keep the run: as a file, a test or a command.
 
-Not here: the texts (keeping.py, editing.py). The rules to keep: no file is replaced without a
-question; a text that is copied is shown too, because a terminal may refuse the clipboard.
+No file is replaced without a question. A text that is copied is shown too, because a terminal may
+refuse the clipboard.
 """
 
 import os

@@ -1,7 +1,6 @@
 """A screen whose keys come from a table, with the actions that every screen has.
 
-Not here: the tables (keys.py). The rule to keep: each action of a table is a key, a line of the
-help and an entry of the palette.
+Each action of a table is a key, a line of the help and an entry of the palette.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,6 @@
 """The list of the runs that can be opened, with the verdict and the beginning of the chosen one.
 
-Not here: the list itself (library.py). The rule to keep: files are read, and scenarios are run, in
-threads, so that keys always work.
+Files are read, and scenarios are run, in threads, so that keys always work.
 """
 
 from dataclasses import replace

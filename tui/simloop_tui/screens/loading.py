@@ -1,7 +1,6 @@
-"""The screen that opens runs: it is painted at once, and keys work meanwhile.
+"""The screen that opens runs, in a thread: it is painted at once, and keys work meanwhile.
 
-Not here: reading (opening.py). The rule to keep: runs are read, or made, in a thread. An error
-ends the program with that error, unless there is a screen to go back to, which then shows it.
+An error ends the program, unless there is a screen to go back to, which then shows it.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """The replay screen: the timeline, the facts at the cursor, and the actions as keys and clicks.
 
-Not here: the behaviour (session.py) and the facts (simloop.cursor). The rule to keep: after each
-action the panes that are visible show the session as it is, and the others cost nothing.
+After each action the panes that are visible show the session as it is; the others cost nothing.
 """
 
 from typing import ClassVar
@@ -11,13 +10,14 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.worker import get_current_worker
 
+from simloop.cursor.rows import Mark
 from simloop.cursor.views import FactView
 from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.ask import AskScreen
 from simloop_tui.screens.filters import FilterScreen
 from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.run import RunScreen
-from simloop_tui.session import Session
+from simloop_tui.session import SESSION_ACTIONS, Session
 from simloop_tui.widgets.bars import Heading, KeyBar, ViewBar
 from simloop_tui.widgets.facts import FactsPane
 from simloop_tui.widgets.goto import Goto, ToggleFold
@@ -40,7 +40,7 @@ class ReplayScreen(RunScreen):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012 - the same
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
+        super().__init__(classes="-agent" if session.recording.is_of_agent else None)
         self.session = session
         self._choice: FactView | None = None
         self._detail = FactView.REQUEST
@@ -65,7 +65,8 @@ class ReplayScreen(RunScreen):
         yield KeyBar(self.session)
 
     def on_mount(self) -> None:
-        """Show the start of the run."""
+        """Show the entry at the cursor."""
+        self.session.reveal(self.session.place)
         self.query_one(Timeline).focus()
         self.set_interval(_TICK_S, self._tick)
         self.follow()
@@ -82,8 +83,10 @@ class ReplayScreen(RunScreen):
         """Show the session as it is now."""
         facts = self.session.facts
         fixed = self._panes()
-        # Until the user chooses: the reasons where they have no pane, or else the request.
-        choice = self._choice or (self._detail if FactView.WHY in fixed else FactView.WHY)
+        # Until the user chooses: the reasons if there are some and they have no pane, or else the
+        # request.
+        has_reasons = FactView.WHY not in fixed and facts(FactView.WHY)[0].mark is not Mark.QUIET
+        choice = self._choice or (FactView.WHY if has_reasons else self._detail)
         for name, pane in fixed.items():
             pane.show(facts(name))
             pane.set_class(name is choice, "-chosen")
@@ -132,7 +135,7 @@ class ReplayScreen(RunScreen):
 
     def action_session(self, method: str, *arguments: str) -> None:
         """Perform an action of the session."""
-        getattr(self.session, method)(*arguments)
+        SESSION_ACTIONS[method](self.session, *arguments)
         self.follow()
 
     def action_view(self, name: str) -> None:
@@ -177,9 +180,7 @@ class ReplayScreen(RunScreen):
     def _find(self, step: int) -> None:
         """Search in a thread: it takes a second in a long trace, and keys must work meanwhile."""
         worker, session = get_current_worker(), self.session
-        found = (
-            session.search_again(step, lambda: not worker.is_cancelled) if session.query else None
-        )
+        found = session.search_again(step, lambda: not worker.is_cancelled)
         if not worker.is_cancelled:
             self.app.call_from_thread(self._found, found)
 

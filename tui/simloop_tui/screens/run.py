@@ -1,7 +1,6 @@
 """A screen that has a run, with the actions that change the run at the cursor.
 
-Not here: the changes (changes.py, forking.py). The rule to keep: a changed run is made in a thread,
-because it has an event loop of its own, and because keys must work meanwhile.
+A changed run is made in a thread: it has an event loop of its own, and keys must work meanwhile.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """The bars of one line: the heading, the choice of a view, and the footer with its keys.
 
-Not here: the keys (keys.py). The rule to keep: each label that names a key can be clicked, and does
-what the key does. Markup is made of simloop's own words alone; a text of a trace is no markup.
+Each label that names a key can be clicked, and does what the key does. Markup is made of simloop's
+own words alone; a text of a trace is no markup.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,6 @@ from textual.widgets import Static
 from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.views import FactView
 from simloop.escape import escape
-from simloop.messages import Outcome
 from simloop.trace.timeline import clock
 from simloop_tui.keys import ACTIONS, Action
 from simloop_tui.session import Session
@@ -49,7 +48,7 @@ class Heading(Static):
         )
         title = Content.styled(escape(trace.header.title or session.name, _WIDEST), "bold")
         loop = Content(f"loop {escape(trace.header.loop, _WIDEST)}, seed {trace.header.seed}")
-        return Content("\n").join([self._spread(title, end), self._spread(loop, Content(where))])
+        return Content("\n").join([self._spread(title, Content(where)), self._spread(loop, end)])
 
     def _spread(self, left: Content, right: Content) -> Content:
         room = max(self.content_size.width - right.cell_length - 2, 0)
@@ -57,17 +56,11 @@ class Heading(Static):
 
 
 def ending(session: Session, verb: str) -> Content:
-    """Return the verb and the outcome of the run, or that there is none."""
-    if not session.recording.trace.outcomes:
-        return Content.styled("did not end", "$text-error")
-    violations = session.recording.violations
-    is_good = session.outcome == Outcome.COMPLETED and not violations
-    end = Content.styled(session.outcome, "$text-success" if is_good else "$text-error")
-    if not violations:
-        return Content.assemble(verb, end)
-    first = violations[0]
-    broken = Content.styled(f", violates {first.name} at entry {first.seq}", "$text-error")
-    return Content.assemble(verb, end, broken)
+    """Return the verb with the outcome of the run, and what is wrong with the run."""
+    words, wrong, is_good = session.recording.ending
+    end = Content.styled(words, "$text-success" if is_good else "$text-error")
+    verb = verb if session.recording.trace.outcomes else ""
+    return Content.assemble(verb, end, Content.styled(f", {wrong}" if wrong else "", "$text-error"))
 
 
 class ViewBar(Static):

@@ -1,7 +1,7 @@
 """A pane that shows the rows of one view of the facts.
 
-Not here: the rows (simloop.cursor.views). The rule to keep: a row is shown with its mark as a
-character, so that colour says nothing alone; and only the lines that are visible are drawn.
+A row has its mark as a character, so that colour says nothing alone. Only the lines that are
+visible are drawn.
 """
 
 from collections.abc import Sequence

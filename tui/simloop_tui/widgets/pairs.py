@@ -1,39 +1,29 @@
 """The pairs of two aligned runs: one line for each, with a sign between them where they differ.
 
-Not here: the alignment (aligning.py). The rule to keep: a line is made when it is drawn; a pair
-that differs has a sign of its own, so that colour says nothing alone.
+A line is made when it is drawn. Colour says nothing alone.
 """
 
 from typing import ClassVar
 
 from rich.cells import set_cell_size
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.geometry import Size
-from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from simloop.cursor.lanes import is_failure, sign_of, words_of
+from simloop.cursor.lines import entry_line
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace.timeline import clock
 from simloop_tui.aligning import Pair
 from simloop_tui.comparing import SideBySide
+from simloop_tui.widgets.goto import Goto, scroll_to_row
 from simloop_tui.widgets.wrapping import shortened
 
 _BETWEEN = 3
 _LANE = 6
 _TIME = 7
 _ROOMY = 54
-
-
-class GotoPair(Message):
-    """The cursor is to go to the pair `number`."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
 
 
 class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
@@ -55,13 +45,7 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
         """Draw the comparison as it is now, with the cursor in view."""
         region = self.scrollable_content_region
         self.virtual_size = Size(region.width, len(self._comparison.pairs))
-        height = max(region.height, 1)
-        margin = min(3, (height - 1) // 2)
-        row, top = self._comparison.place, self.scroll_offset.y
-        if row - margin < top:
-            self.scroll_to(y=max(row - margin, 0), animate=False)
-        elif row + margin >= top + height:
-            self.scroll_to(y=row + margin - height + 1, animate=False)
+        scroll_to_row(self, self._comparison.place)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -91,23 +75,19 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
     ) -> Segment:
         if place is None:
             return Segment(" " * width, self.rich_style)
-        entry = recording.entries[place]
-        lane, sign, _ = sign_of(entry)
+        lane, sign, words, is_failure = entry_line(recording, (place,))
         shown = f"{lane:<{_LANE}} {sign}" if width >= _ROOMY else sign
         number = f"{place:>{len(str(len(recording.entries) - 1))}}"
-        text = f"{number} {clock(entry.at_ns):>{_TIME}} {shown} {words_of(entry)}"
-        text = set_cell_size(shortened(text, width), width)
-        return Segment(text, self._style(entry, is_same=is_same))
-
-    def _style(self, entry: object, *, is_same: bool) -> Style:
-        name = "fault" if is_failure(entry) else "same" if is_same else "differs"
-        return self.get_component_rich_style(f"pairs--{name}")
+        text = f"{number} {clock(recording.entries[place].at_ns):>{_TIME}} {shown} {words}"
+        name = "fault" if is_failure else "same" if is_same else "differs"
+        style = self.get_component_rich_style(f"pairs--{name}")
+        return Segment(set_cell_size(shortened(text, width), width), style)
 
     def on_click(self, event: events.Click) -> None:
         """Go to the pair."""
         number = self.scroll_offset.y + event.get_content_offset_capture(self).y
         if 0 <= number < len(self._comparison.pairs):
-            self.post_message(GotoPair(number))
+            self.post_message(Goto(number))
 
 
 def _sign(pair: Pair) -> str:

@@ -1,8 +1,4 @@
-"""The scrubber: the whole run on one line, with its landmarks above. A click goes there.
-
-Not here: which entry stands in which column (axis.py). The rule to keep: each landmark is a
-character of its own, and each column is found by bisection.
-"""
+"""The scrubber: the whole run on one line, with its landmarks above. A click goes there."""
 
 from bisect import bisect_left
 from typing import ClassVar

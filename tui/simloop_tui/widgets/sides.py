@@ -1,8 +1,4 @@
-"""The two sides of a comparison: the heading of each run, and the pane with its facts.
-
-Not here: the pairs of entries between them (pairs.py). The rule to keep: the headings say in which
-way the runs differ: their names, their loops and their ends.
-"""
+"""The two sides of a comparison: the heading of each run, and the pane with its facts."""
 
 from textual.app import ComposeResult
 from textual.containers import Vertical

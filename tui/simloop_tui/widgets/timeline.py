@@ -1,7 +1,6 @@
-"""The timeline: one line for each entry and for each long wait, drawn where it is visible.
+"""The timeline: one line for each of the session's rows.
 
-Not here: which rows there are (rows.py) and their words (simloop.cursor.lanes). The rule to keep: a
-line is made when it is drawn, so that a long trace opens as fast as a short one.
+A line is made when it is drawn, so that a long trace opens as fast as a short one.
 """
 
 from functools import cached_property
@@ -13,11 +12,11 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from simloop.cursor.gaps import gap_words
-from simloop.cursor.lanes import Lane, is_failure, sign_of, words_of
+from simloop.cursor.lanes import Lane
+from simloop.cursor.lines import gap_words
 from simloop.trace.timeline import clock
 from simloop_tui.session import Session
-from simloop_tui.widgets.goto import Goto
+from simloop_tui.widgets.goto import Goto, scroll_to_row
 from simloop_tui.widgets.wrapping import shortened
 
 _CLASSES = {lane: f"timeline--{lane}" for lane in Lane}
@@ -61,22 +60,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         row, drawn = session.rows.row_of(session.place), (session.rows, tuple(session.marks))
         self.virtual_size = Size(width, len(session.rows))
         top = self.scroll_offset.y
-        self._scroll_to_row(row)
+        scroll_to_row(self, row)
         if drawn != self._drawn or top != self.scroll_offset.y:
             self.refresh()
         elif row != self._row:
             self.refresh_lines(self._row)
             self.refresh_lines(row)
         self._row, self._drawn = row, drawn
-
-    def _scroll_to_row(self, row: int) -> None:
-        height = max(self.scrollable_content_region.height, 1)
-        margin = min(3, (height - 1) // 2)
-        top = self.scroll_offset.y
-        if row - margin < top:
-            self.scroll_to(y=max(row - margin, 0), animate=False)
-        elif row + margin >= top + height:
-            self.scroll_to(y=row + margin - height + 1, animate=False)
 
     def render_line(self, y: int) -> Strip:
         """Return one line of the screen."""
@@ -113,31 +103,34 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return [Segment(shortened(f"{indent}~ {words} ~", width), style)]
 
     def _entry(self, number: int, width: int, *, is_first: bool) -> list[Segment]:
-        """Return the pointer, the number, the time, the lane with its sign, and the words."""
+        """Return the pointer, the number, the time, the lane with its sign, and the words.
+
+        A result that a request shows has no number: it is no entry.
+        """
         session = self.session
-        place = session.rows[number].place
-        entry = session.recording.entries[place]
-        lane, sign, _ = sign_of(entry)
-        name = "timeline--fault" if is_failure(entry) else _CLASSES[lane]
-        style = self.get_component_rich_style(name)
-        pointer = ">" if place == session.place else " "
-        mark = "b" if place in session.marks else " "
+        row = session.rows[number]
+        place, is_here = row.place, number == session.rows.row_of(session.place)
+        lane, sign, words, is_failure = session.rows.line(row)
+        style = self.get_component_rich_style("timeline--fault" if is_failure else _CLASSES[lane])
         digits, time_width = self._widths
-        time = _time(entry.at_ns) if is_first or self._has_own_time(number) else ""
-        beside = f"{pointer}{mark}{place:>{digits}} {time:>{time_width}} "
+        mark = "b" if row.answer is None and place in session.marks else " "
+        shown = place if row.answer is None else ""
+        at_ns = session.recording.entries[place].at_ns
+        time = _time(at_ns) if is_first or self._has_own_time(number) else ""
+        beside = f"{'>' if is_here else ' '}{mark}{shown:>{digits}} {time:>{time_width}} "
         lanes = _lane(lane, sign, width)
         room = width - len(beside) - len(lanes)
         return [
             Segment(beside, self.get_component_rich_style("timeline--time")),
             Segment(lanes, style),
-            Segment(shortened(words_of(entry), room), style),
+            Segment(shortened(words, room), style),
         ]
 
     def _has_own_time(self, number: int) -> bool:
         """Return whether a line shows its time: it is another one than that of the line above."""
         rows, record = self.session.rows, self.session.recording.entries
         place = rows[number].place
-        if not number or place == self.session.place or rows[number - 1].is_gap:
+        if not number or number == rows.row_of(self.session.place) or rows[number - 1].is_gap:
             return True
         return record[rows[number - 1].place].at_ns != record[place].at_ns
 

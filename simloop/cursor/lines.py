@@ -1,0 +1,78 @@
+"""The lines of a timeline that are no entries, and those that stand for several entries.
+
+A long wait has a line before the entry that ends it. A call that only the messages show has a line
+before the request that has its result. The pieces of one text are folded into a line at the last of
+them, so that the facts there have the whole text.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from simloop.cursor.index import STALL_NS
+from simloop.cursor.lanes import Lane, is_failure, sign_of
+from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.rows import row
+from simloop.escape import escape
+from simloop.messages import ToolMessage
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.timeline import clock, describe
+
+_WIDEST = 200
+_LONGEST_CALL = 60
+
+
+class Line(NamedTuple):
+    """A line of a timeline: its lane, its sign, its words, and whether it shows a failure."""
+
+    lane: Lane
+    sign: str
+    words: str
+    is_failure: bool
+
+
+def folds(recording: RecordedRun) -> dict[int, list[int]]:
+    """Return the texts that a line can stand for: by the last piece, all pieces."""
+    return {text[-1]: text for text in recording.index.texts if len(text) > 1}
+
+
+def entry_line(recording: RecordedRun, places: Sequence[int]) -> Line:
+    """Return the line of an entry, or of all pieces of a text."""
+    first, *more = (recording.entries[place] for place in places)
+    lane, sign, _ = sign_of(first)
+    return Line(lane, sign, row(describe(first, *more)).text, is_failure(first))
+
+
+def answer_lines(recording: RecordedRun, place: int) -> list[Line]:
+    """Return a line for each result in a request of a call that no other entry shows."""
+    return [_answer_line(recording, *answer) for answer in recording.index.answers.get(place, ())]
+
+
+def _answer_line(recording: RecordedRun, call: int, message: ToolMessage) -> Line:
+    asked = recording.entries[call]
+    assert isinstance(asked, entries.ToolCall)
+    result = entries.ToolResult(0, 0, asked.call_id, asked.name, message.text, message.is_error)
+    lane, sign, _ = sign_of(result)
+    called = escape(f"{asked.name} {asked.arguments}", _LONGEST_CALL)
+    words = escape(f"{called}: {message.text} [{asked.call_id}]", _WIDEST)
+    return Line(lane, sign, words, message.is_error)
+
+
+def gaps(record: Sequence[AnyEntry]) -> list[int]:
+    """Return the places of the entries that come at least a second after the one before them."""
+    times = (entry.at_ns for entry in record)
+    return [
+        place
+        for place, (before_ns, now_ns) in enumerate(pairwise(times), start=1)
+        if now_ns - before_ns >= STALL_NS
+    ]
+
+
+def gap_words(recording: RecordedRun, place: int) -> str:
+    """Return the wait before an entry as one line: `5.000s of waiting: backoff`."""
+    before = Position(recording, place - 1)
+    waited = clock(recording.entries[place].at_ns - before.at_ns)
+    reason = f": {', '.join(before.waits_for)}" if before.waits_for else ""
+    return escape(f"{waited} of waiting{reason}", _WIDEST)

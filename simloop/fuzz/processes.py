@@ -1,0 +1,189 @@
+"""Other processes that play a world again.
+
+A `Twin` has another PYTHONHASHSEED: a loop that depends on the order of a set behaves alike within
+one process and differently in it. The search reads the twin's answer for a world when it sends the
+next one, so that it does not wait. `failure_alone` starts a new process for one scenario: a loop
+that keeps state between runs behaves there as in a test, which has made no run before.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from pydantic import ValidationError
+
+from simloop.check.invariants.catalog import add_invariants, added_names
+from simloop.errors import ScenarioError, SimloopError
+from simloop.fuzz.failing import failure_of
+from simloop.fuzz.play import (
+    ENDS_ITS_PROCESS,
+    FINISHES,
+    SENTENCES,
+    UNJUDGED,
+    Failure,
+    failure_in,
+    play,
+)
+from simloop.runs.plan import Plan, content_of
+from simloop.scenario.schema import Scenario
+from simloop.trace.entries import AnyEntry
+from simloop.virtual.border import kept_border
+
+Judge: TypeAlias = Literal["digest", "search", "search twice", "file", "file twice"]
+"""What a process answers for a scenario: the digest of its run, or its failure, as the search or
+as a test of the scenario file judges it; `twice` compares a second run."""
+
+_LOOK_S = 1.0
+_ALONE_S = 30.0
+"""The real seconds after which a run by itself is one that does not end."""
+
+
+def digest_of(record: Iterable[AnyEntry]) -> str:
+    """Return a digest of the entries of a run."""
+    return hashlib.blake2b(msgspec.json.encode(list(record)), digest_size=16).hexdigest()
+
+
+def failure_alone(scenario: Scenario, judge: Judge) -> Failure | None:
+    """Run a scenario, which names its loop, in a new process, and return its failure.
+
+    Raises ScenarioError if no file can hold the scenario.
+    """
+    with _started({}) as process:
+        try:
+            answered, _ = process.communicate(_request(scenario, judge), timeout=_ALONE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            text = f"the run had not ended after {_ALONE_S:.0f} s of real time"
+            return Failure(FINISHES, text, SENTENCES[FINISHES])
+        except BaseException:  # Ctrl-C
+            process.kill()
+            raise
+    if not answered.strip():
+        return ended_with(process.returncode)
+    found = json.loads(answered)
+    return None if found is None else Failure(*found)
+
+
+def ended_with(code: int) -> Failure:
+    """Return the failure of a run whose process has ended with the exit code `code`."""
+    text = f"the process of the run ended with exit code {code}"
+    if code < 0:
+        sent = signal.Signals(-code)
+        text = f"the process of the run was ended by {sent.name}"
+        if sent.name == "SIGKILL":
+            text += ", which the system sends when memory is short"
+    return Failure(ENDS_ITS_PROCESS, text, SENTENCES[ENDS_ITS_PROCESS])
+
+
+class Twin:
+    """A process that plays worlds again; it starts when the first one is sent."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._asked: tuple[int, Scenario, str] | None = None
+
+    def send(
+        self, number: int, world: Scenario, record: Iterable[AnyEntry]
+    ) -> tuple[int, Scenario] | None:
+        """Send a world with the entries of its run; return the previous world if its run differed.
+
+        The next call, or `answer`, returns the answer for this world.
+        """
+        differed = self.answer()
+        if self._process is None:
+            seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+            self._process = _started({"PYTHONHASHSEED": seed})
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(_request(world, "digest"))
+            self._process.stdin.flush()
+        except BrokenPipeError:  # a run has ended it; the search makes the same run
+            self.end()
+        else:
+            self._asked = number, world, digest_of(record)
+        return differed
+
+    def end(self) -> None:
+        """End the process, if it was started."""
+        if self._process is not None:
+            process, self._process, self._asked = self._process, None, None
+            process.communicate()
+
+    def answer(self) -> tuple[int, Scenario] | None:
+        """Wait for the last run; return its world, with its number, if the run differed."""
+        if self._asked is None or self._process is None:
+            return None
+        (number, world, digest), self._asked = self._asked, None
+        assert self._process.stdout is not None
+        answer = json.loads(self._process.stdout.readline() or "null")
+        return (number, world) if answer not in (None, digest) else None
+
+
+def _request(scenario: Scenario, judge: Judge) -> bytes:
+    return json.dumps({"judge": judge}).encode() + b"\n" + content_of(scenario) + b"\n"
+
+
+def _started(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process that answers requests until its stdin is closed."""
+    return subprocess.Popen(  # noqa: S603 - this Python, and no shell
+        [sys.executable, "-m", __name__, json.dumps([sys.path, added_names()]), str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        start_new_session=True,  # Ctrl-C is for the parent
+    )
+
+
+def end_with(parent: int) -> None:
+    """End this process when its parent, of that id, has died: a run may spin for ever."""
+
+    def follow() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def main(given: str, parent: str) -> None:
+    """Answer the requests on stdin, each with one line of JSON.
+
+    `given` has the module path and the names of added invariants.
+    """
+    sys.path[:], names = json.loads(given)
+    add_invariants(*names)
+    end_with(int(parent))
+    # The loop may print: only answers go to the stdout that the parent reads.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, kept_border():
+        os.dup2(2, 1)
+        lines = iter(sys.stdin.buffer.readline, b"")
+        for asked, scenario in zip(lines, lines, strict=True):
+            answers.write(json.dumps(_answered(json.loads(asked)["judge"], scenario)) + "\n")
+            answers.flush()
+
+
+def _answered(judge: Judge, content: bytes) -> Any:
+    try:
+        scenario = Scenario.model_validate_json(content)
+        if judge == "digest":
+            return digest_of(play(Plan(scenario, {}), UNJUDGED).prepared.trace.entries)
+        if judge.startswith("file"):
+            return failure_of(Plan(scenario, {}), twice=judge.endswith("twice"))
+        return failure_in(scenario, {}, twice=judge.endswith("twice"))
+    except ScenarioError as error:
+        return None if judge == "digest" else Failure.of_error(error)
+    except (SimloopError, ValidationError):
+        return None  # text that cannot be encoded is not compared
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,103 @@
+"""The frames in the report of a failing test: the user's, and not those of libraries and simloop.
+
+pytest shows the source of each function in a traceback, and those of SDKs have a hundred lines.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+_HEADING = "simloop: the last run of this test"
+
+
+@contextlib.contextmanager
+def folded(call: pytest.CallInfo[None]) -> Iterator[list[str]]:
+    """Let pytest see the frames of the user alone, and yield lines about the others.
+
+    An exception that led to the error and has no frame of the user becomes a line as well.
+    Afterwards each exception has its frames again, for a debugger. Nothing is folded if the error
+    has no frame of the user.
+    """
+    info, lines = call.excinfo, list[str]()
+    if info is None or not _has_frames_of_the_user(info.value):
+        yield lines
+        return
+    with contextlib.ExitStack() as restored:
+        _fold(info.value, lines, restored)
+        call.excinfo = pytest.ExceptionInfo.from_exception(info.value)
+        restored.callback(setattr, call, "excinfo", info)
+        yield lines
+
+
+def _has_frames_of_the_user(error: BaseException) -> bool:
+    from simloop.world.user_errors import frames_of_the_user  # noqa: PLC0415 - see the plugin's docstring
+
+    return frames_of_the_user(error) is not None
+
+
+def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack) -> None:
+    """Fold an error, and each exception that led to it."""
+    from simloop.escape import escape  # noqa: PLC0415 - as above
+    from simloop.world.user_errors import (  # noqa: PLC0415
+        describe,
+        frames_of_the_user,
+        is_simloops_own,
+        place_in_a_library,
+    )
+
+    if place := place_in_a_library(error):
+        lines.append(f"raised by {escape(place)} (--full-trace shows its frames)")
+    last, seen = error, {id(error)}
+    while True:
+        cause = _led_to(last)
+        while cause is not None and frames_of_the_user(cause) is None and id(cause) not in seen:
+            seen.add(id(cause))
+            if not is_simloops_own(cause):
+                lines.append(f"after {escape(describe(cause))}")
+            cause = _led_to(cause)
+        restored.callback(
+            _restore, last, last.__traceback__, last.__cause__, last.__suppress_context__
+        )
+        last.__traceback__ = frames_of_the_user(last)
+        for each in last.exceptions if isinstance(last, BaseExceptionGroup) else ():
+            _fold(each, lines, restored)
+        if cause is not _led_to(last):
+            last.__cause__ = cause
+        if cause is None or id(cause) in seen:
+            return
+        seen.add(id(cause))
+        last = cause
+
+
+def _led_to(error: BaseException) -> BaseException | None:
+    """Return the exception that Python and pytest show before an error."""
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _restore(
+    error: BaseException,
+    frames: TracebackType | None,
+    cause: BaseException | None,
+    suppresses: bool,  # noqa: FBT001 - of `callback`
+) -> None:
+    error.__traceback__, error.__cause__ = frames, cause
+    error.__suppress_context__ = suppresses  # which an assignment to the cause sets
+
+
+def begin_with(
+    report: pytest.TestReport, excinfo: pytest.ExceptionInfo[BaseException], text: str
+) -> None:
+    """Put a text before the frames of a report, in a form that xdist can send."""
+    longrepr: Any = report.longrepr
+    chain = getattr(longrepr, "chain", None)  # the native style has none
+    first = chain[0][0] if chain else getattr(longrepr, "reprtraceback", None)
+    if first is None:
+        report.sections.append((_HEADING, text))
+        return
+    native: Any = excinfo.getrepr(style="native", chain=False)
+    (entry,) = native.reprtraceback.reprentries
+    entry.lines = [f"{_HEADING}\n", text, "\n"]
+    first.reprentries = [entry, *first.reprentries]

@@ -1,0 +1,277 @@
+"""The standard output and the standard error of programs in simulations.
+
+While a simulation runs, `sys.stdout` and `sys.stderr` are streams that know the run of the code
+that writes. A program that closes one, or puts another in its place, changes its own run only.
+What it writes goes on to the stream that was there before, such as that of pytest. Where output is
+captured, as in the command line, the run keeps it instead, and reports show it with a failure.
+
+The command line loads this module before it knows its verb, so it imports nothing of simloop.
+"""
+
+import contextlib
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+NAMES = ("stdout", "stderr")
+MOST_CHARS = 20_000
+"""The number of characters that a run keeps of each stream: the last ones."""
+
+
+class Output:
+    """The output of one run. `closed` names the streams that its program has closed."""
+
+    __slots__ = ("_cut", "_pieces", "_sizes", "closed")
+
+    def __init__(self) -> None:
+        self.closed: set[str] = set()
+        self._pieces: dict[str, list[str]] = {}
+        self._sizes: dict[str, int] = {}
+        self._cut: set[str] = set()
+
+    def write(self, name: str, text: str) -> None:
+        """Keep what the program writes to a stream."""
+        pieces = self._pieces.setdefault(name, [])
+        pieces.append(text)
+        size = self._sizes.get(name, 0) + len(text)
+        if size > 2 * MOST_CHARS:
+            kept = "".join(pieces)[-MOST_CHARS:]
+            pieces[:], size = [kept], len(kept)
+            self._cut.add(name)
+        self._sizes[name] = size
+
+    def text(self, name: str) -> str:
+        """Return the text of a stream, or the end of a long one, from the start of a line."""
+        text = "".join(self._pieces.get(name, ()))
+        if len(text) <= MOST_CHARS and name not in self._cut:
+            return text
+        end = text[-MOST_CHARS:]
+        return f"[...]\n{end.partition(chr(10))[2] or end}"
+
+
+class _Stream(io.TextIOBase):
+    """The text stream that stands in `sys` under this name while simulations run."""
+
+    def __init__(self, name: str) -> None:
+        self.under: Any = None
+        self._name = name
+        self._bytes = _Bytes(self)
+
+    def _run(self) -> Output | None:
+        """Return the output of the run that the calling code belongs to."""
+        answers = sys.modules.get("simloop.virtual.answers")  # loaded with the first simulation
+        loop = None if answers is None else answers.simulation_of_this_thread()
+        return None if loop is None else loop.output
+
+    def kept_by(self) -> Output | None:
+        """Return the output that keeps what the calling code writes; None for the stream under."""
+        output = self._run()
+        if output is not None and self._name in output.closed:
+            raise ValueError("I/O operation on closed file.")
+        if output is None or not _streams.captures:
+            return None
+        from simloop.virtual.reaches import is_exempt  # noqa: PLC0415 - a run has loaded it
+
+        # A person who steps through a run with a debugger is outside of it.
+        return None if is_exempt(sys._getframe(2)) else output  # noqa: SLF001 - the caller's
+
+    def beneath(self) -> Any:
+        """Return the stream that gets the text of code outside of runs."""
+        if _streams.diverted and self._name == "stdout":
+            return _STREAMS["stderr"].under
+        if _streams.depth:
+            return self.under
+        current = getattr(sys, self._name, None)  # a logger has kept this object after its run
+        return self.under if current is self else current
+
+    def write(self, text: str) -> int:
+        """Write for the run of the caller, or else to the stream under this one."""
+        output = self.kept_by()
+        if output is None:
+            under = self.beneath()
+            return len(text) if under is None else int(under.write(text) or 0)
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        output.write(self._name, text)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write each of the lines."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Write what the stream under this one has in its buffer."""
+        if self.kept_by() is None and self.beneath() is not None:
+            self.beneath().flush()
+
+    def close(self) -> None:
+        """Close the stream for the run of the caller; no other run and no report notices that."""
+        output = self._run()
+        if output is not None:
+            output.closed.add(self._name)
+        elif not _streams.captures and self.beneath() is not None:
+            self.beneath().close()
+
+    def __del__(self) -> None:
+        """Do nothing: by default, the end of Python closes the stream."""
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the run of the caller has closed the stream."""
+        output = self._run()
+        if output is not None:
+            return self._name in output.closed
+        return bool(getattr(self.beneath(), "closed", False))
+
+    def detach(self) -> Any:
+        """Raise UnsupportedOperation: other runs need the stream."""
+        raise io.UnsupportedOperation("detach")
+
+    def reconfigure(self, **settings: Any) -> None:
+        """Change the settings of the stream under this one, but not for captured output."""
+        if self.kept_by() is None:
+            self.beneath().reconfigure(**settings)
+
+    def isatty(self) -> bool:
+        """Return whether this is a terminal; captured output is none."""
+        return (
+            self.kept_by() is None and self.beneath() is not None and bool(self.beneath().isatty())
+        )
+
+    def fileno(self) -> int:
+        """Return the descriptor. Raises UnsupportedOperation for captured output."""
+        if self.kept_by() is None and self.beneath() is not None:
+            return int(self.beneath().fileno())
+        raise io.UnsupportedOperation("fileno")
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
+    def encoding(self) -> Any:  # type: ignore[override]
+        """Return the encoding of the stream under this one."""
+        return getattr(self.beneath(), "encoding", None)
+
+    @property
+    def errors(self) -> Any:  # type: ignore[override]
+        """Return the way in which the stream under this one handles errors of encoding."""
+        return getattr(self.beneath(), "errors", None)
+
+    @property
+    def newlines(self) -> Any:  # type: ignore[override]
+        """Return the newlines of the stream under this one."""
+        return getattr(self.beneath(), "newlines", None)
+
+    @property
+    def buffer(self) -> Any:
+        """Return the stream for bytes."""
+        return self._bytes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath(), name)
+
+
+class _Bytes(io.BufferedIOBase):
+    """The stream for bytes of a text stream."""
+
+    def __init__(self, text: _Stream) -> None:
+        self._text = text
+
+    def write(self, data: Any) -> int:
+        """Write for the run of the caller, or else to the stream under this one."""
+        under: Any = None if self._text.kept_by() is not None else self._text.beneath()
+        if hasattr(under, "buffer"):
+            return int(under.buffer.write(data) or 0)
+        self._text.write(bytes(data).decode(errors="backslashreplace"))
+        return len(data)
+
+    def flush(self) -> None:
+        """Flush the text stream."""
+        self._text.flush()
+
+    def close(self) -> None:
+        """Close the text stream, as far as that goes."""
+        self._text.close()
+
+    def __del__(self) -> None:
+        """Do nothing, as the text stream."""
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the text stream is closed."""
+        return self._text.closed
+
+    def fileno(self) -> int:
+        """Return the descriptor of the text stream."""
+        return self._text.fileno()
+
+    def isatty(self) -> bool:
+        """Return whether the text stream is a terminal."""
+        return self._text.isatty()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+
+_STREAMS = {name: _Stream(name) for name in NAMES}
+
+
+class _Streams:
+    """The two streams in `sys`: put there by the first simulation, taken away after the last."""
+
+    def __init__(self) -> None:
+        self.depth = self.captures = self.diverted = 0
+        self._lock = threading.Lock()
+
+    def enter(self) -> tuple[Any, ...]:
+        """Put the streams in; return those that are there now, for `leave`."""
+        with self._lock:
+            if not self.depth:
+                for name, stream in _STREAMS.items():
+                    stream.under = getattr(sys, name, None)
+                    setattr(sys, name, stream)
+            self.depth += 1
+            return tuple(getattr(sys, name, None) for name in NAMES)
+
+    def leave(self, there: tuple[Any, ...]) -> None:
+        """Put back what a program has replaced; after the last simulation, the streams under."""
+        with self._lock:
+            self.depth -= 1
+            for name, stream in zip(NAMES, there, strict=True):
+                setattr(sys, name, stream if self.depth else _STREAMS[name].under)
+
+
+_streams = _Streams()
+enter_streams = _streams.enter
+leave_streams = _streams.leave
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[None]:
+    """Let each run keep its output inside the block; code outside of runs writes as before."""
+    there = _streams.enter()
+    _streams.captures += 1
+    try:
+        yield
+    finally:
+        _streams.captures -= 1
+        _streams.leave(there)
+
+
+@contextlib.contextmanager
+def diverted() -> Iterator[None]:
+    """Where output is captured, let code outside of runs write to stderr only.
+
+    A module of the user may print while it is imported, and stdout is for reports.
+    """
+    captures = bool(_streams.captures)
+    _streams.diverted += captures
+    try:
+        yield
+    finally:
+        _streams.diverted -= captures

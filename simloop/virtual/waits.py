@@ -1,0 +1,115 @@
+"""The waits of a program on a virtual loop: its sleeps, its timeouts, its tasks and its threads.
+
+They are found without a change to the program. A place is the innermost one of the program, as in a
+report (waiting.py), and never an address.
+"""
+# ruff: noqa: SLF001 - the loop, its tasks and its timers keep in private slots what they wait for
+
+import asyncio
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+from simloop.virtual.answers import THREADS
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.listener import WAKE, awaiter_of_timeout, is_of_simloop
+from simloop.virtual.waiting import callers_place, place_of_callback, place_of_task, sleeps_itself
+
+_UNNAMED = re.compile(r"main|task-\d+|close .*")
+
+
+class Wait(NamedTuple):
+    """A wait: `what` is sleep, timeout, task, thread or callback.
+
+    `name` is that of a task or a thread, empty if the program has not named it. `due_ns` is the
+    virtual time that ends the wait, or None if no timer does.
+    """
+
+    what: str
+    name: str
+    place: str
+    due_ns: int | None = None
+
+
+def name_of_task(task: asyncio.Task[Any]) -> str:
+    """Return the name that the program gave to a task; empty if it gave none.
+
+    `wait_for` makes a task in some versions of Python, so the numbers of tasks differ with them.
+    """
+    name = task.get_name()
+    return "" if _UNNAMED.fullmatch(name) else name
+
+
+def waits(loop: VirtualLoop) -> Iterator[Wait]:
+    """Yield the waits of a program: of its tasks and threads first, then its other timers."""
+    handles: list[tuple[int, Any]] = sorted(
+        ((when_ns, handle) for when_ns, _, _, handle in loop.timers()), key=lambda timer: timer[0]
+    )
+    wakes = {handle._args[0]: when_ns for when_ns, handle in handles if handle._callback is WAKE}
+    yield from _of_tasks(loop, wakes)
+    for what, name, place, timer in loop.waiting_threads():
+        due_ns = next((when_ns for when_ns, handle in handles if handle is timer), None)
+        yield Wait(what, name, place, due_ns if what == "sleep" else None)
+    for when_ns, handle in handles:
+        task = _bounded(handle)
+        place = place_of_callback(handle) if task is None else place_of_task(task)
+        if place:
+            what = "callback" if task is None else "timeout"
+            yield Wait(what, "" if task is None else name_of_task(task), place, when_ns)
+
+
+def _of_tasks(loop: VirtualLoop, wakes: dict[Any, int]) -> Iterator[Wait]:
+    tasks = loop.unfinished()
+    awaiters = {getattr(task, "awaiter", None) for task in tasks}
+    for task in tasks:
+        future = getattr(task, "_fut_waiter", None)
+        if future is None or task in awaiters:  # it can run, or the task that it has made waits
+            continue
+        place, name = place_of_task(task), name_of_task(task)
+        if future in wakes and sleeps_itself(task):
+            yield Wait("sleep", name, place, wakes[future])
+        elif place or name:
+            yield Wait("task", name, place)
+
+
+def _bounded(handle: Any) -> asyncio.Task[Any] | None:
+    """Return the task that a timer will cancel: that of `asyncio.timeout`, `wait_for` or anyio."""
+    owner = getattr(handle._callback, "__self__", None)
+    task = getattr(owner, "_task", None) or getattr(owner, "_host_task", None)
+    task = task or awaiter_of_timeout(handle._callback)
+    return task if isinstance(task, asyncio.Task) else None
+
+
+def before_time_moves(loop: VirtualLoop, look: Callable[[int, FrameType], None]) -> None:
+    """Call `look` whenever time is about to move, until the end of the run.
+
+    It gets the nanoseconds, and the frame of the code that moves time.
+    """
+    plain = loop.advance_ns
+
+    def advance_ns(nanoseconds: int) -> None:
+        if nanoseconds:
+            look(nanoseconds, sys._getframe(1))
+        plain(nanoseconds)
+
+    # In the object and not in its class, so that a run that nobody watches pays nothing.
+    vars(loop)["advance_ns"] = advance_ns
+    loop.at_end.append(lambda: vars(loop).pop("advance_ns", None))
+
+
+def sleep_of_caller(loop: VirtualLoop, nanoseconds: int, frame: FrameType) -> Iterator[Wait]:
+    """Yield the sleep of code that moves time itself: in the loop's thread, or in one alone.
+
+    The code of the program is on the stack only then: the loop is below it.
+    """
+    place = callers_place(frame)
+    if place and not loop.is_blocked_by_thread:
+        thread = THREADS.get(threading.get_ident())
+        name = "" if thread is None else thread.name
+        if is_of_simloop(frame):
+            yield Wait("thread" if thread else "task", name, place)
+        else:
+            yield Wait("sleep", name, place, loop.now_ns + nanoseconds)

@@ -1,0 +1,232 @@
+"""Agents that end or break more than their own run, and agents that print, in every command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+
+AGENTS = """
+import asyncio, logging, os, sys, threading
+
+print("imported")
+log = logging.Logger("bot")  # of its own: that of pytest has handlers already
+handler = logging.StreamHandler()
+handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+log.addHandler(handler)
+
+
+class Own(BaseException):
+    pass
+
+
+def close():
+    sys.stdout.close()
+    sys.stderr.close()
+
+
+def end(how):
+    match how:
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "exit":
+            sys.exit(0)
+        case "own":
+            raise Own("\\x1b[31mred")
+
+
+HOW = []
+
+
+async def ends(prompt):
+    end(HOW[0])
+
+
+def ends_plainly(prompt: str):
+    end(HOW[0])
+
+
+async def leaves(prompt):
+    os._exit(0)
+
+
+def leaves_plainly(prompt: str):
+    os._exit(0)
+
+
+async def leaves_in_a_thread(prompt):
+    await asyncio.to_thread(os._exit, 0)
+
+
+async def closes(prompt):
+    close()
+    return "Done."
+
+
+def closes_plainly(prompt: str):
+    thread = threading.Thread(target=close)
+    thread.start()
+    thread.join()
+    return "Done."
+
+
+def talk():
+    print("said \\x1b[31mred")
+    print("complained", file=sys.stderr)
+    log.info("logged")
+
+
+async def talks(prompt):
+    talk()
+    await asyncio.to_thread(print, "from a thread")
+    return "Done."
+
+
+async def talks_and_fails(prompt):
+    await talks(prompt)
+    raise ValueError("no answer")
+
+
+def talks_and_fails_plainly(prompt: str):
+    talk()
+    print("from a thread")
+    raise ValueError("no answer")
+
+
+async def talks_for_ever(prompt, world):
+    from simloop import UserMessage
+
+    talk()
+    while True:
+        await world.model.reply([UserMessage(prompt)])
+"""
+SAID = ["said \\x1b[31mred", "from a thread"]
+LOGGED = ["complained", "INFO logged"]
+ALL = [*SAID, *LOGGED]
+
+
+@pytest.fixture(autouse=True)
+def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ending_bot.py").write_text(AGENTS)
+    (tmp_path / "a.simloop.yaml").write_text("prompt: Go.\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "ending_bot", raising=False)
+
+
+def simloop(verb: str, agent: str, *arguments: str) -> Result:
+    runner = CliRunner(env={"NO_COLOR": "1"})
+    return runner.invoke(main, [verb, *arguments, "--loop", f"ending_bot:{agent}"])
+
+
+@pytest.mark.parametrize("agent", ["ends", "ends_plainly"])
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("interrupt", "KeyboardInterrupt"),
+        ("exit", "SystemExit: 0"),
+        ("own", "Own: \\x1b[31mred"),
+    ],
+)
+def test_an_agent_that_ends_its_program_is_a_failed_run_in_every_command(
+    how: str, words: str, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path.cwd())
+    bot = __import__("ending_bot")
+    bot.HOW.append(how)
+    ran = simloop("run", agent, "a.simloop.yaml", "--trace", "a.jsonl")
+    assert ran.exit_code == 1
+    assert f"failed        Error: {words}" in ran.stdout
+    assert "expect.outcome: expected completed, got failed" in ran.stdout
+    checked = simloop("check", agent, "a.simloop.yaml")
+    assert (checked.exit_code, "not the same" in checked.stdout) == (1, False)
+    assert "\x1b" not in ran.output + checked.output
+    assert simloop("replay", agent, "a.jsonl").exit_code == 0
+    searched = simloop("fuzz", agent, "--runs", "25")
+    assert searched.exit_code == 0
+    assert "25 runs of ending_bot" in searched.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["leaves", "leaves_plainly", "leaves_in_a_thread"])
+@pytest.mark.parametrize(
+    "verb", [["run", "a.simloop.yaml"], ["check", "a.simloop.yaml"], ["fuzz", "--runs", "25"]]
+)
+def test_an_agent_cannot_leave_without_a_word(verb: list[str], agent: str) -> None:
+    """In a process of its own: where this is not so, it would leave the tests as well."""
+    command = [sys.executable, "-m", "simloop", *verb, "--loop", f"ending_bot:{agent}"]
+    ended = subprocess.run(
+        command, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert "os._exit is not available in a simulation: raise an exception" in ended.stderr
+    assert "ending_bot.py" in ended.stderr or agent == "leaves_in_a_thread"
+
+
+@pytest.mark.parametrize("agent", ["closes", "closes_plainly"])
+def test_an_agent_that_closes_its_streams_closes_no_report(agent: str) -> None:
+    for arguments in (["run", "a.simloop.yaml"], ["check", "a.simloop.yaml", "-v"]):
+        verb, *others = arguments
+        ended = simloop(verb, agent, *others)
+        assert ended.exit_code == 0
+        assert "ok      a.simloop.yaml  completed" in ended.stdout
+    assert "25 runs of ending_bot" in simloop("fuzz", agent, "--runs", "25").stdout
+
+
+def test_the_words_of_an_agent_are_in_no_report_of_a_run_that_passes() -> None:
+    for verb in ("run", "check"):
+        ended = simloop(verb, "talks", "a.simloop.yaml")
+        assert ended.exit_code == 0
+        assert not [words for words in ALL if words.partition(" ")[0] in ended.output]
+
+
+@pytest.mark.parametrize("agent", ["talks_and_fails", "talks_and_fails_plainly"])
+@pytest.mark.parametrize("verb", ["run", "check"])
+def test_the_words_of_an_agent_are_shown_below_the_run_that_fails(verb: str, agent: str) -> None:
+    shown = simloop(verb, agent, "a.simloop.yaml").stdout
+    _, found, printed = shown.partition("        captured stdout:\n")
+    assert found
+    lines = [line.strip() for line in printed.splitlines()]
+    assert lines[:5] == [*SAID, "captured stderr:", *LOGGED]
+    assert "\x1b" not in shown
+
+
+def test_what_a_module_prints_while_it_is_imported_is_not_in_a_report() -> None:
+    ended = simloop("check", "talks", "a.simloop.yaml", "--format", "json")
+    assert "imported" in ended.stderr
+    (run,) = json.loads(ended.stdout)["runs"]
+    assert (run["stdout"], run["stderr"]) == (
+        "said \x1b[31mred\nfrom a thread\n",
+        "complained\nINFO logged\n",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_search_shows_the_words_of_the_run_with_its_failure(jobs: str) -> None:
+    command = [sys.executable, "-m", "simloop", "fuzz", "--loop", "ending_bot:talks_for_ever"]
+    ended = subprocess.run(
+        [*command, "--runs", "30", "--jobs", jobs],
+        env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    before, found, after = ended.stdout.partition("\n  captured stdout:\n    said \\x1b[31mred\n")
+    assert found
+    assert "said" not in before
+    assert "complained" not in ended.stderr
+    assert "    INFO logged" in after
+
+
+def test_equal_searches_of_an_agent_that_prints_have_equal_reports() -> None:
+    one, other = (
+        simloop("fuzz", "talks", "--runs", "120", "--format", "json").stdout for _ in range(2)
+    )
+    first, second = json.loads(one), json.loads(other)
+    del first["cpu_s"], second["cpu_s"]
+    assert first == second
+    assert first["failures"] == []

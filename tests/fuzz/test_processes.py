@@ -1,0 +1,84 @@
+import pytest
+from searching import WORLD
+
+from simloop import Reply
+from simloop.fuzz.play import ENDS_ITS_PROCESS, chosen_for, play
+from simloop.fuzz.processes import Twin, digest_of, ended_with, failure_alone
+from simloop.fuzz.search import Search
+from simloop.runs.plan import Plan
+from simloop.scenario.schema import Scenario
+from simloop.trace.entries import AnyEntry
+
+
+def of(loop: str) -> Scenario:
+    return WORLD.model_copy(update={"loop": f"searching:{loop}"})
+
+
+def record(world: Scenario) -> list[AnyEntry]:
+    plan = Plan(world, {})
+    return play(plan, chosen_for(plan, ())).prepared.trace.entries
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["asks", "prints"])
+def test_a_run_that_depends_on_no_hash_is_the_same_elsewhere(loop: str) -> None:
+    """What it prints is no answer of the other process."""
+    twin, world = Twin(), of(loop)
+    assert twin.send(1, world, record(world)) is None
+    assert twin.send(2, world, record(world)) is None
+    assert twin.answer() is None
+    twin.end()
+
+
+@pytest.mark.slow
+def test_a_run_that_depends_on_a_hash_differs_elsewhere() -> None:
+    twin, world = Twin(), of("hashes")
+    assert twin.send(7, world, record(world)) is None
+    assert twin.answer() == (7, world)
+    assert twin.answer() is None, "it is told once"
+    twin.end()
+
+
+@pytest.mark.slow
+def test_a_search_finds_a_loop_that_depends_on_a_hash() -> None:
+    search = Search("searching:hashes", seed=1, invariants=())
+    search.twin = Twin()
+    assert [each.name for each in search.run(runs=250)] == ["ReplayDiverged"]
+    assert search.answer_elsewhere() is None, "one shape is one failure"
+    search.twin.end()
+
+
+def test_the_digest_is_that_of_the_entries() -> None:
+    other = WORLD.model_copy(update={"prompt": "Go on."})
+    assert digest_of(record(WORLD)) == digest_of(record(WORLD))
+    assert digest_of(record(WORLD)) != digest_of(record(other))
+
+
+@pytest.mark.slow
+def test_a_failure_that_needs_earlier_runs_is_none_in_a_new_process() -> None:
+    world = of("remembers")
+    assert failure_alone(world, "search") is None
+    again = failure_alone(world.model_copy(update={"then": ["a", "b"]}), "file")
+    assert again is not None
+    assert again.name == "adjacent-results"
+
+
+@pytest.mark.slow
+def test_a_run_that_ends_its_process_has_the_signal_as_its_failure() -> None:
+    world = of("dies").model_copy(update={"model": [Reply(say="Look.")]})
+    assert failure_alone(world, "search") == ended_with(-9)
+
+
+def test_the_failure_of_a_process_says_how_it_ended() -> None:
+    killed, left = ended_with(-9), ended_with(3)
+    assert killed.name == left.name == ENDS_ITS_PROCESS
+    assert "SIGKILL, which the system sends when memory is short" in killed.text
+    assert "exit code 3" in left.text
+
+
+@pytest.mark.slow
+def test_a_search_marks_a_failure_as_reproduced_if_a_new_process_shows_it() -> None:
+    found = {each.name: each.reproduced for each in Search("searching:remembers").run(runs=9)}
+    assert found["adjacent-results"] is False
+    (first, *_) = Search("searching:repeats").run(runs=60)
+    assert first.reproduced is True

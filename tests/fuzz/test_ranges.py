@@ -1,0 +1,154 @@
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from simloop.fuzz.failures import Group
+from simloop.fuzz.ranges import Finding, Range, RangeResult, Ranges, SearchSettings, play_range
+
+SETTINGS = SearchSettings("searching:repeats", seed=3)
+UNTIMED = 1e9
+"""Seconds: a busy machine must not end a range."""
+
+
+def ranges(runs: int | None = None, seconds: float | None = None, **given: object) -> Ranges:
+    return Ranges(runs, seconds, most=20, **given)  # type: ignore[arg-type]
+
+
+def taken(of: Ranges, most: int = 99) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    while len(found) < most and (due := of.take()) is not None:
+        found.append((due.first, due.runs))
+    return found
+
+
+def finding(run: int, name: str = "rule") -> Finding:
+    return Finding(name, f"request {run} is wrong", "", run, reproduced=True, scenario="", shown="")
+
+
+def released(of: Ranges, *results: RangeResult) -> list[int]:
+    due = Range(1, 0)
+    return [
+        each.first for result in results for each in of.add(result, msgspec.structs.replace(
+            due, first=result.first, runs=result.runs))
+    ]  # fmt: skip
+
+
+def test_so_many_runs_are_given_out_and_no_more() -> None:
+    assert taken(ranges(runs=45)) == [(1, 20), (21, 20), (41, 5)]
+
+
+def test_a_search_for_a_time_ends_with_its_time() -> None:
+    now = [0.0]
+    due = ranges(seconds=8, now=lambda: now[0])
+    assert due.take() == Range(1, 20, 0.5, 8.0)
+    now[0] = 7.9
+    last = due.take()
+    assert last is not None
+    assert last.seconds == last.left_s == pytest.approx(0.1)
+    now[0] = 8.0
+    assert due.take() is None
+
+
+def test_a_search_that_is_stopped_gives_out_nothing() -> None:
+    due = ranges(runs=45)
+    due.stopped = True
+    assert due.take() is None
+
+
+def test_the_worlds_that_a_range_did_not_come_to_are_given_out_again() -> None:
+    due = ranges(runs=40)
+    first = due.take()
+    assert first is not None
+    assert [each.first for each in due.add(RangeResult(1, 7), first)] == [1]
+    assert taken(due) == [(8, 13), (21, 20)]
+
+
+def test_results_are_released_in_the_order_of_their_worlds() -> None:
+    of = ranges(runs=40)
+    taken(of)
+    assert released(of, RangeResult(21, 20)) == []
+    assert released(of, RangeResult(1, 20)) == [1, 21]
+    assert list(of.rest()) == []
+
+
+def test_what_is_left_when_a_search_ends_keeps_its_order() -> None:
+    of = ranges(runs=80)
+    taken(of)
+    assert released(of, RangeResult(61, 20), RangeResult(21, 20)) == []
+    assert [each.first for each in of.rest()] == [21, 61]
+
+
+def test_each_result_is_stored_as_it_comes() -> None:
+    stored: list[RangeResult] = []
+    of = ranges(runs=40, store=stored.append)
+    taken(of)
+    released(of, RangeResult(21, 20), RangeResult(1, 20))
+    assert [each.first for each in stored] == [21, 1]
+
+
+def test_a_search_that_is_resumed_makes_the_runs_that_are_missing() -> None:
+    of = ranges(runs=100)
+    known = RangeResult(1, 20), RangeResult(31, 10)
+    assert [each.first for one in known for each in of.add(one)] == [1]
+    assert taken(of) == [(21, 10), (41, 20), (61, 20), (81, 20)]
+
+
+def test_a_group_is_known_to_the_ranges_behind_its_first_run() -> None:
+    """So a range in front of it reports the failure as well, and the first run is always found."""
+    of = ranges(runs=60)
+    taken(of, 2)
+    released(of, RangeResult(21, 5, finding=finding(25)))
+    of.put_back(1, 20)
+    front, behind = of.take(), of.take()
+    assert front is not None
+    assert behind is not None
+    assert (front.first, front.known) == (1, ())
+    assert (behind.first, behind.known) == (41, (Group("rule", "request 0 is wrong"),))
+
+
+def played(first: int, runs: int, known: tuple[Group, ...] = ()) -> RangeResult:
+    return play_range(SETTINGS, Range(first, runs, UNTIMED, known=known))
+
+
+@pytest.mark.slow
+def test_a_range_ends_with_the_first_failure_of_a_new_group() -> None:
+    one = played(1, 60)
+    assert one.finding is not None
+    assert one.finding.run == one.runs < 60
+    group = Group.of(one.finding.name, one.finding.text)
+    more = played(1, 60, (group,))
+    assert more.runs > one.runs
+    assert dict(more.counts)[group] >= 1
+
+
+@pytest.mark.slow
+def test_a_range_gives_what_the_whole_search_gives_for_its_worlds() -> None:
+    every = tuple(group for group, _ in _all().counts)
+    whole, parts = played(1, 60, every), [played(1, 33, every), played(34, 27, every)]
+    assert sum(part.virtual_ns for part in parts) == whole.virtual_ns
+    assert sum(part.looked_at for part in parts) == whole.looked_at == 15
+    total: dict[Group, int] = {}
+    for part in parts:
+        for group, count in part.counts:
+            total[group] = total.get(group, 0) + count
+    assert total == dict(whole.counts)
+
+
+def _all() -> RangeResult:
+    known: tuple[Group, ...] = ()
+    while (result := played(1, 60, known)).finding is not None:
+        known = (*known, Group.of(result.finding.name, result.finding.text))
+    return result
+
+
+def test_ctrl_c_in_a_range_keeps_its_results() -> None:
+    def interrupts_at(number: int) -> Callable[[int], None]:
+        def begins(begun: int) -> None:
+            if begun == number:
+                raise KeyboardInterrupt
+
+        return begins
+
+    result = play_range(SearchSettings("react"), Range(1, 60, UNTIMED), interrupts_at(8))
+    assert (result.runs, result.ended, result.finding) == (7, True, None)

@@ -1,0 +1,265 @@
+"""Invariants on the calls of a reply in an engine: which calls run, and with which arguments.
+
+Not here: the runs of tools as the boundary shows them (tool_runs.py) and hooks (hooks.py). The rule
+to keep: a call that is not run has a reason that the trace shows.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from oracle.hooks import hooks_of
+from oracle.ledger import ledger_of
+from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL
+from simloop.kernel import effects, signals
+from simloop.kernel.policies import OnHookFailure
+from simloop.messages import FinishReason, StopCause
+from simloop.trace.entries import (
+    Answered,
+    CallBegun,
+    Hook,
+    Prompt,
+    Request,
+    StopRequested,
+    ToolStarted,
+)
+from simloop.trace.facts import Facts
+
+_decode = msgspec.json.Decoder().decode
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+_KNOWN = {"type", "properties", "required", "additionalProperties", "description", "title"}
+
+
+class _Schemas:
+    """The plain schemas of tools: they only name types and required arguments."""
+
+    def __init__(self) -> None:
+        self._read: dict[bytes, Any] = {}
+
+    def wrong(self, schema: Any, arguments: str) -> str | None:
+        """Return the error in arguments, or an empty text; None if the schema is not plain."""
+        raw = bytes(schema)
+        if raw not in self._read:
+            self._read[raw] = _decode(raw)
+        plain = self._read[raw]
+        try:
+            given = _decode(arguments)
+        except (msgspec.DecodeError, RecursionError):
+            return "they are no JSON"
+        if not isinstance(given, dict):
+            return "they are no object"
+        if not isinstance(plain, dict) or not plain.keys() <= _KNOWN:
+            return None
+        return _wrong_members(plain, given)
+
+
+def _wrong_members(schema: Mapping[str, Any], given: Mapping[str, Any]) -> str | None:
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in given:
+            return f"{name!r} is missing"
+    more = schema.get("additionalProperties", True)
+    if not isinstance(more, bool):
+        return None
+    for name, value in given.items():
+        if name not in properties:
+            if not more:
+                return f"{name!r} is unknown"
+            continue
+        rule = properties[name]
+        kind: Any = rule.get("type") if isinstance(rule, dict) else None
+        if (
+            not isinstance(kind, str)
+            or kind not in _TYPES
+            or not rule.keys() <= {"type", "description", "title"}
+        ):
+            return None
+        if not _is_of(value, kind):
+            return f"{name!r} is no {kind}"
+    return ""
+
+
+def _is_of(value: object, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES[kind])
+
+
+def _schema_of(facts: Facts, call_id: str, name: str) -> Any:
+    """Return the schema under which the request of a call offered its tool, or None."""
+    request = facts.sent.get(facts.asked.get(call_id, 0))
+    tools = () if request is None else request.tools
+    return next((tool.parameters for tool in tools if tool.name == name), None)
+
+
+@invariant(
+    "A tool receives arguments that match its schema, also after a hook has changed them.",
+    "BUGS.md A10, D11",
+    sees=[ToolStarted],
+    needs=[Need.MACHINE],
+)
+def arguments_match_schema(subject: Subject) -> Watch:
+    """Only plain schemas are judged: types by name, required and allowed arguments."""
+    facts, settings, schemas = subject.facts, subject.settings, _Schemas()
+    assert settings is not None
+    if settings.hooks.before_tool_call and not settings.tool_rules.check_changed:
+        return ""
+    while True:
+        entry = yield
+        schema = _schema_of(facts, entry.call_id, entry.name)
+        wrong = None if schema is None else schemas.wrong(schema, entry.arguments)
+        if wrong:
+            return (
+                f"the tool {entry.name!r} of call {entry.call_id!r} gets {entry.arguments:.80}, "
+                f"and {wrong}"
+            )
+
+
+@invariant(
+    "Every call of a complete reply runs, unless the trace shows a reason for its refusal.",
+    "BUGS.md D13, D20, A8",
+    sees=[Prompt, StopRequested, Hook, Answered],
+    needs=[Need.MACHINE],
+    begins=[StopRequested, Hook, Answered],
+)
+def every_call_runs(subject: Subject) -> Watch:
+    """Reasons: an unknown tool, wrong arguments, a hook, a stop, a reply that is refused.
+
+    Two equal calls both run.
+    """
+    course, facts, schemas = subject.course, subject.facts, _Schemas()
+    settings = course.settings
+    is_stopped, hooked = False, -1
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            is_stopped = False
+        elif kind is StopRequested:
+            is_stopped = True
+        elif kind is Hook:
+            if entry.result != "ok":
+                hooked = course.moves
+        elif entry.ran or is_stopped or hooked == course.moves:
+            continue
+        else:
+            effect = course.asked[-1] if course.asked else None
+            if type(effect) is not effects.RunTools or (effect.first_only or not _is_whole(facts)):
+                continue
+            schema = _schema_of(facts, entry.call_id, entry.name)
+            if schema is None or settings.hooks.before_tool_call:
+                continue
+            call = next((c for c in ledger_of(subject).calls if c.id == entry.call_id), None)
+            if call is not None and schemas.wrong(schema, call.arguments) == "":
+                return f"call {entry.call_id!r} of {entry.name!r} is not run: {entry.text!r:.80}"
+
+
+def _is_whole(facts: Facts) -> bool:
+    reply = facts.reply
+    return reply is not None and reply.finish not in (None, FinishReason.INTERRUPTED)
+
+
+def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
+    scenario = subject.scenario
+    asks = scenario is not None and any(tool.terminate for tool in scenario.tools.values())
+    returned = signals.ToolsReturned
+    return (Request, Answered, returned) if asks else (returned,)
+
+
+@invariant(
+    "The signal after a batch of tools requests the end of the run exactly if each result "
+    "requests it.",
+    "BUGS.md D13",
+    sees=[Request, Answered, signals.ToolsReturned],
+    needs=[Need.MACHINE, Need.SCENARIO],
+    narrow=_seen_of_ends,
+)
+def terminate_signal_matches_results(subject: Subject) -> Watch:
+    """A failed tool and a refused call do not request the end; a call that never began is left out.
+
+    Only the fake tools of a scenario are predicted.
+    """
+    course, scenario = subject.course, subject.scenario
+    hooks, settings = hooks_of(subject), subject.course.settings
+    assert scenario is not None
+    own = sum(h.at == AFTER_TOOL_CALL for h in scenario.hooks) == len(hooks[AFTER_TOOL_CALL])
+    fails = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
+    if hooks[BEFORE_LLM_CALL] or not own or (hooks[AFTER_TOOL_CALL] and fails):
+        return ""
+    if scenario.faults is not None:
+        return ""
+    asking: set[str] = set()
+    begun: set[str] = set()
+    while True:
+        entry = yield
+        if type(entry) is Request:
+            asking, begun = set(), set()
+            continue
+        if type(entry) is Answered:
+            tool = scenario.tools.get(entry.name)
+            if entry.ran or subject.facts.stop is None:
+                begun.add(entry.call_id)
+            if tool is not None and tool.terminate and entry.ran and not entry.is_error:
+                asking.add(entry.call_id)
+            continue
+        told = entry.signal.terminate
+        wanted = bool(asking) and asking >= begun
+        pending = course.pending
+        if type(pending) is not effects.RunTools or pending.first_only or subject.facts.stop:
+            continue
+        if told is not wanted:
+            some = "each result of the reply asks" if wanted else "not each result of it asks"
+            return f"{some} for the end of the run, and the signal states the opposite"
+
+
+def _seen_of_flags(subject: Subject) -> Iterable[Kind]:
+    settings = subject.settings
+    flags = settings is not None and settings.abort_is_flag
+    return (Prompt, StopRequested, ToolStarted, CallBegun, Request) if flags else ()
+
+
+@invariant(
+    "After an abort that stops a batch, no tool starts, and no call begins except the first one.",
+    "BUGS.md D7",
+    sees=[Prompt, StopRequested, CallBegun, ToolStarted, Request],
+    needs=[Need.MACHINE],
+    narrow=_seen_of_flags,
+)
+def no_call_starts_after_abort(subject: Subject) -> Watch:
+    """The abort cancels the running tools; the calls after them do not begin."""
+    aborted, begun = False, 0
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is StopRequested:
+            aborted = aborted or entry.cause is StopCause.ABORT
+        elif kind is Prompt or kind is Request:
+            begun, aborted = 0, aborted and kind is Request
+        elif aborted and (begun or kind is ToolStarted):
+            what = "tool" if kind is ToolStarted else "next one"
+            return f"call {entry.call_id!r}: the {what} begins after an abort"
+        else:
+            begun += 1
+
+
+@invariant(
+    "Each call that an engine sends or runs has an id that is not empty.", "BUGS.md D14",
+    sees=[ToolStarted, Answered],
+    needs=[Need.MACHINE],
+)  # fmt: skip
+def call_ids_not_empty(_: Subject, entry: Any) -> str:
+    """A provider refuses a request with an empty or a repeated call id."""
+    return "" if entry.call_id else f"a call of {entry.name!r} has no id"

@@ -1,0 +1,196 @@
+"""Invariants on the compactor of the engine: the removed messages, and their sizes."""
+
+from collections.abc import Sequence
+
+from oracle.ledger import Ledger, ledger_of
+from oracle.shortened import Shortened
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.kernel import signals
+from simloop.kernel.policies import CompactionStrategy
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.trace.entries import Compaction, Request
+
+_USABLE = (FinishReason.STOP, FinishReason.OTHER)
+
+
+@invariant(
+    "A compaction states correctly how large the context was, and whether it became smaller.",
+    "BUGS.md B4, B5, B15",
+    sees=[Compaction, signals.ContextCompacted],
+    needs=[Need.MACHINE],
+)
+def compaction_sizes_match_context(subject: Subject) -> Watch:
+    """A compaction that removes nothing, or leaves the context as large, has not helped."""
+    ledger, last = ledger_of(subject), None
+    while True:
+        entry = yield
+        if type(entry) is Compaction:
+            last = entry
+            wrong = _wrong_sizes(entry, ledger)
+            if wrong:
+                return wrong
+        elif last is not None:
+            gained = last.tokens_after < last.tokens_before
+            if entry.signal.shrunk is not gained:
+                sizes = f"from {last.tokens_before} to {last.tokens_after} tokens"
+                return f"the signal does not match a compaction {sizes}"
+
+
+def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
+    _, tokens = ledger.measured
+    if ledger.estimates and ledger.is_sure and not ledger.is_late and entry.tokens_before != tokens:
+        return f"a compaction begins with {tokens} tokens, and records {entry.tokens_before}"
+    if entry.strategy and entry.tokens_after >= entry.tokens_before and not ledger.restarts:
+        return (
+            f"{entry.strategy} leaves {entry.tokens_after} tokens of {entry.tokens_before}, "
+            "and counts as a compaction"
+        )
+    if not entry.strategy and entry.tokens_after != entry.tokens_before:
+        return "a compaction changes the context, and names no strategy"
+    return ""
+
+
+@invariant(
+    "A compaction removes exactly the messages that it counts; the others remain unchanged "
+    "and in order.",
+    "BUGS.md B10, B12",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def compactions_remove_only_counted_messages(subject: Subject) -> Watch:
+    """A new summary stands in the place of the removed messages."""
+    ledger = ledger_of(subject)
+    while True:
+        yield
+        shortened = ledger.shortened
+        if shortened is None:
+            continue
+        before, after = len(shortened.before), len(shortened.after)
+        if before - shortened.removed != after:
+            gone = f"{shortened.removed} of {before} messages"
+            return f"{gone} are recorded as removed, and {after} are left"
+        rest = _new_messages(shortened)
+        if len(rest) > _summaries(shortened) or any(type(m) is not SummaryMessage for m in rest):
+            return f"a message is new, changed or moved: {rest[0]!r:.80}"
+        size = shortened.compactions[-1].tokens_after
+        if ledger.estimates and shortened.tokens != size:
+            return f"a compaction leaves {shortened.tokens} tokens, and records {size}"
+
+
+def _new_messages(shortened: Shortened) -> list[Message]:
+    """Return the messages of `after` that do not follow one another in `before`."""
+    before = iter(shortened.before)
+
+    def follows(message: Message) -> bool:
+        if type(message) is SummaryMessage and message not in shortened.before:
+            return False
+        return any(other == message for other in before)
+
+    return [message for message in shortened.after if not follows(message)]
+
+
+def _summaries(shortened: Shortened) -> int:
+    return sum(each.strategy == CompactionStrategy.SUMMARISE for each in shortened.compactions)
+
+
+@invariant(
+    "A compaction never removes the newest user message.",
+    "BUGS.md B10, B13",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def compactions_keep_newest_user_message(subject: Subject) -> Watch:
+    """Otherwise the model does not see the question that it must answer."""
+    ledger = ledger_of(subject)
+    while True:
+        yield
+        shortened = ledger.shortened
+        if shortened is None:
+            continue
+        newest = _newest_user(shortened.before)
+        if newest is not None and _newest_user(shortened.after) != newest:
+            return f"the newest user message is removed: {newest.text[:60]!r}"
+
+
+def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
+    for message in reversed(messages):
+        if type(message) is UserMessage:
+            return message
+    return None
+
+
+@invariant(
+    "A compaction that removes a call removes its results too, and the reverse.",
+    "BUGS.md B19, D22",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
+    """A provider refuses a request that has only one of the two."""
+    ledger = ledger_of(subject)
+    while True:
+        yield
+        shortened = ledger.shortened
+        if shortened is None:
+            continue
+        answered = {m.call_id for m in shortened.before if type(m) is ToolMessage}
+        calls: set[str] = set()
+        results: set[str] = set()
+        for message in shortened.after:
+            if type(message) is AssistantMessage:
+                calls.update(call.id for call in message.calls if call.id in answered)
+            elif type(message) is ToolMessage:
+                results.add(message.call_id)
+        if calls != results:
+            return f"only one of a call and its result is removed: {min(calls ^ results)!r}"
+
+
+@invariant(
+    "A summary in the context is a complete reply of the model, and covers the messages that "
+    "it replaces.",
+    "BUGS.md B6, B10, B11",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def summaries_come_from_model(subject: Subject) -> Watch:
+    """Only a newer summary replaces a summary. A reply that is empty, cut off or failed is none."""
+    ledger = ledger_of(subject)
+    while True:
+        yield
+        shortened = ledger.shortened
+        if shortened is None:
+            continue
+        wrong = _wrong_summary(shortened)
+        if wrong:
+            return wrong
+
+
+def _wrong_summary(shortened: Shortened) -> str:
+    new = [m for m in _new_messages(shortened) if type(m) is SummaryMessage]
+    gone = [m for m in shortened.before if type(m) is SummaryMessage and m not in shortened.after]
+    if not new:
+        return "an earlier summary is removed, and no newer one replaces it" if gone else ""
+    if shortened.summary is None:
+        return "a summary is in the context, and the model was not asked for one"
+    asked, reply = shortened.summary
+    if reply.text.strip() != new[-1].text:
+        return f"the summary is {new[-1].text[:40]!r}, and the model said {reply.text[:40]!r}"
+    if reply.finish not in _USABLE or not new[-1].text:
+        return f"a summary of {len(reply.text)} characters that ended with {reply.finish} is used"
+    if _summaries(shortened) == 1 == len(shortened.compactions):
+        kept = list(shortened.after)
+        removed = [m for m in shortened.before if m not in kept]
+        if any(m not in asked for m in removed):
+            return "a removed message is not part of the summary request"
+        asked_for, gone_now = len(asked) - 1, shortened.removed + 1  # the last asks, one is new
+        if asked_for != gone_now:
+            return f"a summary of {asked_for} messages takes the place of {gone_now}"
+    return ""

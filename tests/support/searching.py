@@ -1,0 +1,91 @@
+"""Faulty agents for searches, which also run in other processes."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from simloop import Message, Reply, Scenario, ToolMessage, UserMessage, World
+from simloop.world.model_port import ModelCallFailed
+
+WORLD = Scenario(prompt="Go.", loop="searching:asks", model=[Reply(say="Done.", times="always")])
+_seen: list[str] = []
+Agent = TypeVar("Agent", bound=Callable[..., Any])
+
+
+def plain(agent: Agent) -> Agent:
+    """Take any reply for the answer, and say so: a search has one failure to find, and is short."""
+    said = "it takes any reply for the answer"
+    names = ("completed-after-a-complete-reply", "completed-without-open-calls",
+             "completed-after-a-reply", "answered-calls")  # fmt: skip
+    agent.deviations = dict.fromkeys(names, said)  # type: ignore[attr-defined]
+    return agent
+
+
+@plain
+async def asks(prompt: str, world: World) -> str:
+    return (await world.model.reply([UserMessage(prompt)])).message.text
+
+
+@plain
+async def repeats(prompt: str, world: World) -> str:
+    """Ask again, at once, whenever a call fails."""
+    while True:
+        try:
+            return await asks(prompt, world)
+        except ModelCallFailed:
+            continue
+
+
+@plain
+async def remembers(prompt: str, world: World) -> str:
+    """Send a result without a call, from the third run of the process on."""
+    _seen.append(prompt)
+    stray = [ToolMessage("no-such-call", "x")] if len(_seen) > 2 else []
+    return (await world.model.reply([UserMessage(prompt), *stray])).message.text
+
+
+@plain
+async def prints(prompt: str, world: World) -> str:
+    print(prompt)  # noqa: T201 - what it is about
+    return await asks(prompt, world)
+
+
+@plain
+async def hashes(prompt: str, world: World) -> str:
+    words = " ".join({"one", "two", "three", "four", "five", "six", "seven"})
+    return await asks(words, world)
+
+
+@plain
+async def looks(prompt: str, world: World) -> str:
+    """Spin for ever after a certain reply."""
+    text = await asks(prompt, world)
+    while "Look" in text:
+        pass
+    return text
+
+
+@plain
+async def dies(prompt: str, world: World) -> str:
+    """End the process after a certain reply."""
+    text = await asks(prompt, world)
+    if "Look" in text:
+        signal.raise_signal(signal.SIGKILL) if hasattr(signal, "SIGKILL") else os.abort()
+    return text
+
+
+@plain
+async def charges(prompt: str, world: World) -> str:
+    """Run the tool `charge` twice, and other tools once."""
+    messages: list[Message] = [UserMessage(prompt)]
+    while True:
+        reply = await world.model.reply(messages, tools=world.tools.specs)
+        messages.append(reply.message)
+        if not reply.message.calls:
+            return reply.message.text
+        for call in reply.message.calls:
+            result = await world.tools.run(call)
+            if call.name == "charge":
+                result = await world.tools.run(call)
+            messages.append(result)

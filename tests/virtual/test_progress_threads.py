@@ -1,0 +1,155 @@
+"""A thread that waits for something real is found and named, and one that computes is not."""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from threadcases import in_thread
+
+from simloop import Scenario, ScenarioError, run, simulate
+from simloop.trace.codec import encode
+from simloop.virtual import progress, threads
+
+OLDER_LOCK = threading.Lock()
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_a_wait_for_something_real_is_named_and_hangs_nothing() -> None:
+    reads, writes = os.pipe()
+
+    async def main() -> None:
+        thread = threading.Thread(target=lambda: os.read(reads, 1), name="reader")
+        thread.start()
+        await asyncio.sleep(5)
+
+    with pytest.raises(ScenarioError, match="thread reader waits in real time at test_progress"):
+        simulate(main())
+    os.write(writes, b"x")
+    for each in (reads, writes):
+        os.close(each)
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> None:
+    def hold() -> None:
+        with OLDER_LOCK:
+            time.sleep(60)
+
+    def want() -> None:
+        time.sleep(1)
+        with OLDER_LOCK:
+            pass
+
+    async def main() -> None:
+        for target in (hold, want):
+            threading.Thread(target=target, name=target.__name__).start()
+        await asyncio.sleep(5)
+
+    with pytest.raises(ScenarioError, match=r"thread want waits .*(\n.*)*hold is parked") as caught:
+        simulate(main())
+    line = hold.__code__.co_firstlineno + 2
+    assert f"hold is parked: test_progress_threads.py:{line} in " in str(caught.value)
+    assert OLDER_LOCK.acquire(timeout=1)
+    OLDER_LOCK.release()
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed() -> None:
+    ended: list[str] = []
+
+    def hold() -> None:
+        try:
+            with OLDER_LOCK:
+                time.sleep(60)
+        finally:
+            ended.append("hold")
+
+    async def main() -> None:
+        threading.Thread(target=hold, name="hold").start()
+        await asyncio.sleep(1)
+        with OLDER_LOCK:
+            pass
+        await asyncio.sleep(1)
+
+    says = r"the thread MainThread waits in real time at test_progress_.*(\n.*)*hold is parked"
+    with pytest.raises(ScenarioError, match=says):
+        simulate(main())
+    assert ended == ["hold"]
+    assert not OLDER_LOCK.locked()
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_a_thread_that_computes_for_a_second_is_not_taken_for_one_that_waits() -> None:
+    clock = time.thread_time
+
+    def compute(clock: Callable[[], float] = clock) -> float:
+        end = clock() + 1.5
+        while clock() < end:
+            sum(range(100_000))
+        return time.monotonic()
+
+    assert in_thread(compute) == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_a_thread_that_was_given_up_fails_no_later_run() -> None:
+    reads, writes = os.pipe()
+
+    async def stuck() -> None:
+        await asyncio.to_thread(os.read, reads, 1)
+
+    async def later() -> None:
+        before = set(sys._current_frames())
+        os.write(writes, b"x")
+        while not before - set(sys._current_frames()):
+            pass
+
+    with pytest.raises(ScenarioError, match="waits in real time"):
+        simulate(stuck())
+    simulate(later())
+    for each in (reads, writes):
+        os.close(each)
+
+
+def computes(prompt: str) -> str:
+    """A plain agent, which runs in a thread."""
+    return str(sum(range(200 * int(prompt))))
+
+
+def test_a_thread_may_end_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may ask for the clock of a thread that has ended."""
+    for module in (threads, progress):
+        monkeypatch.setattr(module, "LOOK_S", 1e-6)
+    monkeypatch.setattr(progress, "LOOKS", sys.maxsize)
+    for number in range(300):
+        played = run(Scenario(prompt=str(number)), loop=computes)
+        assert played.text == str(sum(range(200 * number)))
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_an_agent_that_computes_as_long_as_a_look_takes_has_one_result(*, is_plain: bool) -> None:
+    clock = time.thread_time  # the original
+
+    def plain(_: str) -> str:
+        end = clock() + progress.LOOK_S
+        while clock() < end:
+            pass
+        return "computed"
+
+    async def agent(prompt: str) -> str:
+        return await asyncio.to_thread(plain, prompt)
+
+    loop = plain if is_plain else agent
+    scenario = Scenario(prompt="Go.")
+    assert len({encode(run(scenario, loop=loop).trace) for _ in range(20)}) == 1
