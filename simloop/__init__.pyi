@@ -1,6 +1,5 @@
 # The public names of simloop, each with its module: the only list of them.
 
-from simloop.adapters.mcp_server import mcp_session as mcp_session
 from simloop.bench.hook_bench import HookBenchmark as HookBenchmark
 from simloop.check.invariants.catalog import add_invariants as add_invariants
 from simloop.check.invariants.invariant import Need as Need
@@ -92,6 +91,7 @@ from simloop.trace.exports.event import Event as Event
 from simloop.trace.looptrace import LoopTrace as LoopTrace
 from simloop.virtual.loop_factory import loop_factory as loop_factory
 from simloop.virtual.simulate import simulate as simulate
+from simloop.wire.mcp_server import mcp_session as mcp_session
 from simloop.world.agent import Agent as Agent
 from simloop.world.fake_model import FakeModel as FakeModel
 from simloop.world.fake_model import Model as Model

@@ -18,7 +18,7 @@ import simloop
 pytest_plugins = ["pytester"]
 
 # Scenarios for agents whose packages are in environments of their own: test_frameworks.py.
-collect_ignore = ["adapters/recipes"]
+collect_ignore = ["wire/recipes"]
 
 # Tests that need no setting of their own take these: a few examples while somebody develops, as
 # many as any test needs in CI. A test under load has no deadline.

@@ -25,7 +25,7 @@ def keys_for(item: pytest.Item) -> contextlib.AbstractContextManager[None]:
 
 
 def _dummies() -> contextlib.AbstractContextManager[None]:
-    from simloop.adapters.keys import dummy_keys  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.wire.api_keys import dummy_keys  # noqa: PLC0415 - see the docstring of the plugin
 
     return dummy_keys()
 
@@ -91,7 +91,7 @@ def _import_conftest(
 
 def _needs_key(path: Path, config: pytest.Config, raised: str) -> bool:
     """Return whether a module of simloop's tests raised an exception that names a missing key."""
-    from simloop.adapters.keys import KEYS  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.wire.api_keys import KEYS  # noqa: PLC0415 - see the docstring of the plugin
 
     if not any(name in raised and name not in os.environ for name in KEYS):
         return False

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from simloop.adapters.keys import dummy_keys
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.errors import AgentNotMade, ScenarioError
@@ -22,6 +21,7 @@ from simloop.runs.isolation import isolated
 from simloop.runs.own_loop import A_LOOP, AN_AGENT, is_maker
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.virtual.waiting import place_of_error
+from simloop.wire.api_keys import dummy_keys
 from simloop.world.agent import Agent, agent_from, is_agent
 
 UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {

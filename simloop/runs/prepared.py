@@ -12,8 +12,6 @@ from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
-from simloop.adapters.interception import intercepted
-from simloop.adapters.provider_side import ProviderSide
 from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
@@ -42,6 +40,8 @@ from simloop.virtual.output import Output
 from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import running_loop, simulate
+from simloop.wire.clients.interception import intercepted
+from simloop.wire.provider_side import ProviderSide
 from simloop.world.agent import Agent
 from simloop.world.current import inhabited
 from simloop.world.ending import Ending

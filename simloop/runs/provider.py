@@ -7,7 +7,6 @@ replies that were given before its body, so that runs with several seeds are ind
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
-from simloop.adapters.provider import Clients
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.messages import Message, Request, ToolSpec
 from simloop.runs.async_test import AsyncTest
@@ -16,6 +15,7 @@ from simloop.scenario.expect import ExpectedTraffic
 from simloop.scenario.loader import expected
 from simloop.scenario.replies import Reply
 from simloop.trace.requests import requests
+from simloop.wire.provider import Clients
 from simloop.world.current import current_world
 from simloop.world.model_port import Completion, ModelPort
 from simloop.world.wire_options import WireOptions

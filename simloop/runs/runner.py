@@ -7,7 +7,6 @@ that `simloop.run` gives it, whatever ran before it and however that ended.
 import contextlib
 from typing import Self, Unpack
 
-from simloop.adapters.interception import kept_interception
 from simloop.runs.design import AgentDesign
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan
@@ -15,6 +14,7 @@ from simloop.runs.result import Result
 from simloop.runs.simulation import Simulation
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border import kept_border
+from simloop.wire.clients.interception import kept_interception
 
 
 class Runner:

@@ -1,6 +1,6 @@
 """An HTTP status in the place of a reply, and the error bodies of providers.
 
-Not here: the bodies that the wire formats write (adapters/dialects/error_bodies.py). The rule to
+Not here: the bodies that the wire formats write (wire/formats/error_bodies.py). The rule to
 keep: code and message are read from a body as the SDKs of the providers read them.
 """
 

@@ -1,6 +1,6 @@
 """The MCP server of a scenario, as people write it.
 
-Not here: the tools that it offers (`tools` of the scenario) and the server (adapters). The rule to
+Not here: the tools that it offers (`tools` of the scenario) and the server (wire). The rule to
 keep: it states the connection only, so that an agent without MCP runs the same scenario.
 """
 

@@ -1,6 +1,6 @@
 """The connection to the server that offers the tools, for agents that have one: an MCP server.
 
-Not here: the server (adapters/mcp_server.py) and how a file states this (scenario/mcp.py). The rule
+Not here: the server (wire/mcp_server.py) and how a file states this (scenario/mcp.py). The rule
 to keep: nothing here depends on a package, so that a world can be described without it.
 """
 

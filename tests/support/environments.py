@@ -1,7 +1,7 @@
 """Environments for the tests marked `sdks`, which need real SDKs and frameworks.
 
 The packages exclude each other, so that each environment has a file of pinned versions in
-tests/adapters/environments. A test marked `frameworks` builds one, and runs tests inside it.
+tests/wire/environments. A test marked `frameworks` builds one, and runs tests inside it.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
-PINNED = TOP / "tests" / "adapters" / "environments"
+PINNED = TOP / "tests" / "wire" / "environments"
 
 
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from simloop import Reply, Result, Scenario, run
-from simloop.adapters.http import ConnectionLost, HttpRequest, TimedOut
-from simloop.adapters.provider_side import current_endpoint
 from simloop.virtual.simulate import running_loop
+from simloop.wire.http import ConnectionLost, HttpRequest, TimedOut
+from simloop.wire.provider_side import current_endpoint
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}

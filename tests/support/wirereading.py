@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simloop.adapters.dialects.dialect import Dialect, WireEvent, WireRequest
-from simloop.adapters.http import HttpRequest
 from simloop.messages import Finish, Part, UserMessage
+from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
+from simloop.wire.http import HttpRequest
 
 MODEL = "sim-1"
 CREATED_S = 1_000_000_000
@@ -30,18 +30,18 @@ def ahead(parts: Sequence[Part]) -> Finish | None:
     return last if isinstance(last, Finish) else None
 
 
-def streamed(dialect: Dialect, parts: Sequence[Part], *, usage: bool = True) -> list[WireEvent]:
+def streamed(form: WireFormat, parts: Sequence[Part], *, usage: bool = True) -> list[WireEvent]:
     """Return the events of a reply that streams."""
-    writer = dialect.encoder(asked(reports_usage=usage), 3, CREATED_S)
+    writer = form.encoder(asked(reports_usage=usage), 3, CREATED_S)
     events = [*writer.begin(ahead(parts))]
     for part in parts:
         events += writer.feed(part)
     return events
 
 
-def whole(dialect: Dialect, parts: Sequence[Part]) -> dict[str, Any]:
+def whole(form: WireFormat, parts: Sequence[Part]) -> dict[str, Any]:
     """Return the body of a reply that does not stream."""
-    writer = dialect.encoder(asked(streams=False), 3, CREATED_S)
+    writer = form.encoder(asked(streams=False), 3, CREATED_S)
     writer.begin(ahead(parts))
     for part in parts:
         writer.feed(part)

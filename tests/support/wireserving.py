@@ -6,10 +6,10 @@ from typing import Any
 
 from wirereading import CREATED_S, ahead
 
-from simloop.adapters.dialects.dialect import WireRequest, WrongRequest
-from simloop.adapters.dialects.formats import dialects
-from simloop.adapters.http import HttpRequest
 from simloop.messages import Finish, Part, StreamError
+from simloop.wire.formats.known import wire_formats
+from simloop.wire.formats.wire_format import WireRequest, WrongRequest
+from simloop.wire.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 
 
@@ -32,28 +32,28 @@ class Served:
     def answer(self, path: str, body: bytes) -> tuple[int, Any, list[bytes]]:
         """Return status, headers and the pieces of the body."""
         sent = HttpRequest("POST", path, (), body)
-        dialect = next(one for one in dialects(self.options) if one.answers(sent))
+        form = next(one for one in wire_formats(self.options) if one.answers(sent))
         number = len(self.requests) + 1
         try:
-            request = dialect.read(sent)
+            request = form.read(sent)
         except WrongRequest as wrong:
-            refused = dialect.refuse(wrong, number, CREATED_S)
+            refused = form.refuse(wrong, number, CREATED_S)
             return refused.status, refused.headers, [refused.body]
         self.requests.append(request)
         first = self.parts[0] if self.parts else None
         if isinstance(first, StreamError) and (
             first.fault.status or first.body or not request.streams
         ):
-            failed = dialect.error(first, number, CREATED_S)
+            failed = form.error(first, number, CREATED_S)
             return failed.status, failed.headers, [failed.body]
-        writer = dialect.encoder(request, number, CREATED_S)
-        framer = dialect.framer()
+        writer = form.encoder(request, number, CREATED_S)
+        framer = form.framer()
         pieces = [*framer.frame(writer.begin(ahead(self.parts)))]
         for part in self.parts:
             last = isinstance(part, Finish | StreamError)
             pieces += framer.frame(writer.feed(part), is_last=last)
         body_pieces = pieces if request.streams else [writer.whole()]
-        return 200, dialect.headers(request, number, CREATED_S), body_pieces
+        return 200, form.headers(request, number, CREATED_S), body_pieces
 
 
 def http_client(sdk: Any, served: Served) -> Any:

@@ -1,0 +1,156 @@
+"""The transports of httpx and of httpx2, which agree in everything that is used here.
+
+Not here: when they answer (interception.py). The rule to keep: whatever a client of the module can
+be configured to, its errors are the ones that the module's own transport raises.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from simloop.errors import ScenarioError
+from simloop.virtual.blocking import run_blocking
+from simloop.wire.endpoint import Endpoint
+from simloop.wire.http import (
+    ConnectionLost,
+    ConnectionRefused,
+    HttpBody,
+    HttpReply,
+    HttpRequest,
+    TimedOut,
+    is_of_connecting,
+)
+from simloop.wire.provider_side import current_endpoint
+
+
+@cache
+def conversion_of(module: ModuleType) -> "HttpxConversion":
+    """Return the conversion for `module`, which is made once: it has a class of its own."""
+    return HttpxConversion(module)
+
+
+class HttpxConversion:
+    """The conversion between the requests and replies of `module` and those of the endpoint."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module: Any = module
+
+        class ReplyStream(module.AsyncByteStream, module.SyncByteStream):  # type: ignore[misc, name-defined]
+            """The body of a reply, for a client of either kind."""
+
+            def __init__(stream, body: HttpBody, request: Any) -> None:  # noqa: N805 - `self` is the conversion
+                stream.body = body
+                stream.request = request
+
+            async def __aiter__(stream) -> AsyncIterator[bytes]:  # noqa: N805
+                try:
+                    async for piece in stream.body:
+                        yield piece
+                except (ConnectionLost, TimedOut) as error:
+                    raise self.error(error, stream.request, in_body=True) from error
+
+            def __iter__(stream) -> Iterator[bytes]:  # noqa: N805
+                try:
+                    yield from stream.body
+                except (ConnectionLost, TimedOut) as error:
+                    raise self.error(error, stream.request, in_body=True) from error
+
+            async def aclose(stream) -> None:  # noqa: N805
+                await stream.body.aclose()
+
+            def close(stream) -> None:  # noqa: N805
+                stream.body.close()
+
+        self._stream = ReplyStream
+
+    async def answer(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
+        """Return the endpoint's response to a request. `retries` are those of a connection."""
+        given, delays_s = _given(request, await request.aread()), _delays_s(retries)
+        while True:
+            try:
+                reply = await endpoint.answer(given)
+            except (ConnectionLost, TimedOut) as error:
+                delay_s = next(delays_s, None) if is_of_connecting(error) else None
+                if delay_s is None:
+                    raise self.error(error, request) from error
+                await asyncio.sleep(delay_s)
+            else:
+                return self._response(reply, request)
+
+    def answer_blocking(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
+        """Return the endpoint's response to a request of a synchronous client, as `answer` does."""
+        request.read()
+        return run_blocking(self.answer(endpoint, request, retries))
+
+    def _response(self, reply: HttpReply, request: Any) -> Any:
+        return self._module.Response(
+            reply.status,
+            headers=list(reply.headers),
+            stream=self._stream(reply.body, request),
+            extensions={"http_version": b"HTTP/1.1"},
+        )
+
+    def error(self, error: Exception, request: Any, *, in_body: bool = False) -> Exception:
+        """Return the exception of the module for a connection that failed."""
+        module = self._module
+        if isinstance(error, TimedOut):
+            kind = module.ConnectTimeout if error.phase == "connect" else module.ReadTimeout
+            message = ""
+        elif isinstance(error, ConnectionRefused):
+            kind, message = module.ConnectError, "All connection attempts failed"
+        elif in_body:
+            kind, message = module.ReadError, ""
+        else:
+            kind = module.RemoteProtocolError
+            message = "Server disconnected without sending a response."
+        made: Exception = kind(message, request=request)
+        return made
+
+
+def _delays_s(retries: int) -> Iterator[float]:
+    """Yield the waits before the retries of a connection, as httpcore 1.0 has them."""
+    if retries > 0:
+        yield 0
+        yield from (0.5 * 2**n for n in range(retries - 1))
+
+
+def make_transport(module: ModuleType) -> Any:
+    """Return a transport of `module`, for clients of either kind, that a run answers."""
+    conversion, given = conversion_of(module), module
+
+    class Transport(given.AsyncBaseTransport, given.BaseTransport):  # type: ignore[misc, name-defined]
+        """A transport that asks the run that the caller belongs to."""
+
+        async def handle_async_request(self, request: Any) -> Any:
+            return await conversion.answer(_endpoint(), request)
+
+        def handle_request(self, request: Any) -> Any:
+            return conversion.answer_blocking(_endpoint(), request)
+
+    return Transport()
+
+
+def _endpoint() -> Endpoint:
+    """Return the endpoint of the run. Raises ScenarioError outside of runs."""
+    endpoint = current_endpoint()
+    if endpoint is None:
+        raise ScenarioError(
+            "this transport is answered only in a run",
+            hint="use the client inside an agent, or an async test of simloop",
+        )
+    return endpoint
+
+
+def _given(request: Any, body: bytes) -> HttpRequest:
+    timeouts = request.extensions.get("timeout") or {}
+    headers = tuple((name.lower(), value) for name, value in request.headers.multi_items())
+    return HttpRequest(
+        request.method,
+        str(request.url),
+        headers,
+        body,
+        connect_timeout_s=timeouts.get("connect"),
+        read_timeout_s=timeouts.get("read"),
+    )

@@ -1,0 +1,295 @@
+"""The interception: while an agent runs, the world answers the HTTP clients' own transports.
+
+Not here: the answers (endpoint.py) and their conversion (the transports). The rules to keep: the
+code that sends a request decides which run answers it, and code outside of runs gets the original;
+a client that the program has given another transport is left alone; and everything is put back when
+the last simulation with a run ends, because tasks that a run left behind end after the run.
+"""
+
+import functools
+import importlib.abc
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from simloop.virtual.answers import simulation_of_this_thread
+from simloop.virtual.listener import report_session
+from simloop.wire.api_keys import Environment
+from simloop.wire.provider_side import SIDES, ProviderSide, current_endpoint
+
+
+class intercepted:  # noqa: N801 - a context manager, named as one reads it
+    """Let the provider `side` answer the HTTP requests of the code that belongs to its run."""
+
+    __slots__ = ("_side",)
+
+    def __init__(self, side: ProviderSide) -> None:
+        self._side = side
+
+    def __enter__(self) -> None:
+        SIDES[self._side.port] = self._side
+        _interception.enter()
+        # Not at the exit, which a run never comes to whose agent catches all exceptions.
+        self._side.port.loop.at_end.append(_interception.leave)
+
+    def __exit__(self, *_: object) -> None:
+        del SIDES[self._side.port]
+
+
+class _Patch(NamedTuple):
+    """A function of a class or a module, as it was, and the one in its place."""
+
+    owner: Any
+    name: str
+    original: Any
+    ours: Any
+
+    def undo(self) -> None:
+        """Put the original back, unless the program has put something else there."""
+        if vars(self.owner).get(self.name) is self.ours:
+            setattr(self.owner, self.name, self.original)
+
+
+def _patched(owner: Any, name: str, make: Callable[[Any], Any]) -> _Patch:
+    original = vars(owner)[name]
+    ours = functools.wraps(original)(make(original))
+    setattr(owner, name, ours)
+    return _Patch(owner, name, original, ours)
+
+
+# The conversions are loaded with the client that needs them.
+# ruff: noqa: PLC0415
+def _httpx(module: Any) -> Iterator[_Patch]:
+    from simloop.wire.clients.httpx import conversion_of
+
+    conversion = conversion_of(module)
+
+    def asynchronous(original: Any) -> Any:
+        async def handle_async_request(self: Any, request: Any) -> Any:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                return await original(self, request)
+            return await conversion.answer(endpoint, request, _retries(self))
+
+        return handle_async_request
+
+    def synchronous(original: Any) -> Any:
+        def handle_request(self: Any, request: Any) -> Any:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                return original(self, request)
+            return conversion.answer_blocking(endpoint, request, _retries(self))
+
+        return handle_request
+
+    yield _patched(module.AsyncHTTPTransport, "handle_async_request", asynchronous)
+    yield _patched(module.HTTPTransport, "handle_request", synchronous)
+    transports = sys.modules.get(f"{module.__name__}._transports.default")
+    if hasattr(transports, "create_ssl_context"):
+        yield _patched(transports, "create_ssl_context", _once)
+
+
+def _retries(transport: Any) -> int:
+    """Return how often a transport of httpx repeats the attempt to connect."""
+    retries: int = getattr(getattr(transport, "_pool", None), "_retries", 0)
+    return retries
+
+
+_CONTEXTS: dict[Any, Any] = {}
+
+
+def _once(original: Any) -> Any:
+    """Return a function that makes the context of TLS for clients in runs once in the process.
+
+    To read the certificates takes 50 ms for each client, and no run connects to anything.
+    """
+
+    def create_ssl_context(verify: Any = True, cert: Any = None, **more: Any) -> Any:  # noqa: FBT002 - the client's signature
+        if verify is not True or cert is not None or current_endpoint() is None:
+            return original(verify=verify, cert=cert, **more)
+        key = original, tuple(more.items())
+        if key not in _CONTEXTS:
+            _CONTEXTS[key] = original(verify=verify, cert=cert, **more)
+        return _CONTEXTS[key]
+
+    return create_ssl_context
+
+
+def _aiohttp(module: Any) -> Iterator[_Patch]:
+    from simloop.wire.clients.aiohttp import connected
+
+    def connecting(original: Any) -> Any:
+        async def _create_connection(
+            self: Any,
+            req: Any,
+            traces: Any,
+            timeout: Any,  # noqa: ASYNC109 - aiohttp's signature
+        ) -> Any:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                return await original(self, req, traces, timeout)
+            return await connected(endpoint, self, req, timeout)
+
+        return _create_connection
+
+    def opening(original: Any) -> Any:
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            loop = simulation_of_this_thread()
+            report_session(loop, "aiohttp.ClientSession", lambda: bool(self.closed))
+
+        return init
+
+    yield _patched(module.TCPConnector, "_create_connection", connecting)
+    yield _patched(module.ClientSession, "__init__", opening)
+
+
+def _urllib3(module: Any) -> Iterator[_Patch]:
+    from simloop.wire.clients.urllib3 import WireSocket
+
+    def connecting(original: Any) -> Any:
+        def connect(self: Any) -> None:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                original(self)
+                return
+            scheme = "https" if isinstance(self, module.connection.HTTPSConnection) else "http"
+            self.sock = WireSocket(endpoint, self, f"{scheme}://{self.host}:{self.port}")
+            self.is_verified = True
+
+        return connect
+
+    yield _patched(module.connection.HTTPConnection, "connect", connecting)
+    yield _patched(module.connection.HTTPSConnection, "connect", connecting)
+
+
+def _agents_tracing(module: Any) -> Iterator[_Patch]:
+    """Let no span of a simulation into the queue of openai-agents.
+
+    The queue lives as long as the process, which sends the rest of it at exit, to the real network.
+    """
+    if not hasattr(module, "BackendSpanExporter"):  # another package with the name `agents`
+        return
+
+    def queueing(original: Any) -> Any:
+        def queue(self: Any, item: Any) -> None:
+            is_sent = isinstance(getattr(self, "_exporter", None), module.BackendSpanExporter)
+            if not is_sent or simulation_of_this_thread() is None:
+                original(self, item)
+
+        return queue
+
+    yield _patched(module.BatchTraceProcessor, "on_trace_start", queueing)
+    yield _patched(module.BatchTraceProcessor, "on_span_end", queueing)
+
+
+_PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
+    "httpx": _httpx,
+    "httpx2": _httpx,
+    "aiohttp": _aiohttp,
+    "urllib3": _urllib3,
+    "agents.tracing.processors": _agents_tracing,
+}
+
+
+class _Interception:
+    """The patches of all clients: made by the first run in the process, undone after the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._patches: list[_Patch] = []
+        self._environment: Environment | None = None
+        self._watch = _Watch(self._patch)
+
+    def enter(self) -> None:
+        """Intercept the clients that are imported, and those that will be."""
+        with self._lock:
+            self._runs += 1
+            if self._runs > 1:
+                return
+            self._environment = Environment()
+            sys.meta_path.insert(0, self._watch)
+            for name in _PATCHES:
+                module = sys.modules.get(name)
+                if module is not None:
+                    self._patch(module)
+
+    def leave(self) -> None:
+        """Put everything back after the last run."""
+        with self._lock:
+            self._runs -= 1
+            if self._runs:
+                return
+            if self._watch in sys.meta_path:
+                sys.meta_path.remove(self._watch)
+            while self._patches:
+                self._patches.pop().undo()
+            if self._environment is not None:
+                self._environment.undo()
+                self._environment = None
+
+    def _patch(self, module: ModuleType) -> None:
+        if self._runs:
+            self._patches += _PATCHES[module.__name__](module)
+
+
+class _Watch(importlib.abc.MetaPathFinder):
+    """Sees the imports of the clients' modules, and lets them be patched."""
+
+    def __init__(self, patch: Callable[[ModuleType], None]) -> None:
+        self._patch = patch
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the specification that the other finders have, with a loader that patches."""
+        if fullname not in _PATCHES:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self:
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    if spec.loader is not None:
+                        spec.loader = _Loader(spec.loader, self._patch)
+                    return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads a module with its own loader, then patches it."""
+
+    def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._patch = patch
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return the module of the loader itself."""
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module as if it were loaded by its own loader, then patch it."""
+        loader: Any = self._loader
+        module.__loader__ = loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = loader
+        loader.exec_module(module)
+        self._patch(module)
+
+
+_interception = _Interception()
+
+
+@contextmanager
+def kept_interception() -> Iterator[None]:
+    """Leave the interception and the keys in place between runs, for many short ones in a row."""
+    _interception.enter()
+    try:
+        yield
+    finally:
+        _interception.leave()

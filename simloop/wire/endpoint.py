@@ -1,0 +1,139 @@
+"""The endpoint: answers the HTTP requests of one run as its model provider does.
+
+Not here: the clients whose requests arrive (transports, interception.py), the formats (formats)
+and the course of one reply (exchange.py). The rule to keep: every request to the model goes through
+the run's ModelPort, which records it; and an error of simloop is kept for the end of the run,
+because a client may swallow it or try again.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from urllib.parse import urlsplit
+
+from simloop.errors import ScenarioError, SimloopError
+from simloop.escape import writable
+from simloop.trace import entries
+from simloop.virtual.blocking import run_blocking
+from simloop.virtual.border import EPOCH_NS
+from simloop.virtual.waiting import askers_place, askers_place_in_task
+from simloop.wire.exchange import Answered, Exchange
+from simloop.wire.failed_tools import FailedTools
+from simloop.wire.formats.known import wire_formats
+from simloop.wire.formats.wire_format import ErrorReply, WrongRequest
+from simloop.wire.http import HttpReply, HttpRequest
+from simloop.wire.provider_side import ProviderSide
+from simloop.world.current import note_refusal
+
+_DROPPED = ("/traces/ingest",)
+"""Paths of telemetry: what SDKs send there is accepted, and nobody reads it."""
+_JSON = ("content-type", "application/json")
+_NO_RETRY = ("x-should-retry", "false")
+"""SDKs of OpenAI and Anthropic do not repeat a request that is answered so."""
+
+
+class Endpoint:
+    """The provider of models in one conversation, for HTTP requests."""
+
+    def __init__(self, side: ProviderSide) -> None:
+        self.port = side.port
+        self._side = side
+        self._failed_tools = FailedTools(side.port.recorder)
+
+    async def answer(
+        self, request: HttpRequest, unreachable: Callable[[], object] = lambda: None
+    ) -> HttpReply:
+        """Return the reply to a request, when its headers are there.
+
+        `unreachable` is called as soon as it is known that no connection is made. Raises
+        ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
+        """
+        await self.port.turn()
+        opened = self._open(request, unreachable)
+        if isinstance(opened, HttpReply):
+            return opened
+        try:
+            return await opened.reply()
+        except SimloopError as error:  # recorded by the stream
+            return _failed(error)
+
+    def answer_blocking(self, request: HttpRequest) -> HttpReply:
+        """Return the reply as `answer` does, and block the calling thread until it is there."""
+        return run_blocking(self.answer(request))
+
+    def _open(
+        self, request: HttpRequest, unreachable: Callable[[], object]
+    ) -> Exchange | HttpReply:
+        """Send a request to the model, or return the reply of one that does not get there."""
+        path = urlsplit(request.url).path
+        form = next((f for f in wire_formats(self._side.options) if f.answers(request)), None)
+        if form is None:
+            return fixed(200, b"{}") if path.endswith(_DROPPED) else self._refused(request)
+        port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
+        try:
+            read = form.read(request)
+        except WrongRequest as wrong:
+            refused = form.refuse(wrong, port.requests + 1, created_s)
+            told = f"{request.method} {path} is answered with status {refused.status}: {wrong}"
+            port.recorder.record(entries.Note, writable(told))
+            return _reply_of(refused)
+        messages = read.messages
+        if not form.marks_failed_tools:
+            messages = self._failed_tools.mark(messages)
+        try:
+            stream = port.stream(messages, system_prompt=read.system_prompt, tools=read.tools)
+        except SimloopError as error:  # kept by the port
+            return _failed(error)
+        if self._side.keep_bodies:
+            self._side.bodies[stream.request.number] = request.body
+        answered = Answered(form, read, created_s)
+        return Exchange(stream, answered, request, unreachable)
+
+    def _refused(self, request: HttpRequest) -> HttpReply:
+        """Keep the error for the end of the run, and return a reply that says so."""
+        parts = urlsplit(request.url)
+        known = ", ".join(each.endpoint for each in wire_formats())
+        place = askers_place_in_task(request.sender) if request.sender else askers_place()
+        called = f", called at {place}" if place else ""
+        asked = f"{request.method} {parts.path} at {parts.netloc}{called}"
+        error = ScenarioError(
+            f"the simulation has no answer to {asked}",
+            hint=f"it answers requests to models ({known}); put a fake in the place of what "
+            "else your agent calls",
+        )
+        note_refusal(f"refused: {asked}")
+        self.port.recorder.keep(error)
+        return _failed(error)
+
+
+def _failed(error: SimloopError) -> HttpReply:
+    """Return a reply that ends the call without another attempt; the run raises the error."""
+    body = {"error": {"message": str(error), "type": "simulation_error", "code": None}}
+    return fixed(500, json.dumps(body).encode(), _NO_RETRY)
+
+
+def _reply_of(error: ErrorReply) -> HttpReply:
+    return HttpReply(error.status, error.headers, FixedBody(error.body))
+
+
+def fixed(status: int, body: bytes, *headers: tuple[str, str]) -> HttpReply:
+    """Return a reply whose body, in JSON, is there already."""
+    return HttpReply(status, (_JSON, *headers), FixedBody(body))
+
+
+class FixedBody:
+    """A body that is there as a whole."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._data
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._data
+
+    async def aclose(self) -> None:
+        """Do nothing: no stream is behind it."""
+
+    def close(self) -> None:
+        """Do nothing, as above."""

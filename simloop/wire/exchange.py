@@ -1,0 +1,244 @@
+"""One request to the model over HTTP, and the course of its reply: a head, then pieces of a body.
+
+Not here: which requests go to the model (endpoint.py), and the bytes of a format (formats). The
+rule to keep: the course itself never waits. It asks its caller to, who does it in a task or in a
+thread, so that asynchronous and synchronous clients get the same replies.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import aclosing
+from itertools import groupby
+from typing import NamedTuple
+
+import msgspec
+
+from simloop.messages import Fault, Finish, Part, StreamError, TextDelta
+from simloop.virtual.blocking import run_blocking
+from simloop.wire.formats.wire_format import Encoder, WireFormat, WireRequest
+from simloop.wire.http import (
+    ConnectionLost,
+    ConnectionRefused,
+    Headers,
+    HttpReply,
+    HttpRequest,
+    Phase,
+    TimedOut,
+)
+from simloop.world.model_port import RecordedStream
+
+
+class Head(NamedTuple):
+    """The status and the headers of a reply."""
+
+    status: int
+    headers: Headers
+
+
+ReplySteps = Generator[Head | bytes | None]
+"""The head of a reply, then its pieces; None asks the caller to wait."""
+
+
+class Answered(NamedTuple):
+    """A request that was read: its format, its contents, and the Unix time of its reply."""
+
+    form: WireFormat
+    request: WireRequest
+    created_s: int
+
+
+class Exchange:
+    """A request that was sent to the model. `stream` is the stream of its reply.
+
+    `unreachable` is called when it is known that no connection is made.
+    """
+
+    def __init__(
+        self,
+        stream: RecordedStream,
+        answered: Answered,
+        sent: HttpRequest,
+        unreachable: Callable[[], object],
+    ) -> None:
+        self.stream = stream
+        self._answered = answered
+        self._number = stream.request.number
+        self._sent = sent
+        self._unreachable = unreachable
+        self.is_open = True
+        self._begun = False  # whether the headers are sent
+        self._phase: Phase = "read"
+        self._course = self._whole() if not answered.request.streams else self._streamed()
+
+    async def reply(self) -> HttpReply:
+        """Return the reply when its headers are there. Raises ConnectionLost or TimedOut."""
+        try:
+            head = await self.next()
+        except BaseException:
+            await self.aclose()
+            raise
+        assert isinstance(head, Head)
+        return HttpReply(head.status, head.headers, ReplyBody(self))
+
+    async def next(self) -> Head | bytes | None:
+        """Return the head, then each piece, then None; wait for it."""
+        try:
+            async with asyncio.timeout(self._sent.read_timeout_s) as limit:
+                for step in self._course:
+                    if step is not None:
+                        return step
+                    if self.stream.is_unreachable and self._phase == "read":
+                        self._connect_within(limit)
+                    await self.stream.wait()
+        except TimeoutError:
+            raise self._timed_out() from None
+        return None
+
+    def _connect_within(self, limit: asyncio.Timeout) -> None:
+        """Let the time limit for a connection hold in the place of the one for reading."""
+        self._phase = "connect"
+        seconds, now_s = self._sent.connect_timeout_s, asyncio.get_running_loop().time()
+        limit.reschedule(None if seconds is None else now_s + seconds)
+        self._unreachable()
+
+    async def aclose(self) -> None:
+        """Give up the rest of the reply."""
+        self.is_open = False
+        self._course.close()
+        await self.stream.aclose()
+
+    def _timed_out(self) -> TimedOut:
+        """Record that the client gives up, and return the reason."""
+        sent, phase = self._sent, self._phase
+        seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
+        assert seconds is not None
+        silence = f"the client's {phase} timeout of {seconds:g} s is over"
+        if not self.stream.ended:
+            self.stream.fail(Fault(silence, code="timeout"))
+        return TimedOut(phase, seconds)
+
+    def _parts(self) -> Iterator[Part | None]:
+        """Yield each part as it arrives, and None where the caller has to wait."""
+        stream = self.stream
+        while not stream.ended:
+            yield stream.take()
+
+    def _head(self) -> Head:
+        form, request, created_s = self._answered
+        self._begun = True
+        return Head(200, form.headers(request, self._number, created_s))
+
+    def _encoder(self) -> Encoder:
+        form, request, created_s = self._answered
+        return form.encoder(request, self._number, created_s)
+
+    def _streamed(self) -> ReplySteps:
+        encoder, has_events = self._encoder(), False
+        framer = self._answered.form.framer()
+        for part in self._parts():
+            if self.stream.has_headers and not self._begun:
+                yield self._head()
+            if part is None:
+                yield None
+                continue
+            if type(part) is StreamError:
+                if self._breaks(part):
+                    raise self._loss()
+                if not self._begun and self._is_status(part):
+                    yield from self._failed(part)
+                    return
+            if not self._begun:
+                yield self._head()
+            events = [] if has_events else list(encoder.begin(self._finish(part)))
+            has_events = True
+            events += encoder.feed(part)
+            yield from framer.frame(events, is_last=self.stream.ended)
+        if not self._begun:
+            yield self._head()
+
+    def _whole(self) -> ReplySteps:
+        parts: list[Part] = []
+        for part in self._parts():
+            if self.stream.has_headers and not self._begun:
+                yield self._head()
+            if part is None:
+                yield None
+                continue
+            if type(part) is StreamError:
+                if self._begun or self._breaks(part):
+                    raise self._loss()
+                yield from self._failed(part)
+                return
+            parts.append(part)
+        if not self._begun:
+            yield self._head()
+        yield self._written(parts)
+
+    def _written(self, parts: list[Part]) -> bytes:
+        """Return a body with all parts. Texts that follow one another are one: none is streamed."""
+        encoder = self._encoder()
+        if parts:
+            encoder.begin(parts[-1] if isinstance(parts[-1], Finish) else None)
+        for kind, group in groupby(parts, type):
+            if kind is TextDelta:
+                texts = (part.text for part in group if isinstance(part, TextDelta))
+                encoder.feed(TextDelta("".join(texts)))
+            else:
+                for part in group:
+                    encoder.feed(part)
+        return encoder.whole()
+
+    def _finish(self, first: Part) -> Finish | None:
+        """Return the finish that the reply has, as far as it is known with its first part."""
+        return first if isinstance(first, Finish) else self.stream.ahead()
+
+    def _breaks(self, failure: StreamError) -> bool:
+        """Return whether the connection breaks. Raises TimedOut where the model's code has."""
+        if failure.fault.code == "timeout" and failure.fault.status is msgspec.UNSET:
+            raise TimedOut("read", self._sent.read_timeout_s or 0)
+        is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
+        return is_lost or self.stream.is_unreachable
+
+    def _loss(self) -> ConnectionLost:
+        return ConnectionRefused() if self.stream.is_unreachable else ConnectionLost()
+
+    def _is_status(self, failure: StreamError) -> bool:
+        return failure.fault.status is not msgspec.UNSET or self.stream.raised
+
+    def _failed(self, failure: StreamError) -> Iterator[Head | bytes]:
+        """Yield the reply of a failed call."""
+        form, _, created_s = self._answered
+        status, headers, body = form.error(failure, self._number, created_s)
+        yield Head(status, headers)
+        yield body
+
+
+class ReplyBody:
+    """The pieces of the body of a reply."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self._exchange) as exchange:
+            while piece := await exchange.next():
+                assert isinstance(piece, bytes)
+                yield piece
+
+    def __iter__(self) -> Iterator[bytes]:
+        exchange = self._exchange
+        try:
+            while piece := run_blocking(exchange.next()):
+                assert isinstance(piece, bytes)
+                yield piece
+        finally:
+            self.close()
+
+    async def aclose(self) -> None:
+        """Give up the rest of the reply."""
+        await self._exchange.aclose()
+
+    def close(self) -> None:
+        """Give up the rest of the reply, and block the calling thread until it is given up."""
+        if self._exchange.is_open:
+            run_blocking(self._exchange.aclose())

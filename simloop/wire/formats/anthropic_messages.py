@@ -1,0 +1,380 @@
+"""Anthropic Messages.
+
+A stream has named events: the message starts, each content block starts, grows and stops, and the
+message ends with its reason and its usage. Not here: HTTP errors (error_bodies.py). The rules to
+keep: nothing is sent before the first part, so that an error without output is the first event; and
+a request is refused where the provider refuses it, because agents meet these refusals when they
+lose a result, and must not meet any other.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from simloop.messages import (
+    AssistantMessage,
+    Finish,
+    FinishReason,
+    Message,
+    Part,
+    StreamError,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+    WireState,
+)
+from simloop.wire.formats.blocks import BlockChange, Blocks, ReplyBlock
+from simloop.wire.formats.error_bodies import AnthropicReplies, anthropic_error
+from simloop.wire.formats.finish_words import ANTHROPIC_WORDS, REFUSAL, wire_word
+from simloop.wire.formats.payload import (
+    JsonObject,
+    body_of,
+    content_text,
+    is_posted_to,
+    list_at,
+    model_of,
+    object_text,
+    objects,
+    parsed,
+    part_text,
+    provider_tool,
+    text_at,
+    tool_spec,
+    wire_json,
+)
+from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
+from simloop.wire.http import HttpRequest
+from simloop.world.wire_options import WireOptions
+
+_Blocks = list[tuple[str, JsonObject]]
+"""Content blocks with their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicMessages(AnthropicReplies):
+    """The format of `/messages`."""
+
+    name: ClassVar[str] = "anthropic-messages"
+    endpoint: ClassVar[str] = "POST /messages"
+    marks_failed_tools: ClassVar[bool] = True
+    options: WireOptions = field(default_factory=WireOptions)
+
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format."""
+        return is_posted_to("/messages", request)
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        body = body_of(request)
+        try:
+            return _read(body)
+        except WrongRequest as wrong:  # the provider writes places with dots alone
+            key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
+            raise WrongRequest(key, wrong.message, wrong.code) from None
+
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:  # noqa: ARG002 - the protocol has it
+        """Return the encoder of the reply to request `number`."""
+        return MessageEncoder(self.options, request, number)
+
+
+def _read(body: JsonObject) -> WireRequest:
+    model = model_of(body)
+    if not isinstance(body.get("max_tokens"), int):
+        raise WrongRequest("max_tokens", "Field required")
+    system = [content_text(body.get("system"), "system")]
+    given = list(objects(list_at(body, "messages"), "messages"))
+    messages: list[Message] = []
+    for key, message in given:
+        role = text_at(message, "role", key)
+        content = _blocks(message, key)
+        if role == "system" and not messages:
+            system.append(_prose(content))
+        elif role in ("user", "system"):
+            messages += _read_user(content, key)
+        elif role == "assistant":
+            messages.append(_read_assistant(content, key, is_last=message is given[-1][1]))
+        else:
+            raise WrongRequest(f"{key}.role", "Input should be 'user', 'assistant' or 'system'")
+    if not messages:
+        raise WrongRequest("messages", "at least one message is required")
+    _check_calls(given)
+    tools = objects(list_at(body, "tools"), "tools")
+    return WireRequest(
+        model,
+        "\n\n".join(text for text in system if text),
+        tuple(messages),
+        tuple(_read_tool(tool, key) for key, tool in tools),
+        streams=bool(body.get("stream")),
+    )
+
+
+def _blocks(message: JsonObject, key: str) -> _Blocks:
+    """Return the content blocks of a message; a content that is text is one block."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [(f"{key}.content", {"type": "text", "text": content})] if content else []
+    return list(objects(list_at(message, "content", key), f"{key}.content"))
+
+
+def _prose(blocks: _Blocks, joint: str = "\n") -> str:
+    """Return the text of blocks, none of which may be blank."""
+    texts = [part_text(block, key) for key, block in blocks]
+    if not all(texts):
+        raise WrongRequest("messages", "text content blocks must be non-empty")
+    if not all(map(str.strip, texts)):
+        raise WrongRequest("messages", "text content blocks must contain non-whitespace text")
+    return joint.join(texts)
+
+
+def _empty(key: str) -> WrongRequest:
+    words = (
+        "all messages must have non-empty content except for the optional final assistant message"
+    )
+    return WrongRequest(key, words)
+
+
+def _of_type(blocks: _Blocks, *types: str) -> _Blocks:
+    return [one for one in blocks if one[1].get("type") in types]
+
+
+def _read_user(blocks: _Blocks, key: str) -> Iterator[Message]:
+    """Yield the results of calls, then what the user says."""
+    if not blocks:
+        raise _empty(key)
+    for place, block in _of_type(blocks, "tool_result"):
+        text = content_text(block.get("content"), f"{place}.content")
+        call_id = text_at(block, "tool_use_id", place)
+        yield ToolMessage(call_id, text, is_error=block.get("is_error") is True)
+    said = [one for one in blocks if one[1].get("type") != "tool_result"]
+    if said:
+        yield UserMessage(_prose(said))
+
+
+def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> AssistantMessage:
+    if not blocks and not is_last:
+        raise _empty(key)
+    calls, thoughts = _of_type(blocks, "tool_use"), _of_type(blocks, "thinking")
+    apart = ("tool_use", "thinking", "redacted_thinking")
+    said = [one for one in blocks if one[1].get("type") not in apart]
+    reasoning = "".join(part_text(block, place) for place, block in thoughts)
+    return AssistantMessage(_prose(said, ""), tuple(_read_call(*one) for one in calls), reasoning)
+
+
+def _read_call(key: str, block: JsonObject) -> ToolCall:
+    given = block.get("input")
+    if not isinstance(given, dict):
+        raise WrongRequest(f"{key}.tool_use.input", "Input should be a valid dictionary")
+    arguments = object_text(given, f"{key}.tool_use.input")
+    return ToolCall(text_at(block, "id", key), text_at(block, "name", key), arguments)
+
+
+def _check_calls(given: Sequence[tuple[str, JsonObject]]) -> None:
+    """Raise WrongRequest unless each call is answered at the start of the next turn of the user."""
+    open_ids: list[str] = []  # the calls of the last turn of the assistant
+    place = ""
+    for is_assistant, blocks, key in _turns(given):
+        if is_assistant:
+            open_ids, place = _call_ids(blocks), key
+            continue
+        for block_key, block in _of_type(blocks, "tool_result"):
+            if block.get("tool_use_id") not in open_ids:
+                raise WrongRequest(
+                    block_key,
+                    "unexpected `tool_use_id` found in `tool_result` blocks: "
+                    f"{block.get('tool_use_id')}. Each `tool_result` block must have a "
+                    "corresponding `tool_use` block in the previous message.",
+                )
+        first = itertools.takewhile(lambda one: one[1].get("type") == "tool_result", blocks)
+        _check_answers(open_ids, [str(one.get("tool_use_id")) for _, one in first], place)
+        open_ids = []
+    _check_answers(open_ids, [], place)
+
+
+def _turns(given: Sequence[tuple[str, JsonObject]]) -> Iterator[tuple[bool, _Blocks, str]]:
+    """Yield the turns: whose it is, its blocks, and the place of its last message.
+
+    The provider takes messages of one side in a row for one turn.
+    """
+    by_side = itertools.groupby(given, lambda one: one[1].get("role") == "assistant")
+    for is_assistant, group in by_side:
+        messages = list(group)
+        yield is_assistant, [b for key, one in messages for b in _blocks(one, key)], messages[-1][0]
+
+
+def _call_ids(blocks: _Blocks) -> list[str]:
+    ids: list[str] = []
+    for key, block in _of_type(blocks, "tool_use"):
+        if block.get("id") in ids:
+            raise WrongRequest(key, "`tool_use` ids must be unique")
+        ids.append(str(block.get("id")))
+    return ids
+
+
+def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
+    unanswered = [one for one in open_ids if one not in answered]
+    if unanswered:
+        raise WrongRequest(
+            key,
+            "`tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(unanswered)}. Each `tool_use` block must have a corresponding "
+            "`tool_result` block in the next message.",
+        )
+    twice = next((one for one in answered if answered.count(one) > 1), None)
+    if twice is not None:
+        raise WrongRequest(
+            key,
+            "each tool_use must have a single result. Found multiple `tool_result` blocks with "
+            f"id: {twice}",
+        )
+
+
+def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
+    if tool.get("type") in (None, "custom"):
+        return tool_spec(tool, key, "input_schema")
+    return provider_tool(tool, key)
+
+
+# What a block of each kind holds when it starts, and the delta and its field with which it grows.
+_STARTS: Mapping[str, JsonObject] = {
+    "text": {"type": "text", "text": ""},
+    "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
+    "call": {"type": "tool_use"},
+}
+_DELTAS = {
+    "text": ("text_delta", "text"),
+    "reasoning": ("thinking_delta", "thinking"),
+    "call": ("input_json_delta", "partial_json"),
+}
+
+
+class MessageEncoder:
+    """Writes one reply: events for a stream, or one message."""
+
+    def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
+        self._options = options
+        self._blocks = Blocks()
+        self._finish: Finish | None = None
+        self._has_begun = False
+        self._usage: Usage | None = None
+        self._signature = f"signature-{number}"
+        self._head = {
+            "id": f"msg-{number}",
+            "type": "message",
+            "role": "assistant",
+            "model": request.model,
+        }
+
+    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
+        """Return no events; the first one reports the usage that is known ahead."""
+        self._usage = ahead.usage if ahead is not None else None
+        return ()
+
+    def feed(self, part: Part) -> Sequence[WireEvent]:
+        """Return the events of the next part."""
+        if isinstance(part, WireState):
+            return ()
+        if isinstance(part, StreamError):
+            return [_event("error", {"error": anthropic_error(part.fault)})]
+        if isinstance(part, Finish):
+            return [*self._begin_late(), *self._end(part)]
+        changes = [event for one in self._blocks.feed(part) for event in self._events(one)]
+        return [*self._begin_late(), *changes]
+
+    def _begin_late(self) -> Iterator[WireEvent]:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        given = Usage(self._usage.input_tokens) if self._usage is not None else None
+        ends = {"stop_reason": None, "stop_sequence": None}
+        message: JsonObject = {**self._head, "content": [], **ends, "usage": _usage(given)}
+        yield _event("message_start", {"message": message})
+
+    def _events(self, change: BlockChange) -> Iterator[WireEvent]:
+        action, block, piece = change
+        if action == "open":
+            start = _STARTS[block.kind]
+            if block.kind == "call":
+                start = {**start, "id": block.call_id, "name": block.name, "input": {}}
+            yield _event("content_block_start", {"index": block.index, "content_block": start})
+            if self._options.pings and block.index == 0:
+                yield _event("ping", {})
+            if block.kind == "call":
+                yield _delta(block, "")  # the provider starts so, also before whole arguments
+        if piece:
+            yield _delta(block, piece)
+        if action == "close":
+            if block.kind == "reasoning":
+                signed = {"type": "signature_delta", "signature": self._signature}
+                yield _event("content_block_delta", {"index": block.index, "delta": signed})
+            yield _event("content_block_stop", {"index": block.index})
+
+    def _end(self, finish: Finish) -> Iterator[WireEvent]:
+        self._finish = finish
+        if not finish.raw and finish.reason is FinishReason.INTERRUPTED:
+            return
+        for change in self._blocks.close():
+            yield from self._events(change)
+        yield _event("message_delta", {"delta": self._ending(), "usage": _usage(finish.usage)})
+        yield _event("message_stop", {})
+
+    def _ending(self) -> JsonObject:
+        word = None if self._finish is None else wire_word(self._finish, ANTHROPIC_WORDS)
+        ending = {"stop_reason": word, "stop_sequence": None}
+        if word != REFUSAL:
+            return ending
+        return ending | {"stop_details": {"type": REFUSAL, "category": None, "explanation": None}}
+
+    def whole(self) -> bytes:
+        """Return the message."""
+        content = [self._whole_block(block) for block in self._blocks.blocks]
+        usage = _usage(None if self._finish is None else self._finish.usage)
+        message = {**self._head, "content": content, **self._ending(), "usage": usage}
+        return wire_json(message).encode()
+
+    def _whole_block(self, block: ReplyBlock) -> JsonObject:
+        start = _STARTS[block.kind]
+        match block.kind:
+            case "text":
+                return {**start, "text": block.text}
+            case "reasoning":
+                return {**start, "thinking": block.text, "signature": self._signature}
+            case "call":
+                given = _whole_input(block)
+                return {**start, "id": block.call_id, "name": block.name, "input": given}
+
+
+def _whole_input(block: ReplyBlock) -> Any:
+    """Return the arguments of a call as a value.
+
+    A call that broke off has none. The provider cannot send arguments that are not JSON; a script
+    can, and the text stands for them.
+    """
+    if not block.text or not block.is_whole:
+        return {}
+    value = parsed(block.text)
+    return block.text if value is None else value
+
+
+def _delta(block: ReplyBlock, piece: str) -> WireEvent:
+    kind, name = _DELTAS[block.kind]
+    delta = {"type": kind, name: piece}
+    return _event("content_block_delta", {"index": block.index, "delta": delta})
+
+
+def _event(name: str, fields: JsonObject) -> WireEvent:
+    return WireEvent(name, wire_json({"type": name, **fields}))
+
+
+def _usage(usage: Usage | None) -> JsonObject:
+    """Return token counts; the format has no word for none, so that zeros stand for them."""
+    given = usage or Usage()
+    return {
+        "input_tokens": given.input_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": given.output_tokens,
+    }

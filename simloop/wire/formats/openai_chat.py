@@ -1,0 +1,325 @@
+"""OpenAI Chat Completions, which most other providers speak too.
+
+A stream has unnamed events: a role, pieces of text and of calls, a finish reason, the usage if the
+client asks for it, `[DONE]`. Not here: HTTP errors (error_bodies.py). The rule to keep: nothing is
+sent before the first part, so that an error without output is the first event.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from simloop.messages import (
+    AssistantMessage,
+    Finish,
+    FinishReason,
+    Message,
+    Part,
+    StreamError,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+    WireState,
+)
+from simloop.wire.formats.blocks import BlockChange, Blocks
+from simloop.wire.formats.error_bodies import OpenAIReplies, openai_error
+from simloop.wire.formats.finish_words import CHAT_WORDS, REFUSAL, wire_word
+from simloop.wire.formats.payload import (
+    JsonObject,
+    body_of,
+    content_text,
+    is_posted_to,
+    list_at,
+    model_of,
+    object_at,
+    objects,
+    provider_tool,
+    text_at,
+    tool_spec,
+    wire_json,
+)
+from simloop.wire.formats.wire_format import (
+    Encoder,
+    WireEvent,
+    WireRequest,
+    WrongRequest,
+)
+from simloop.wire.http import HttpRequest
+from simloop.world.wire_options import WireOptions
+
+DONE = WireEvent("", "[DONE]")
+_ROLES = "'system', 'assistant', 'user', 'tool', and 'developer'"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIChat(OpenAIReplies):
+    """The format of `/chat/completions`."""
+
+    name: ClassVar[str] = "openai-chat"
+    endpoint: ClassVar[str] = "POST /chat/completions"
+    marks_failed_tools: ClassVar[bool] = False
+    options: WireOptions = field(default_factory=WireOptions)
+
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format."""
+        return is_posted_to("/chat/completions", request)
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        body = body_of(request)
+        if body.get("n") not in (None, 1):
+            raise WrongRequest("n", "A script has one reply to each request: send n=1.")
+        system, messages = _read_messages(body)
+        stream_options = object_at(body, "stream_options", "")
+        return WireRequest(
+            model_of(body),
+            system,
+            messages,
+            tuple(_read_tool(tool, key) for key, tool in objects(list_at(body, "tools"), "tools")),
+            streams=bool(body.get("stream")),
+            reports_usage=bool(stream_options.get("include_usage")),
+        )
+
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
+        """Return the encoder of the reply to request `number`."""
+        return ChatEncoder(self.options, request, number, created_s)
+
+
+def _read_messages(body: JsonObject) -> tuple[str, tuple[Message, ...]]:
+    """Return the system prompt, which comes first in a conversation, and the messages.
+
+    A later message of the system stays in its place, as a message of the user.
+    """
+    given = list_at(body, "messages")
+    if not given:
+        raise WrongRequest(
+            "messages",
+            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an "
+            "empty array instead.",
+            "empty_array",
+        )
+    system: list[str] = []
+    messages: list[Message] = []
+    for key, message in objects(given, "messages"):
+        role = text_at(message, "role", key)
+        if role in ("system", "developer") and not messages:
+            system.append(content_text(message.get("content"), f"{key}.content"))
+        else:
+            messages.append(_read_message(message, role, key))
+    if not messages:  # a request has a message for the model to answer
+        messages.append(UserMessage(system.pop()))
+    _check_calls(given)
+    return "\n\n".join(system), tuple(messages)
+
+
+def _read_message(message: JsonObject, role: str, key: str) -> Message:
+    content = message.get("content")
+    match role:
+        case "user" | "system" | "developer":
+            return UserMessage(content_text(content, f"{key}.content"))
+        case "tool":
+            call_id = text_at(message, "tool_call_id", key)
+            return ToolMessage(call_id, content_text(content, f"{key}.content"))
+        case "assistant":
+            return _read_assistant(message, key)
+        case _:
+            words = f"Invalid value: '{role}'. Supported values are: {_ROLES}."
+            raise WrongRequest(f"{key}.role", words, "invalid_value")
+
+
+def _read_assistant(message: JsonObject, key: str) -> AssistantMessage:
+    content = message.get("content")
+    refusal = text_at(message, "refusal", key)
+    calls = tuple(
+        _read_call(call, place)
+        for place, call in objects(list_at(message, "tool_calls", key), f"{key}.tool_calls")
+    )
+    if content is None and not calls and not refusal and not message.get("audio"):
+        words = "Invalid value for 'content': expected a string, got null."
+        raise WrongRequest(f"{key}.content", words)
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    text = content_text(content, f"{key}.content", "") or refusal
+    return AssistantMessage(text, calls, reasoning if isinstance(reasoning, str) else "")
+
+
+def _read_call(call: JsonObject, key: str) -> ToolCall:
+    kind = "custom" if call.get("type") == "custom" else "function"
+    inner = object_at(call, kind, key)
+    arguments = text_at(inner, "input" if kind == "custom" else "arguments", f"{key}.{kind}")
+    return ToolCall(text_at(call, "id", key), text_at(inner, "name", f"{key}.{kind}"), arguments)
+
+
+def _check_calls(given: Sequence[JsonObject]) -> None:
+    """Raise WrongRequest unless the results of a message's calls come right after it."""
+    open_ids: list[str] = []
+    answered: set[str] | None = None  # of the message with calls that tool messages may answer
+    for index, message in enumerate([*given, {}]):
+        if message.get("role") == "tool":
+            call_id = message.get("tool_call_id")
+            if answered is None:
+                raise WrongRequest(
+                    f"messages.[{index}].role",
+                    "Invalid parameter: messages with role 'tool' must be a response to a "
+                    "preceeding message with 'tool_calls'.",
+                )
+            if call_id not in open_ids:
+                raise WrongRequest(
+                    f"messages.[{index}].tool_call_id",
+                    f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' "
+                    "of previous message.",
+                )
+            answered.add(str(call_id))
+            continue
+        unanswered = [one for one in open_ids if one not in (answered or ())]
+        if unanswered:
+            raise WrongRequest(
+                f"messages.[{index}].role" if message else "messages",
+                "An assistant message with 'tool_calls' must be followed by tool messages "
+                "responding to each 'tool_call_id'. The following tool_call_ids did not have "
+                f"response messages: {', '.join(unanswered)}",
+            )
+        open_ids = [call.get("id", "") for call in message.get("tool_calls") or ()]
+        answered = set() if open_ids else None
+
+
+def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
+    kind = tool.get("type")
+    if kind == "function":
+        return tool_spec(object_at(tool, "function", key), f"{key}.function", "parameters")
+    if kind == "custom":
+        return tool_spec(object_at(tool, "custom", key), f"{key}.custom", "parameters")
+    return provider_tool(tool, key)
+
+
+class ChatEncoder:
+    """Writes one reply: chunks for a stream, or one completion."""
+
+    def __init__(
+        self, options: WireOptions, request: WireRequest, number: int, created_s: int
+    ) -> None:
+        self._options = options
+        self._request = request
+        self._blocks = Blocks()
+        self._text_field = "content"
+        self._finish: Finish | None = None
+        self._has_begun = False
+        self._head: dict[str, Any] = {
+            "id": f"chatcmpl-{number}",
+            "object": "chat.completion.chunk" if request.streams else "chat.completion",
+            "created": created_s,
+            "model": request.model,
+        }
+
+    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
+        """Return no events: OpenAI sends the role with the first part."""
+        if ahead is not None and ahead.raw == REFUSAL:
+            self._text_field = "refusal"
+        return ()
+
+    def feed(self, part: Part) -> Sequence[WireEvent]:
+        """Return the chunks of the next part."""
+        if isinstance(part, StreamError):
+            return [self._error(part)]
+        if isinstance(part, Finish):
+            return [*self._begin_late(), *self._end(part)]
+        if isinstance(part, WireState):
+            return ()
+        changes = list(self._blocks.feed(part))
+        return [*self._begin_late(), *(event for one in changes for event in self._chunks(one))]
+
+    def _begin_late(self) -> Iterator[WireEvent]:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        blocks = self._blocks.blocks
+        is_call = bool(blocks) and blocks[0].kind == "call"
+        content = None if is_call or self._text_field == "refusal" else ""
+        yield self._chunk({"role": "assistant", "content": content, "refusal": None})
+
+    def _chunks(self, change: BlockChange) -> Iterator[WireEvent]:
+        action, block, piece = change
+        if action == "close":
+            return
+        if block.kind == "call":
+            yield self._chunk({"tool_calls": [_call_delta(change)]})
+        elif action == "grow":
+            name = self._text_field if block.kind == "text" else self._options.chat_reasoning
+            yield self._chunk({name: piece})
+
+    def _end(self, finish: Finish) -> Iterator[WireEvent]:
+        self._finish = finish
+        if not finish.raw and finish.reason is FinishReason.INTERRUPTED:
+            return
+        in_finish = self._options.chat_usage == "finish-chunk"
+        usage = self._usage(finish)
+        yield self._chunk({}, self._word(), usage if in_finish else None)
+        if usage and not in_finish and self._request.reports_usage:
+            yield WireEvent("", wire_json(self._head | {"choices": [], "usage": usage}))
+        yield DONE
+
+    def _word(self) -> str | None:
+        if self._finish is None:
+            return None
+        if self._text_field == "refusal":
+            return "stop"  # OpenAI says `stop`, and the message says that it is a refusal
+        return wire_word(self._finish, CHAT_WORDS)
+
+    def _chunk(
+        self, delta: JsonObject, finish: str | None = None, usage: JsonObject | None = None
+    ) -> WireEvent:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        # A client that asks for usage gets the field in each chunk, which is null until the last.
+        more = {"usage": usage} if usage or self._request.reports_usage else {}
+        return WireEvent("", wire_json({**self._head, "choices": [choice], **more}))
+
+    def _error(self, failure: StreamError) -> WireEvent:
+        error = openai_error(failure.fault)
+        match self._options.chat_error:
+            case "event":
+                return WireEvent("error", wire_json({"error": error}))
+            case "chunk":
+                choice = {"index": 0, "delta": {"role": "assistant", "content": ""}}
+                choices = [choice | {"logprobs": None, "finish_reason": None}]
+                return WireEvent("", wire_json({**self._head, "choices": choices, "error": error}))
+            case _:
+                return WireEvent("", wire_json({"error": error}))
+
+    def whole(self) -> bytes:
+        """Return the completion."""
+        finish, blocks = self._finish, self._blocks
+        text, reasoning = blocks.text("text"), blocks.text("reasoning")
+        calls = [
+            {"id": one.call_id, "type": "function",
+             "function": {"name": one.name, "arguments": one.text}}
+            for one in blocks.of_kind("call")
+        ]  # fmt: skip
+        message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
+        message[self._text_field] = text if text or not calls else None
+        message |= {"tool_calls": calls} if calls else {}
+        message |= {self._options.chat_reasoning: reasoning} if reasoning else {}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._word()}
+        usage = None if finish is None else self._usage(finish)
+        more = {"usage": usage} if usage else {}
+        return wire_json({**self._head, "choices": [choice], **more}).encode()
+
+    def _usage(self, finish: Finish) -> JsonObject | None:
+        usage = self._options.usage_of(finish)
+        return None if usage is None else _usage(usage)
+
+
+def _call_delta(change: BlockChange) -> JsonObject:
+    block, piece = change.block, change.piece
+    if change.action == "grow":
+        return {"index": block.nth, "function": {"arguments": piece}}
+    function = {"name": block.name, "arguments": piece}
+    return {"index": block.nth, "id": block.call_id, "type": "function", "function": function}
+
+
+def _usage(usage: Usage) -> JsonObject:
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }

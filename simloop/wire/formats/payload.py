@@ -1,0 +1,175 @@
+"""Values of a request's body, read with their place; and values written as JSON.
+
+Not here: the formats, which know the fields. The rules to keep: what is wrong in a body is a
+WrongRequest with its place; what simloop has no word for is kept as a text such as `[image]`; and
+text is free of lone surrogates, which JSON can carry but a trace cannot.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from simloop.escape import writable
+from simloop.messages import ToolSpec
+from simloop.wire.formats.wire_format import WrongRequest
+from simloop.wire.http import HttpRequest
+from simloop.world.tools import canonical_json
+
+JsonObject = Mapping[str, Any]
+"""A JSON object of a request or a reply."""
+
+ANY_OBJECT: JsonObject = {"type": "object"}
+_ENCODER = msgspec.json.Encoder()
+
+# The parts of contents that are text, with the field that holds it, in all three formats.
+_TEXT_FIELDS = {
+    "text": "text", "input_text": "text", "output_text": "text", "reasoning_text": "text",
+    "summary_text": "text", "refusal": "refusal", "thinking": "thinking",
+}  # fmt: skip
+# Three formats have three words for a thing that simloop has none for.
+_NAMES = {
+    "image_url": "image", "input_image": "image", "input_audio": "audio", "input_file": "file",
+    "document": "file",
+}  # fmt: skip
+
+
+def wire_json(value: object) -> str:
+    """Return `value` as JSON without spaces, its keys in the order in which they were set."""
+    try:
+        return _ENCODER.encode(value).decode()
+    except UnicodeEncodeError:  # a lone surrogate
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return writable(text)
+
+
+def parsed(text: str) -> Any:
+    """Return the value of JSON text, or None if it is not JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+def is_posted_to(path: str, request: HttpRequest) -> bool:
+    """Return whether a request is a POST to a URL whose path has this end."""
+    return request.method == "POST" and urlsplit(request.url).path.endswith(path)
+
+
+def body_of(request: HttpRequest) -> JsonObject:
+    """Return the object that the body of a request holds. Raises WrongRequest."""
+    try:
+        body = json.loads(request.body)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise WrongRequest("", "The body of the request is not a JSON object.")
+    return body
+
+
+def object_text(value: Any, key: str) -> str:
+    """Return canonical JSON of a value of a body. Raises WrongRequest for lone surrogates."""
+    try:
+        return canonical_json(value).decode()
+    except (ValueError, RecursionError):
+        raise WrongRequest(key, "Input should be JSON that UTF-8 can carry") from None
+
+
+def text_at(body: JsonObject, field: str, key: str) -> str:
+    """Return the text in `field`, or an empty one if it is missing or null."""
+    value = body.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise WrongRequest(_at(key, field), _expected("a string", value))
+    return writable(value)
+
+
+def model_of(body: JsonObject) -> str:
+    """Return the name of the model that a request asks."""
+    model = text_at(body, "model", "")
+    if not model:
+        raise WrongRequest("model", "you must provide a model parameter")
+    return model
+
+
+def list_at(body: JsonObject, field: str, key: str = "") -> Sequence[Any]:
+    """Return the list in `field`, or an empty one if it is missing or null."""
+    value = body.get(field)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise WrongRequest(_at(key, field), _expected("an array", value))
+    return value
+
+
+def objects(values: Sequence[Any], key: str) -> Iterator[tuple[str, JsonObject]]:
+    """Yield each object of a list with its place."""
+    for index, value in enumerate(values):
+        place = f"{key}[{index}]"
+        if not isinstance(value, dict):
+            raise WrongRequest(place, _expected("an object", value))
+        yield place, value
+
+
+def object_at(body: JsonObject, field: str, key: str) -> JsonObject:
+    """Return the object in `field`, or an empty one if it is missing or null."""
+    value = body.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise WrongRequest(_at(key, field), _expected("an object", value))
+    return cast("JsonObject", value)
+
+
+def content_text(content: Any, key: str, joint: str = "\n") -> str:
+    """Return a content as text: a string, or a list of parts, which are joined by `joint`."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return writable(content)
+    if not isinstance(content, list):
+        raise WrongRequest(key, _expected("one of a string or array of objects", content))
+    return joint.join(part_text(part, f"{key}[{index}]") for index, part in enumerate(content))
+
+
+def part_text(part: Any, key: str) -> str:
+    """Return a part of a content as text, such as `[image]` for a part that is none."""
+    if isinstance(part, str):
+        return writable(part)
+    if not isinstance(part, dict):
+        raise WrongRequest(key, _expected("an object", part))
+    kind = text_at(part, "type", key)
+    if kind in _TEXT_FIELDS:
+        return text_at(part, _TEXT_FIELDS[kind], key)
+    return f"[{_NAMES.get(kind, kind or 'part')}]"
+
+
+def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
+    """Return a tool whose JSON Schema stands in the field `schema`."""
+    name = text_at(tool, "name", key)
+    if not name:
+        raise WrongRequest(_at(key, "name"), f"Missing required parameter: '{_at(key, 'name')}'.")
+    parameters = object_text(object_at(tool, schema, key) or ANY_OBJECT, _at(key, schema))
+    return ToolSpec(name, text_at(tool, "description", key), msgspec.Raw(parameters.encode()))
+
+
+def provider_tool(tool: JsonObject, key: str) -> ToolSpec:
+    """Return a tool that the provider itself runs; its type is its name."""
+    return ToolSpec(text_at(tool, "type", key), "", msgspec.Raw(canonical_json(ANY_OBJECT)))
+
+
+def _at(key: str, field: str) -> str:
+    return f"{key}.{field}" if key else field
+
+
+def _expected(wanted: str, value: object) -> str:
+    return f"Invalid type: expected {wanted}, but got {_TYPES.get(type(value), 'an object')}."
+
+
+_TYPES = {
+    str: "a string", int: "an integer", float: "a decimal number", bool: "a boolean",
+    list: "an array", type(None): "null",
+}  # fmt: skip

@@ -1,0 +1,136 @@
+"""The protocol of a wire format: reading a request, and writing the parts of its reply.
+
+Not here: the formats. The rules to keep: a request is read into the same messages whatever its
+format, so that expectations and snapshots do not depend on the SDK; and an encoder is fed the parts
+of one reply, in order, and says for each what goes on the wire.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
+from simloop.wire.http import Headers, HttpRequest
+
+
+class WireEvent(NamedTuple):
+    """One server-sent event: its name, which may be empty, and its data."""
+
+    name: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """The contents of a request. `streams` is whether the reply is to come in events.
+
+    `reports_usage` is whether a stream reports its token counts.
+    """
+
+    model: str
+    system_prompt: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    streams: bool
+    reports_usage: bool = True
+
+
+class ErrorReply(NamedTuple):
+    """A failed call as an HTTP reply."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class Framer(Protocol):
+    """Writes the events of one reply as bytes."""
+
+    def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> Sequence[bytes]:
+        """Return the pieces of the next events. `is_last` is set for the last of the stream."""
+        ...
+
+
+class Encoder(Protocol):
+    """Writes the reply to one request."""
+
+    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
+        """Return the events that come with the headers, before the first part.
+
+        `ahead` is the finish that the script has for this reply, if it is known: Anthropic's first
+        event reports its usage, and OpenAI's formats send the text of a refusal as such.
+        """
+        ...
+
+    def feed(self, part: Part) -> Sequence[WireEvent]:
+        """Return the events of the next part; a StreamError is an error inside the stream."""
+        ...
+
+    def whole(self) -> bytes:
+        """Return the body of a reply that does not stream, after its last part."""
+        ...
+
+
+class WireFormat(Protocol):
+    """One wire format: one file, and one line in formats.py.
+
+    A format may name the model in its path, and frame its events in its own way. Requests are
+    counted from 1, and their ids are made of their `number`. `created_s` is the Unix
+    time of the reply.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the format."""
+        ...
+
+    @property
+    def endpoint(self) -> str:
+        """The requests that it answers, in words, such as `POST /messages`."""
+        ...
+
+    @property
+    def marks_failed_tools(self) -> bool:
+        """Whether a request says of a tool's result that the tool has failed."""
+        ...
+
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format, by its method and its URL."""
+        ...
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        ...
+
+    def framer(self) -> Framer:
+        """Return the framer of the events of one reply."""
+        ...
+
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
+        """Return the encoder of the reply to request `number`."""
+        ...
+
+    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
+        """Return the headers of a reply that has not failed."""
+        ...
+
+    def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
+        """Return the HTTP reply that a failed call has in the place of any output."""
+        ...
+
+    def refuse(self, wrong: "WrongRequest", number: int, created_s: int) -> ErrorReply:
+        """Return the HTTP reply to a request that cannot be read: its status is 400."""
+        ...
+
+
+class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with status 400
+    """A request that the provider would refuse: where in its body, and why.
+
+    `code` is the provider's code of the mistake, if it has one.
+    """
+
+    def __init__(self, key: str, message: str, code: str = "") -> None:
+        super().__init__(f"{key}: {message}" if key else message)
+        self.key = key
+        self.message = message
+        self.code = code

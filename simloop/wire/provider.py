@@ -1,0 +1,60 @@
+"""Clients of the provider of a run, for code that takes a client, a transport or an address.
+
+Not here: their answers (endpoint.py). The rule to keep: nothing needs these clients, because a
+client that the program makes itself is answered in the same way (interception.py).
+"""
+
+import importlib
+from typing import Any
+
+from simloop.errors import ScenarioError
+from simloop.wire.api_keys import KEY
+
+_HOST = "https://provider.simulated"
+
+
+class Clients:
+    """Clients of the provider. They are answered in a run, and refused elsewhere."""
+
+    base_url = f"{_HOST}/v1"
+    """The address of the provider, as OpenAI's SDK takes it; any other address works too."""
+
+    def openai(self, *, sync: bool = False, **options: Any) -> Any:
+        """Return an `openai.AsyncOpenAI`, or with `sync` an `openai.OpenAI`.
+
+        `options` are its further arguments. Raises ScenarioError without the package `openai`.
+        """
+        package = _package("openai")
+        made = package.OpenAI if sync else package.AsyncOpenAI
+        return made(**{"api_key": KEY, "base_url": self.base_url, **options})
+
+    def anthropic(self, *, sync: bool = False, **options: Any) -> Any:
+        """Return an `anthropic.AsyncAnthropic`, or with `sync` an `anthropic.Anthropic`.
+
+        `options` are its further arguments. Raises ScenarioError without the package `anthropic`.
+        """
+        package = _package("anthropic")
+        made = package.Anthropic if sync else package.AsyncAnthropic
+        return made(**{"api_key": KEY, "base_url": _HOST, **options})
+
+    def transport(self, module: str = "httpx") -> Any:
+        """Return a transport of `httpx` or `httpx2`, as `AsyncClient(transport=...)` takes it.
+
+        Raises ScenarioError for another package, or without that package.
+        """
+        if module not in ("httpx", "httpx2"):
+            hint = "the choices are httpx and httpx2; clients of other packages need no transport"
+            raise ScenarioError(f"there is no transport for `{module}`", key="module", hint=hint)
+        package = _package(module)
+        from simloop.wire.clients.httpx import make_transport  # noqa: PLC0415 - few need it
+
+        return make_transport(package)
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ScenarioError(
+            f"this needs the package {name}", key=name, hint=f"pip install {name}"
+        ) from error

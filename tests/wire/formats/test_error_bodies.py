@@ -1,0 +1,230 @@
+"""Failed calls go out as each provider sends them, and the script's own words as they are."""
+
+import json
+from typing import Any
+
+import pytest
+from wirereading import CREATED_S, asked
+
+from simloop.messages import Fault, StreamError
+from simloop.scenario.http_status import Http
+from simloop.wire.formats.anthropic_messages import AnthropicMessages
+from simloop.wire.formats.known import wire_formats
+from simloop.wire.formats.openai_chat import OpenAIChat
+from simloop.wire.formats.openai_responses import OpenAIResponses
+from simloop.wire.formats.wire_format import ErrorReply, WireFormat, WrongRequest
+from simloop.world.faults import _BEFORE_OUTPUT
+from simloop.world.wire_options import WireOptions
+
+CHAT, RESPONSES, CLAUDE = OpenAIChat(), OpenAIResponses(), AnthropicMessages()
+every_format = pytest.mark.parametrize("form", wire_formats(), ids=lambda one: one.name)
+
+
+def replied(form: WireFormat, **http: Any) -> ErrorReply:
+    """Return the reply to a call that fails as a script says."""
+    return form.error(Http(**http).failure(), 3, CREATED_S)
+
+
+def error(reply: ErrorReply) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(reply.body)["error"]
+    return found
+
+
+OPENAI = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    403: ("request_forbidden", "unsupported_country_region_territory"),
+    404: ("invalid_request_error", "model_not_found"),
+    408: ("server_error", None),
+    409: ("invalid_request_error", None),
+    413: ("invalid_request_error", None),
+    418: ("invalid_request_error", None),
+    422: ("invalid_request_error", None),
+    429: ("requests", "rate_limit_exceeded"),
+    500: ("server_error", None),
+    503: ("server_error", None),
+    529: ("server_error", None),
+}
+ANTHROPIC = {
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error",
+    403: "permission_error", 404: "not_found_error", 408: "timeout_error", 409: "conflict_error",
+    413: "request_too_large", 418: "invalid_request_error", 422: "invalid_request_error",
+    429: "rate_limit_error", 500: "api_error", 503: "api_error", 529: "overloaded_error",
+    599: "api_error",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "words"), OPENAI.items(), ids=map(str, OPENAI))
+@pytest.mark.parametrize("form", [CHAT, RESPONSES], ids=["chat", "responses"])
+def test_a_status_has_the_words_of_openai(
+    form: WireFormat, status: int, words: tuple[str, str | None]
+) -> None:
+    reply = replied(form, status=status)
+    found = error(reply)
+    assert (reply.status, found["type"], found["code"], found["param"]) == (status, *words, None)
+    assert found["message"]
+
+
+@pytest.mark.parametrize(("status", "kind"), ANTHROPIC.items(), ids=map(str, ANTHROPIC))
+def test_a_status_has_the_words_of_anthropic(status: int, kind: str) -> None:
+    reply = replied(CLAUDE, status=status)
+    body = json.loads(reply.body)
+    assert (reply.status, body["type"], body["request_id"]) == (status, "error", "req-3")
+    assert body["error"]["type"] == kind
+    assert list(body["error"]) == ["type", "message"]
+
+
+@pytest.mark.parametrize("status", [502, 504])
+@every_format
+def test_a_gateway_answers_with_a_page(form: WireFormat, status: int) -> None:
+    reply = replied(form, status=status)
+    assert dict(reply.headers)["content-type"] == "text/html"
+    assert reply.body.startswith(b"<html>")
+    assert str(status).encode() in reply.body
+
+
+@every_format
+def test_the_words_of_the_script_go_out(form: WireFormat) -> None:
+    found = error(replied(form, status=429, message="Not now", code="my_code"))
+    assert found["message"] == "Not now"
+    assert found.get("code", found.get("details")) in ("my_code", {"error_code": "my_code"})
+
+
+@every_format
+def test_the_words_of_the_script_go_out_for_a_gateway_too(form: WireFormat) -> None:
+    assert error(replied(form, status=502, message="Down"))["message"] == "Down"
+
+
+def test_a_quota_that_is_used_up_has_its_words() -> None:
+    found = error(replied(CHAT, status=429, code="insufficient_quota"))
+    assert (found["type"], found["code"]) == ("insufficient_quota", "insufficient_quota")
+    assert found["message"].startswith("You exceeded your current quota")
+
+
+OVERFLOWS: dict[str, tuple[WireFormat, str, Any]] = {
+    "chat": (CHAT, "maximum context length is 128000 tokens", "messages"),
+    "responses": (RESPONSES, "Your input exceeds the context window of this model", "input"),
+    "anthropic": (CLAUDE, "prompt is too long: 208310 tokens > 200000 maximum", None),
+}
+
+
+@pytest.mark.parametrize(("form", "words", "param"), OVERFLOWS.values(), ids=OVERFLOWS)
+def test_an_overflow_has_the_words_of_the_provider(
+    form: WireFormat, words: str, param: str | None
+) -> None:
+    scripted = replied(form, status=400, code="context_length_exceeded")
+    by_chance = form.error(StreamError(_BEFORE_OUTPUT["model.overflow"]), 3, CREATED_S)
+    for reply in (scripted, by_chance):
+        found = error(reply)
+        assert words in found["message"]
+        assert (reply.status, found["type"]) == (400, "invalid_request_error")
+        assert found.get("param") == param
+
+
+def test_an_overflow_in_the_words_of_the_script_keeps_them() -> None:
+    words = "prompt token count of 9 exceeds the limit of 8"
+    for form in wire_formats():
+        reply = replied(form, status=400, code="context_length_exceeded", message=words)
+        assert error(reply)["message"] == words
+
+
+def test_a_word_that_stands_as_the_type_goes_out_as_the_type() -> None:
+    fault = Fault("busy", status=529, code="overloaded_error", code_is_type=True)
+    for form in wire_formats():
+        found = error(form.error(StreamError(fault), 3, CREATED_S))
+        assert (found["type"], found.get("code")) == ("overloaded_error", None)
+
+
+def test_a_type_of_anthropic_that_stands_as_the_code_is_the_type_there() -> None:
+    fault = Fault("busy", status=500, code="overloaded_error")
+    assert error(CLAUDE.error(StreamError(fault), 3, CREATED_S))["type"] == "overloaded_error"
+    assert error(CHAT.error(StreamError(fault), 3, CREATED_S))["code"] == "overloaded_error"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("", 500), ("weird", 500), ("server_error", 500), ("overloaded_error", 529),
+        ("rate_limit_exceeded", 429), ("context_length_exceeded", 400), ("invalid_api_key", 401),
+    ],
+)  # fmt: skip
+@every_format
+def test_a_failure_without_a_status_gets_that_of_its_code(
+    form: WireFormat, code: str, status: int
+) -> None:
+    assert form.error(StreamError(Fault("no", code=code)), 3, CREATED_S).status == status
+
+
+BODIES: dict[str, tuple[Any, bytes, str]] = {
+    "empty": ("", b"", "text/plain"),
+    "page": ("<h1>é</h1>", "<h1>é</h1>".encode(), "text/html"),
+    "text": ("upstream connect error", b"upstream connect error", "text/plain"),
+    "json": ({"detail": "no"}, b'{"detail":"no"}', "application/json"),
+    "json as text": ('[{"error": 1}]', b'[{"error": 1}]', "application/json"),
+    "a number": ("5", b"5", "text/plain"),
+    "a lone surrogate": ("a\ud800", "a\ufffd".encode(), "text/plain"),
+}
+
+
+@pytest.mark.parametrize(("body", "sent", "kind"), BODIES.values(), ids=BODIES)
+@every_format
+def test_the_body_of_the_script_goes_out_as_it_is(
+    form: WireFormat, body: Any, sent: bytes, kind: str
+) -> None:
+    reply = replied(form, status=502, body=body)
+    assert reply.body == sent
+    assert dict(reply.headers)["content-type"] == kind
+
+
+@every_format
+def test_the_headers_of_the_script_take_the_place_of_others(form: WireFormat) -> None:
+    given = {"Content-Type": "text/odd", "X-Should-Retry": "false", "retry-after-ms": "1500",
+             "x-request-id": "mine", "request-id": "mine"}  # fmt: skip
+    reply = replied(form, status=429, retry_after="7s", headers=given)
+    headers = dict(reply.headers)
+    assert len(headers) == len(reply.headers)
+    assert {name.lower(): value for name, value in given.items()}.items() <= headers.items()
+    assert headers["retry-after"] == "7"
+
+
+LIMITED = WireOptions(rate_limit_requests=50, rate_limit_tokens=9_000)
+
+
+def test_the_limits_of_openai_reset_after_a_duration() -> None:
+    for form in (OpenAIChat(LIMITED), OpenAIResponses(LIMITED)):
+        headers = dict(form.headers(asked(), 3, CREATED_S))
+        assert {name: value for name, value in headers.items() if "ratelimit" in name} == {
+            "x-ratelimit-limit-requests": "50", "x-ratelimit-remaining-requests": "49",
+            "x-ratelimit-reset-requests": "1m0s", "x-ratelimit-limit-tokens": "9000",
+            "x-ratelimit-remaining-tokens": "8999", "x-ratelimit-reset-tokens": "1m0s",
+        }  # fmt: skip
+
+
+def test_the_limits_of_anthropic_reset_at_an_instant_of_virtual_time() -> None:
+    headers = dict(AnthropicMessages(LIMITED).headers(asked(), 3, CREATED_S))
+    assert headers["anthropic-ratelimit-requests-limit"] == "50"
+    assert headers["anthropic-ratelimit-tokens-reset"] == "2001-09-09T01:47:40Z"
+
+
+def test_no_request_is_left_after_status_429() -> None:
+    for form in wire_formats(LIMITED):
+        left = [value for name, value in replied(form, status=429).headers if "remaining" in name]
+        assert left == ["0", "0"]
+
+
+@every_format
+def test_no_limits_are_reported_unless_asked_for(form: WireFormat) -> None:
+    assert [one for one in replied(form, status=429).headers if "ratelimit" in one[0]] == []
+
+
+@every_format
+def test_a_request_that_cannot_be_read_is_status_400(form: WireFormat) -> None:
+    reply = form.refuse(WrongRequest("messages[1]", "it is wrong", "odd"), 3, CREATED_S)
+    found = error(reply)
+    assert (reply.status, found["type"]) == (400, "invalid_request_error")
+    assert dict(reply.headers)["content-type"] == "application/json"
+    if form is CLAUDE or form.name == "anthropic-messages":
+        assert found["message"] == "messages[1]: it is wrong"
+    else:
+        assert (found["message"], found["param"]) == ("it is wrong", "messages[1]")
+        assert found["code"] == "odd"

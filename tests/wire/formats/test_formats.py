@@ -1,0 +1,276 @@
+"""The three formats carry the same conversations and the same replies."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wireasking import ASKS
+from wirereading import BODIES, CREATED_S, STREAMS, asked, read_events, sent, streamed, whole
+
+from simloop.messages import (
+    AssistantMessage,
+    Fault,
+    Finish,
+    FinishReason,
+    HeadersSent,
+    Message,
+    Part,
+    ReasoningDelta,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from simloop.wire.formats.known import wire_formats
+from simloop.wire.formats.wire_format import WireFormat, WrongRequest
+from simloop.wire.framing import EventFramer
+from simloop.wire.http import HttpRequest
+from simloop.world.tools import canonical_json
+from simloop.world.wire_options import FramingName, WireOptions
+
+FORMATS = {one.name: one for one in wire_formats()}
+every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+
+# Text as a trace holds it: no lone surrogates. The formats must carry all else.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+SAID = TEXT.filter(str.strip)
+NAME = st.text("abcdefgh_", min_size=1, max_size=6)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=4,
+)
+ARGUMENTS = st.dictionaries(TEXT, JSON, max_size=2).map(lambda one: canonical_json(one).decode())
+
+
+def numbered(drawn: Sequence[tuple[str, str]], first: int) -> list[ToolCall]:
+    return [ToolCall(f"call-{first + n}", *one) for n, one in enumerate(drawn)]
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    """Draw messages that each provider takes: every call has its result."""
+    messages: list[Message] = []
+    for turn in range(draw(st.integers(1, 4))):
+        messages += map(UserMessage, draw(st.lists(SAID, min_size=1, max_size=2)))
+        drawn = draw(st.lists(st.tuples(NAME, ARGUMENTS), max_size=2))
+        calls, text = numbered(drawn, turn * 10), draw(SAID if not drawn else SAID | st.just(""))
+        messages.append(AssistantMessage(text, tuple(calls), draw(st.just("") | SAID)))
+        messages += [ToolMessage(one.id, draw(TEXT)) for one in draw(st.permutations(calls))]
+    return messages
+
+
+TOOLS = st.lists(
+    st.builds(
+        lambda name, text, schema: ToolSpec(name, text, msgspec.Raw(canonical_json(schema))),
+        NAME,
+        TEXT,
+        st.dictionaries(TEXT, JSON, min_size=1, max_size=2),
+    ),
+    max_size=2,
+)
+
+
+@given(system=st.just("") | SAID, messages=conversations(), tools=TOOLS)
+def test_a_conversation_is_read_as_the_same_messages_from_each_format(
+    system: str, messages: list[Message], tools: list[ToolSpec]
+) -> None:
+    for name, ask in ASKS.items():
+        request = FORMATS[name].read(sent(ask(system, messages, tools)))
+        assert request.system_prompt == system, name
+        assert list(request.messages) == messages, name
+        assert list(request.tools) == tools, name
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> list[Part]:
+    """Draw the parts of a reply: prose and calls in any order, with or without pieces."""
+    parts: list[Part] = []
+    for turn in range(draw(st.integers(0, 3))):
+        parts += map(ReasoningDelta, draw(st.lists(TEXT, max_size=2)))
+        parts += map(TextDelta, draw(st.lists(TEXT, max_size=3)))
+        parts += draw(calls_in_pieces(turn * 10))
+    if draw(st.booleans()):
+        parts.append(ToolCallDelta("half", draw(NAME), draw(TEXT.filter(bool))))
+    usage = draw(st.none() | st.builds(Usage, st.integers(0, 9), st.integers(0, 9)))
+    raw = draw(st.sampled_from(["stop", "tool-calls", "length", "content-filter", "odd"]))
+    return [*parts, Finish(FinishReason.read(raw), raw, usage)]
+
+
+@st.composite
+def calls_in_pieces(draw: st.DrawFn, first: int) -> list[Part]:
+    calls = numbered(draw(st.lists(st.tuples(NAME, TEXT | ARGUMENTS), max_size=2)), first)
+    pieces: list[list[Part]] = []
+    for call in calls:
+        at = draw(st.lists(st.integers(0, len(call.arguments)), max_size=3).map(sorted))
+        cuts = zip([0, *at], [*at, draw(st.sampled_from([0, len(call.arguments)]))], strict=True)
+        texts = [call.arguments[start:end] for start, end in cuts] if at else []
+        pieces.append([ToolCallDelta(call.id, call.name, text) for text in texts])
+    if draw(st.booleans()):
+        turns = [one for turn in zip_longest(*pieces) for one in turn if one is not None]
+        return [*turns, *map(ToolCallPart, calls)]
+    return [
+        part for call, own in zip(calls, pieces, strict=True) for part in (*own, ToolCallPart(call))
+    ]
+
+
+def called(parts: Sequence[Part]) -> dict[str, tuple[str, str]]:
+    """Return each call by its id: the last arguments that are known of it are whole."""
+    calls: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        if isinstance(part, ToolCallDelta):
+            calls[part.call_id] = part.name, part.arguments
+        if isinstance(part, ToolCallPart):
+            calls[part.call.id] = part.call.name, part.call.arguments
+    return calls
+
+
+def texts(parts: Sequence[Part], kind: type[TextDelta | ReasoningDelta]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, kind))
+
+
+@every_format
+@given(parts=replies())
+def test_a_stream_carries_each_part_of_a_reply(form: WireFormat, parts: list[Part]) -> None:
+    heard = STREAMS[form.name](streamed(form, parts))
+    assert (heard.text, heard.reasoning) == (texts(parts, TextDelta), texts(parts, ReasoningDelta))
+    assert {one: (name, given) for one, name, given in heard.in_order()} == called(parts)
+    assert [one for one, _, _ in heard.in_order()] == list(called(parts))
+
+
+@every_format
+@given(parts=replies())
+def test_a_whole_reply_says_what_the_stream_says(form: WireFormat, parts: list[Part]) -> None:
+    stream = STREAMS[form.name](streamed(form, parts))
+    body = BODIES[form.name](whole(form, parts))
+    if form.name == "anthropic-messages":  # arguments are values there: see its own tests
+        body.calls = stream.calls = {}
+    assert body == stream
+
+
+@every_format
+@given(parts=replies(), framing=st.sampled_from(get_args(FramingName)))
+def test_a_stream_comes_through_every_framing(
+    form: WireFormat, parts: list[Part], framing: FramingName
+) -> None:
+    framer, events = EventFramer(framing), streamed(form, parts)
+    pieces = [piece for one in events[:-1] for piece in framer.frame([one])]
+    pieces += framer.frame(events[-1:], is_last=True)
+    assert read_events(b"".join(pieces)) == events
+
+
+@every_format
+@given(parts=replies())
+def test_a_reply_is_the_same_bytes_each_time(form: WireFormat, parts: list[Part]) -> None:
+    assert streamed(form, parts) == streamed(form, parts)
+    assert json.dumps(whole(form, parts)) == json.dumps(whole(form, parts))
+
+
+@every_format
+def test_a_reply_without_a_finish_ends_no_stream(form: WireFormat) -> None:
+    parts: list[Part] = [TextDelta("Hel")]
+    silent: list[Part] = [TextDelta("Hel"), Finish(FinishReason.INTERRUPTED)]
+    events = streamed(form, parts)
+    assert streamed(form, silent) == events
+    heard = STREAMS[form.name](events)
+    assert (heard.text, heard.ending) == ("Hel", None)
+
+
+@every_format
+def test_headers_alone_are_no_part_of_a_stream(form: WireFormat) -> None:
+    assert list(form.encoder(asked(), 3, CREATED_S).feed(HeadersSent())) == []
+
+
+@every_format
+def test_text_with_a_lone_surrogate_goes_out_without_it(form: WireFormat) -> None:
+    heard = STREAMS[form.name](streamed(form, [TextDelta("a\ud800b")]))
+    assert heard.text == "a\ufffdb"
+
+
+@every_format
+def test_calls_with_the_same_id_stay_two_calls(form: WireFormat) -> None:
+    calls = [ToolCall("one", "f", '{"a":1}'), ToolCall("one", "f", '{"b":2}')]
+    halves = [ToolCallDelta("one", "f", call.arguments[:3]) for call in calls]
+    apart: list[Part] = [halves[0], ToolCallPart(calls[0]), halves[1], ToolCallPart(calls[1])]
+    in_turn: list[Part] = [*halves, *map(ToolCallPart, calls)]
+    heard = STREAMS[form.name](streamed(form, [*apart, Finish(FinishReason.STOP, "stop")]))
+    assert [given for _, _, given in heard.in_order()] == [call.arguments for call in calls]
+    mixed = STREAMS[form.name](streamed(form, in_turn))
+    assert {call.arguments for call in calls} <= {given for _, _, given in mixed.in_order()}
+
+
+@every_format
+def test_a_reply_tells_its_type_and_its_number(form: WireFormat) -> None:
+    for streams, kind in ((True, "text/event-stream; charset=utf-8"), (False, "application/json")):
+        headers = dict(form.headers(asked(streams=streams), 3, CREATED_S))
+        assert headers["content-type"] == kind
+        assert headers.get("x-request-id", headers.get("request-id")) == "req-3"
+
+
+def test_each_format_answers_paths_of_its_own() -> None:
+    for name, path in PATHS.items():
+        request = HttpRequest("POST", f"https://host/v1{path}?beta=true", (), b"")
+        assert [each for each, one in FORMATS.items() if one.answers(request)] == [name]
+        assert FORMATS[name].endpoint == f"POST {path}"
+        assert not FORMATS[name].answers(dataclasses.replace(request, method="GET"))
+
+
+PATHS = {
+    "openai-chat": "/chat/completions",
+    "openai-responses": "/responses",
+    "anthropic-messages": "/messages",
+}
+
+
+@every_format
+def test_an_error_after_output_is_the_last_event(form: WireFormat) -> None:
+    failure = StreamError(Fault("Overloaded", code="overloaded_error"))
+    events = streamed(form, [TextDelta("x"), failure])
+    assert "Overloaded" in events[-1].data
+    assert STREAMS[form.name](events[:-1]).text == "x"
+
+
+def test_options_reach_each_format() -> None:
+    options = WireOptions(rate_limit_requests=5)
+    for form in wire_formats(options):
+        headers = dict(form.headers(asked(), 3, CREATED_S))
+        assert "5" in headers.values()
+
+
+@every_format
+@given(
+    body=st.dictionaries(
+        st.sampled_from(["model", "max_tokens", "messages", "input", "system", "tools", "stream",
+                         "instructions", "stream_options", "n"]),
+        st.recursive(
+            JSON,
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                st.sampled_from(["role", "content", "type", "text", "tool_calls", "function",
+                                 "tool_call_id", "call_id", "output", "id", "input", "name"]),
+                inner | st.sampled_from(["user", "assistant", "tool", "system", "tool_use",
+                                         "tool_result", "function_call", "text"]), max_size=4),
+            max_leaves=12,
+        ),
+    )
+)  # fmt: skip
+def test_any_body_is_read_or_refused(form: WireFormat, body: dict[str, Any]) -> None:
+    try:
+        request = form.read(sent(body))
+    except WrongRequest as wrong:
+        reply = form.refuse(wrong, 3, CREATED_S)
+        assert reply.status == 400
+        assert json.loads(reply.body)["error"]["message"]
+    else:
+        assert request.messages
+        msgspec.json.encode(request.messages)  # a trace can hold it

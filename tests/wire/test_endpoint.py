@@ -1,0 +1,330 @@
+"""The endpoint: which requests it answers, and when the headers and the pieces of a reply come."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from wire import ASK, CHAT, Heard, heard, in_run, posted
+
+from simloop import Reply, Request, Result, parse_scenario, run
+from simloop.errors import Deadlock, ScenarioError, ScriptExhausted
+from simloop.messages import UserMessage
+from simloop.scenario.http_status import Http
+from simloop.scenario.replies import Pace, TokenUsage
+from simloop.scenario.schema import Scenario
+from simloop.trace import entries
+from simloop.trace.codec import encode
+from simloop.wire.provider_side import current_endpoint
+from simloop.world.faults import ChanceFaults
+
+REFUSED = "POST /v1/chat/completions is answered with status 400"
+SLOW = Pace(first_part="250ms", per_part="100ms")
+
+
+def notes(result: Result) -> list[str]:
+    return [entry.text for entry in result.trace.entries if isinstance(entry, entries.Note)]
+
+
+def test_a_request_is_recorded_as_one_of_the_native_client_is() -> None:
+    async def main() -> None:
+        await Heard().listen(posted())
+
+    (request,) = in_run(main, Reply(say="Hello.")).requests
+    assert (request.number, request.messages) == (1, (UserMessage("Hi"),))
+
+
+def test_a_whole_reply_comes_at_its_end() -> None:
+    found = heard(Reply(say="Hello you", pace=SLOW))
+    assert (found.status, found.headers["content-type"]) == (200, "application/json")
+    assert (found.headers_at, found.ended_at) == (0.45, 0.45)
+    assert json.loads(found.body)["choices"][0]["message"]["content"] == "Hello you"
+
+
+def test_a_stream_comes_part_by_part() -> None:
+    found = heard(Reply(say="Hello you", pace=SLOW), streams=True)
+    assert (found.status, found.headers["content-type"]) == (
+        200,
+        "text/event-stream; charset=utf-8",
+    )
+    assert found.headers_at == 0.25
+    assert [at for at, _ in found.pieces] == [0.25, 0.35, 0.45]
+    assert found.body.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_status_of_the_script_is_the_reply(streams: bool) -> None:  # noqa: FBT001
+    found = heard(Reply(http=Http(status=429, retry_after="7s")), streams=streams)
+    assert (found.status, found.headers["retry-after"]) == (429, "7")
+    assert json.loads(found.body)["error"]["message"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_exception_of_the_models_code_is_an_error_of_the_server(streams: bool) -> None:  # noqa: FBT001
+    assert heard(Reply(raises="oh"), streams=streams).status == 500
+
+
+@pytest.mark.parametrize(
+    ("reply", "streams", "status", "pieces", "error"),
+    [
+        (Reply(lost="before-connect"), False, 0, 0, "ConnectionRefused"),
+        (Reply(lost="before-connect"), True, 0, 0, "ConnectionRefused"),
+        (Reply(lost="before-headers"), False, 0, 0, "ConnectionLost"),
+        (Reply(lost="before-headers"), True, 0, 0, "ConnectionLost"),
+        (Reply(lost="after-headers"), False, 200, 0, "ConnectionLost"),
+        (Reply(lost="after-headers"), True, 200, 0, "ConnectionLost"),
+        (Reply(say="Hello you", lost="mid-output"), False, 0, 0, "ConnectionLost"),
+        (Reply(say="Hello you", lost="mid-output"), True, 200, 2, "ConnectionLost"),
+    ],
+)
+def test_a_connection_is_lost_at_the_point_that_the_script_names(
+    reply: Reply,
+    streams: bool,  # noqa: FBT001
+    status: int,
+    pieces: int,
+    error: str,
+) -> None:
+    found = heard(reply, streams=streams)
+    assert (found.status, len(found.pieces), found.error) == (status, pieces, error)
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (Reply(stall="before-headers"), 0),
+        (Reply(stall="after-headers"), 200),
+        (Reply(say="Hello you", stall="mid-output"), 200),
+    ],
+)
+def test_a_silent_server_ends_the_wait_after_the_clients_timeout(reply: Reply, status: int) -> None:
+    found = heard(reply, streams=True, read_timeout_s=20)
+    assert (found.status, found.error, found.ended_at) == (status, "TimedOut", 20.0)
+
+
+QUIET = ChanceFaults(activate=0.0)
+"""Chance faults of which none happens: another stream wraps that of the script."""
+
+
+@pytest.mark.parametrize("faults", [None, QUIET])
+@pytest.mark.parametrize("read_timeout_s", [None, 2, 20])
+def test_a_connection_that_is_not_made_ends_after_the_timeout_for_it(
+    faults: ChanceFaults | None, read_timeout_s: float | None
+) -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(stall="before-connect")], faults=faults)
+    found = Heard()
+
+    async def agent(_: str) -> None:
+        await found.listen(posted(read_timeout_s=read_timeout_s))
+
+    result = run(scenario, loop=agent)
+    assert (found.status, found.error, found.ended_at) == (0, "TimedOut", 5.0)
+    (error,) = [each for each in result.trace.entries if isinstance(each, entries.Error)]
+    assert error.fault.message == "the client's connect timeout of 5 s is over"
+
+
+def test_a_connection_is_waited_for_without_end_if_its_timeout_is_none() -> None:
+    endless = dataclasses.replace(posted(read_timeout_s=20), connect_timeout_s=None)
+    with pytest.raises(Deadlock):
+        heard(Reply(stall="before-connect"), request=endless)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(lost="after-headers"),
+        Reply(lost="after-headers", pace=Pace(first_part="2s")),
+        Reply(stall="after-headers"),
+        Reply(lost="before-connect", pace=Pace(first_part="2s")),
+        Reply(say="Hello you", lost="mid-output", pace=SLOW),
+        Reply(say="I may not", finish="refusal", usage=TokenUsage(input=7, output=3), pace=SLOW),
+    ],
+)
+def test_chance_faults_that_do_not_happen_change_nothing_on_the_wire(
+    reply: Reply,
+    streams: bool,  # noqa: FBT001
+) -> None:
+    def found(faults: ChanceFaults | None) -> tuple[dict[str, Any], bytes]:
+        wire = Heard()
+
+        async def agent(_: str) -> None:
+            await wire.listen(posted({**ASK, "stream": streams}, read_timeout_s=20))
+
+        result = run(Scenario(prompt="Go.", model=[reply], faults=faults), loop=agent)
+        return vars(wire), b"".join(encode(result.trace).splitlines()[1:-1])
+
+    assert found(QUIET) == found(None)
+
+
+@pytest.mark.parametrize("site", ["model.lost-mid-output", "model.error-part", "model.slow"])
+def test_no_chance_fault_reaches_a_provider_that_is_unreachable(site: str) -> None:
+    always = ChanceFaults(activate=1.0, fire=1.0, sites=[site])
+    scenario = Scenario(prompt="Go.", model=[Reply(lost="before-connect")], faults=always)
+    found: list[Heard] = []
+
+    async def agent(_: str) -> None:
+        found.append(await Heard().listen(posted({**ASK, "stream": True})))
+
+    for seed in range(10):  # the seed decides how much comes before the fault
+        run(scenario, loop=agent, seed=seed)
+    assert [(each.status, each.error) for each in found] == [(0, "ConnectionRefused")] * 10
+
+
+def test_each_piece_begins_the_timeout_anew() -> None:
+    slow = Pace(first_part="15s", per_part="15s")
+    found = heard(Reply(say="Hello you", pace=slow), streams=True, read_timeout_s=20)
+    assert (found.error, found.ended_at) == ("", 45.0)
+
+
+def test_a_timeout_of_the_client_is_in_the_trace() -> None:
+    async def main() -> None:
+        await Heard().listen(posted(read_timeout_s=20))
+
+    result = in_run(main, Reply(stall="before-headers"))
+    (error,) = [each for each in result.trace.entries if isinstance(each, entries.Error)]
+    assert (error.fault.code, error.at_ns) == ("timeout", 20 * 10**9)
+
+
+def test_an_error_inside_a_stream_is_one_of_its_events() -> None:
+    reply = Reply.model_validate({"say": "Hi", "error": {"message": "Overloaded"}})
+    found = heard(reply, streams=True)
+    assert found.status == 200
+    assert b'"error"' in found.pieces[-1][1]
+
+
+def test_a_stream_that_is_cut_off_ends_like_any_other() -> None:
+    found = heard(Reply(say="Hi", unfinished=True), streams=True)
+    assert (found.status, found.error) == (200, "")
+    assert b"DONE" not in found.body
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff", b"[" * 100_000])
+def test_a_body_that_is_no_json_object_is_a_bad_request(body: bytes) -> None:
+    found = Heard()
+
+    async def main() -> None:
+        await found.listen(posted(body))
+
+    result = in_run(main)
+    assert not result.requests
+    assert (found.status, "JSON" in found.body.decode()) == (400, True)
+    assert notes(result) == [f"{REFUSED}: The body of the request is not a JSON object."]
+
+
+def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
+    orphan = {"role": "tool\ud800", "tool_call_id": "x", "content": "a"}
+    found = Heard()
+
+    async def main() -> None:
+        await found.listen(posted({**ASK, "messages": [orphan]}))
+
+    (note,) = notes(in_run(main))
+    assert found.status == 400
+    assert note.startswith(f"{REFUSED}: messages[0].role: Invalid value: 'tool\ufffd'")
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [("POST", "https://api.weather.test/v1/today"), ("GET", CHAT)],
+)
+def test_an_unknown_address_fails_the_run_whatever_the_client_makes_of_it(
+    method: str, url: str
+) -> None:
+    found = Heard()
+
+    async def main() -> None:
+        await found.listen(posted(url=url, method=method))
+
+    host = url.split("/")[2]
+    with pytest.raises(ScenarioError, match=f"{method} .* at {host}, called at wire.py:"):
+        in_run(main)
+    assert (found.status, found.headers["x-should-retry"]) == (500, "false")
+
+
+def test_telemetry_is_accepted_and_dropped() -> None:
+    url = "https://api.openai.com/v1/traces/ingest"
+    assert heard(request=posted(url=url)).status == 200
+
+
+def test_a_script_that_runs_out_fails_the_run_even_if_the_agent_goes_on() -> None:
+    found = Heard()
+
+    async def main() -> None:
+        await found.listen(posted())
+        await found.listen(posted())
+
+    with pytest.raises(ScriptExhausted):
+        in_run(main, Reply(say="Hi"))
+    assert (found.status, found.headers["x-should-retry"]) == (500, "false")
+
+
+def test_an_agent_that_never_stops_asking_is_ended() -> None:
+    async def main() -> None:
+        while True:
+            await Heard().listen(posted())
+
+    with pytest.raises(ScriptExhausted):
+        in_run(main, Reply(say="Hi"))
+
+
+def test_a_reply_that_is_closed_closes_the_models_stream() -> None:
+    closed = []
+
+    async def model(request: Request):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        try:
+            while True:
+                yield Reply(say="a").play(1)[0][1]
+        finally:
+            closed.append(request.number)
+
+    async def agent(_: str) -> None:
+        endpoint = current_endpoint()
+        assert endpoint is not None
+        reply = await endpoint.answer(posted({**ASK, "stream": True}))
+        async for piece in reply.body:
+            assert piece
+            break
+        await reply.body.aclose()
+        assert closed == [1]
+
+    run(Scenario(prompt="Go."), loop=agent, model=model).check()
+
+
+def test_outside_of_runs_there_is_no_endpoint() -> None:
+    assert current_endpoint() is None
+
+
+def test_a_scenario_says_how_its_provider_writes() -> None:
+    found = Heard()
+
+    async def agent(_: str) -> None:
+        await found.listen(posted({**ASK, "stream": True}))
+
+    scenario = parse_scenario("prompt: Go.\nwire: {framing: crlf}\nmodel: [{say: Hi}]\n")
+    run(scenario, loop=agent)
+    assert b"\r\n\r\n" in found.body
+
+
+def test_a_word_that_is_no_option_of_the_wire_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="framing"):
+        parse_scenario("prompt: Go.\nwire: {framing: morse}\nmodel: [{say: Hi}]\n")
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_raw_bodies_are_kept_on_demand_and_in_no_trace(kept: bool) -> None:  # noqa: FBT001
+    async def main() -> None:
+        await Heard().listen(posted({**ASK, "user": "secret"}))
+
+    result = in_run(main, Reply(say="Hi"), keep_bodies=kept)
+    assert {n: json.loads(body)["user"] for n, body in result.bodies.items()} == (
+        {1: "secret"} if kept else {}
+    )
+    assert b"secret" not in encode(result.trace)
+
+
+def test_the_requests_of_a_conversation_are_counted_over_its_prompts() -> None:
+    async def agent(_: str) -> None:
+        await Heard().listen(posted())
+
+    scenario = Scenario(prompt="a", then=["b"], model=[Reply(say="1"), Reply(say="2")])
+    assert [*run(scenario, loop=agent, keep_bodies=True).bodies] == [1, 2]

@@ -1,0 +1,69 @@
+"""The tests that need agent frameworks, in environments that have all of them."""
+
+import functools
+import os
+from pathlib import Path
+
+import pytest
+from environments import (
+    BUNDLED,
+    THIS,
+    TOP,
+    built,
+    digests_of,
+    interpreter,
+    printed_by,
+    run_inside,
+    scenarios_of,
+)
+from test_recipes_on_frameworks import RECIPES
+
+INSIDE = (
+    "test_clients.py", "test_compared.py", "test_findings.py", "clients/test_interception.py",
+    "test_mcp_server.py", "test_other_clients.py", "test_readme_example.py",
+    "test_recipes_on_frameworks.py", "test_sdk_faults.py", "test_sdk_retries.py",
+)  # fmt: skip
+CLIENTS = (
+    "test_clients.py", "clients/test_interception.py", "test_mcp_server.py",
+    "test_other_clients.py", "test_sdk_faults.py", "test_sdk_retries.py",
+)  # fmt: skip
+"""The tests in which the version of Python counts; the traces of recipes are compared besides."""
+PLAIN = ("virtual", "world", "wire", "test_pytest_plugin_async*.py", "runs/test_agents*.py")
+ON_EACH = "not (frameworks or versions) and (not slow or each_python)"
+PYTHONS = [version for version in ("3.11", "3.12", "3.13") if version != THIS]
+"""The others for which all pinned packages have wheels."""
+
+
+@pytest.mark.frameworks
+def test_everything_holds_with_the_frameworks_that_use_an_older_sdk() -> None:
+    run_inside(built("frameworks"), of_wire(INSIDE))
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("version", PYTHONS)
+def test_another_python_passes_the_tests_and_writes_the_same_bytes(version: str) -> None:
+    """The bytes are those of the bundled scenarios, of each recipe and of the cases of threads."""
+    if interpreter(version) is None:
+        pytest.skip(f"Python {version} is not installed")
+    python = built("frameworks", version)
+    others = {TOP / "tests" / "wire" / name for name in set(INSIDE) - set(CLIENTS)}
+    paths = [path for pattern in PLAIN for path in sorted((TOP / "tests").glob(pattern))]
+    ignored = [f"--ignore={path}" for path in sorted(others)]
+    run_inside(python, [*ignored, *map(str, paths)], ON_EACH)
+    assert traces(python) == traces(built("frameworks"))
+
+
+def of_wire(names: tuple[str, ...]) -> list[str]:
+    return [f"tests/wire/{name}" for name in names]
+
+
+@functools.cache
+def traces(python: Path) -> list[str]:
+    """The digests of all traces, with their names."""
+    runs = scenarios_of(RECIPES)
+    assert len(runs) > 150
+    # One hash seed: smolagents tells the model the names in a set, in the order of the set.
+    digests = digests_of(runs, "3", python)
+    script = f"{BUNDLED}\nimport threadcases; print(*threadcases.digests_of_cases(), sep='\\n')"
+    paths = os.pathsep.join((str(TOP), str(TOP / "tests" / "support")))
+    return [*digests, *printed_by(script, python, PYTHONPATH=paths).splitlines()]

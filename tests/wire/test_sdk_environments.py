@@ -1,0 +1,24 @@
+"""The tests that need SDKs, in environments that have the newest ones and old ones."""
+
+import pytest
+from environments import built, run_inside
+
+FILES = (
+    "test_async_example.py",
+    "test_clients.py",
+    "clients/test_interception.py",
+    "test_mcp_server.py",
+    "test_one_script.py",
+    "test_readme_example.py",
+    "test_real_sdk_errors.py",
+    "test_real_sdks.py",
+    "test_recipes_on_sdks.py",
+    "test_sdk_retries.py",
+)
+ENVIRONMENTS = ("sdks", "sdks-older")
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_everything_holds_with_these_versions(environment: str) -> None:
+    run_inside(built(environment), [f"tests/wire/{file}" for file in FILES])

@@ -1,0 +1,29 @@
+"""The examples of simloop/wire/README.md stand in the agents that the tests run."""
+
+import re
+from pathlib import Path
+
+import pytest
+from environments import RECIPES, TOP
+
+TEXT = (TOP / "simloop" / "wire" / "README.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+FILES = {file: file.read_text("utf-8") for file in sorted(RECIPES.glob("*.py"))}
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_stands_in_an_agent(number: int) -> None:
+    assert any(EXAMPLES[number] in text for text in FILES.values())
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
+def test_each_agent_is_the_source_of_an_example(file: Path) -> None:
+    assert any(example in FILES[file] for example in EXAMPLES)
+
+
+@pytest.mark.parametrize("package", ["pydantic-ai-slim", "openai-agents", "smolagents", "litellm"])
+def test_the_versions_are_the_pinned_ones(package: str) -> None:
+    pinned = (RECIPES.parent / "environments" / "frameworks.txt").read_text("utf-8")
+    found = re.search(rf"^{package}==(\d+\.\d+)", pinned, re.MULTILINE)
+    assert found is not None
+    assert f"{package.removesuffix('-slim')} ({found[1]})" in TEXT
