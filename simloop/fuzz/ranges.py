@@ -22,6 +22,7 @@ from simloop.fuzz.watch import Overdue, Watch
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import scenario_text
+from simloop.virtual.output import captured
 
 _SLICE_S = 0.5
 """The real seconds after which a range ends: results are stored and shown that often."""
@@ -115,6 +116,11 @@ def play_range(
     settings: SearchSettings, due: Range, begins: Callable[[int], object] = lambda _: None
 ) -> RangeResult:
     """Play a range in this process. `begins` is called with the number of each world."""
+    with captured():  # a worker is in no command that captures
+        return _played(settings, due, begins)
+
+
+def _played(settings: SearchSettings, due: Range, begins: Callable[[int], object]) -> RangeResult:
     search = settings.search()
     search.twin, search.number, search.failures = TWIN, due.first - 1, FoundFailures(due.known)
     alone = search.alone

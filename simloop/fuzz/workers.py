@@ -56,9 +56,8 @@ class Worker:
         """
         number = code = 0
         if self._cluster is None:
-            self._process.join()
+            self.stop()  # first: the executor's thread asks for the exit code, which is told once
             number, code = self._current.value, self._process.exitcode
-            self.stop()
             self.__init__()  # type: ignore[misc]
         if not number:
             runs = f"runs {due.first} to {due.first + due.runs - 1} of seed {settings.seed}"
