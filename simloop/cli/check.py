@@ -22,7 +22,7 @@ from simloop.cli.options import (
     invariants_of_ones_own,
     scenario_settings_or_all,
 )
-from simloop.cli.progress import Progress
+from simloop.cli.progress import ProgressLine
 from simloop.cli.report import Report, Tally, json_text, made
 from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
@@ -128,7 +128,7 @@ def command(
     }  # fmt: skip
     check_single_loop(loop, given)
     found = list(targets_of(targets))
-    with Progress(len(found), sys.stderr) as progress:
+    with ProgressLine(len(found), sys.stderr) as progress:
         verified = (
             report
             for target in progress.through(found)
@@ -143,7 +143,7 @@ def command(
         return _print_text(reports, progress, width, verbose=verbose)
 
 
-def _verify(target: Target, given: RunOptions, progress: Progress) -> Iterator[Report]:
+def _verify(target: Target, given: RunOptions, progress: ProgressLine) -> Iterator[Report]:
     """Return a report; one for each loop, if all loops are requested and the file can be read."""
     loop = given.get("loop")
     if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
@@ -156,7 +156,7 @@ def _verify(target: Target, given: RunOptions, progress: Progress) -> Iterator[R
 
 
 def _verify_on_all(
-    target: Target, path: Path, seed: int | None, progress: Progress
+    target: Target, path: Path, seed: int | None, progress: ProgressLine
 ) -> Iterator[Report]:
     source: Scenario | Path = path
     for loop in DESIGNS:
@@ -169,7 +169,7 @@ def _verify_on_all(
         yield OnLoop.of(f"{target.name} on {loop}", loop, report)
 
 
-def _counted(reports: Iterable[Report], progress: Progress, count: _Count) -> Iterator[Report]:
+def _counted(reports: Iterable[Report], progress: ProgressLine, count: _Count) -> Iterator[Report]:
     """Yield the reports; print the errors of each to stderr after it has been used."""
     for report in reports:
         count.add_report(report)
@@ -180,7 +180,7 @@ def _counted(reports: Iterable[Report], progress: Progress, count: _Count) -> It
     progress.clear()
 
 
-def _print_json(reports: Iterable[Report], progress: Progress) -> int:
+def _print_json(reports: Iterable[Report], progress: ProgressLine) -> int:
     count = _Count()
     runs = [
         {**report.json_format(), "deterministic": report.verdict.deterministic}
@@ -191,7 +191,7 @@ def _print_json(reports: Iterable[Report], progress: Progress) -> int:
 
 
 def _print_text(
-    reports: Iterable[Report], progress: Progress, name_width: int, *, verbose: bool
+    reports: Iterable[Report], progress: ProgressLine, name_width: int, *, verbose: bool
 ) -> int:
     """Print each failure as soon as it is known, then a count."""
     count, virtual_ns, start_s = _Count(), 0, time.perf_counter()

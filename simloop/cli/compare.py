@@ -25,7 +25,7 @@ from simloop.cli.compare_text import (
 )
 from simloop.cli.folding import cells, padded
 from simloop.cli.options import comparison_settings, settings_by_loop
-from simloop.cli.progress import Progress
+from simloop.cli.progress import ProgressLine
 from simloop.cli.report import check_made
 from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import columns_of, note, out_exactly, out_lines, plain
@@ -95,7 +95,7 @@ def command(
         if timelines is not None:
             timelines.add(row.verdict.trace if row.verdict else None)
 
-    with Progress(len(found), sys.stderr) as progress:
+    with ProgressLine(len(found), sys.stderr) as progress:
         comparisons = [
             Comparison.of(target, settings, seed, progress.clear, keep)
             for target in progress.through(found)

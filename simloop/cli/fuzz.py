@@ -23,7 +23,7 @@ from simloop.cli.scenario_arguments import targets_of
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.fuzz.journal import Journal, code_digest
-from simloop.fuzz.ranges import TWIN, Finding, Ranges, SearchSettings
+from simloop.fuzz.ranges import TWIN, Ranges, SearchFinding, SearchSettings
 from simloop.fuzz.workers import Worker, dask_cluster, results_of
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.files import create_schema
@@ -197,7 +197,9 @@ def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
         yield load_scenario(target.file)
 
 
-def _take(finding: Finding | None, files: "_Files | None", shown: StatusLine | None = None) -> None:
+def _take(
+    finding: SearchFinding | None, files: "_Files | None", shown: StatusLine | None = None
+) -> None:
     """Print a new failure, and write its file."""
     if finding is None:
         return
@@ -219,7 +221,7 @@ class _Files:
         self._paths: dict[str, Path] = {}
         self.written: dict[int, str] = {}
 
-    def write(self, finding: Finding) -> None:
+    def write(self, finding: SearchFinding) -> None:
         """Write the file of a failure, unless it is there from a search that is resumed."""
         if not finding.scenario:
             note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
@@ -241,7 +243,7 @@ class _Files:
             path = self._folder / f"{name.lower()}-{number}{SUFFIX}"
         return path
 
-    def _comment(self, finding: Finding, path: Path) -> str:
+    def _comment(self, finding: SearchFinding, path: Path) -> str:
         settings = self._settings
         command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from simloop.cli.terminal import json_text, plain
 from simloop.fuzz.failures import Group
-from simloop.fuzz.ranges import Finding, RangeResult, SearchSettings
+from simloop.fuzz.ranges import RangeResult, SearchFinding, SearchSettings
 
 NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
 _S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
@@ -23,9 +23,9 @@ class Sums:
         self.cpu_s = 0.0
         self.goals = dict(settings.search().goals.counts)
         self.counts: dict[Group, int] = {}
-        self.failures: dict[Group, Finding] = {}
+        self.failures: dict[Group, SearchFinding] = {}
 
-    def add(self, result: RangeResult) -> Finding | None:
+    def add(self, result: RangeResult) -> SearchFinding | None:
         """Add the next result; return its failure if that is the first of its group."""
         self.runs += result.runs
         self.cpu_s += result.cpu_s
@@ -69,7 +69,7 @@ def report_lines(sums: Sums, written: Mapping[int, str]) -> Iterator[str]:
     yield f"{sums.cpu_s:.1f} s of processor time, {sums.virtual_h:,.0f} h of virtual time"
 
 
-def _failure(finding: Finding, count: int, file: str | None) -> Iterator[str]:
+def _failure(finding: SearchFinding, count: int, file: str | None) -> Iterator[str]:
     yield ""
     yield f"{finding.name}: {plain(finding.sentence)}"
     yield f"  {plain(finding.text)}"

@@ -72,7 +72,7 @@ class StatusLine:
         self._terminal.flush()
 
 
-class Progress(StatusLine):
+class ProgressLine(StatusLine):
     """A bar that shows how many of `total` things are done."""
 
     def __init__(

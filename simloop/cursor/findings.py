@@ -54,7 +54,7 @@ class Finding(NamedTuple):
         return cls(name, name, error.finding if isinstance(error, CheckFailed) else str(error))
 
 
-class Ending(NamedTuple):
+class RunEnding(NamedTuple):
     """How a run ended: its outcomes in words, what is wrong with it, and whether all is well."""
 
     words: str
@@ -62,7 +62,7 @@ class Ending(NamedTuple):
     is_good: bool
 
 
-def ending(trace: LoopTrace, findings: tuple[Finding, ...], *, as_expected: bool) -> Ending:
+def ending(trace: LoopTrace, findings: tuple[Finding, ...], *, as_expected: bool) -> RunEnding:
     """Return the ending of a run. `as_expected` says that its scenario states how it ends."""
     outcomes = trace.outcomes
     words = ", ".join(map(str, outcomes)) if outcomes else "did not end"
@@ -70,4 +70,4 @@ def ending(trace: LoopTrace, findings: tuple[Finding, ...], *, as_expected: bool
     if len(findings) > 1:
         wrong = f"{wrong}, and {len(findings) - 1} more"
     well = as_expected or set(outcomes) == {Outcome.COMPLETED}
-    return Ending(words, wrong, well and not findings)
+    return RunEnding(words, wrong, well and not findings)

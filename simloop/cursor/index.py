@@ -50,7 +50,7 @@ STALL_NS = 10**9
 """The shortest wait that has a line of its own in a timeline."""
 
 
-class Answer(NamedTuple):
+class AnsweredCall(NamedTuple):
     """The result of a call that a request shows; `call` is the place of the call."""
 
     call: int
@@ -77,7 +77,7 @@ class Index:
         self.ends: dict[int, int] = {}
         self.shortened: list[int] = []
         self.texts: list[list[int]] = []
-        self.answers: dict[int, list[Answer]] = {}
+        self.answers: dict[int, list[AnsweredCall]] = {}
         self._values: dict[Watched, object] = {}
         self._running: dict[tuple[str, object], list[int]] = {}
         self._moved: list[int] = []  # the places at which the open events change
@@ -187,7 +187,7 @@ class Index:
         for message in entry.added:
             if isinstance(message, ToolMessage) and message.call_id in self._asked:
                 call = self._asked.pop(message.call_id)
-                self.answers.setdefault(place, []).append(Answer(call, message))
+                self.answers.setdefault(place, []).append(AnsweredCall(call, message))
                 insort(self.landmarks[Landmark.TOOL_CALL], call)
         self._mark(Landmark.MODEL_CALL, place)
         self._open_event("model", entry.number, place)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from simloop.cursor.index import Answer, Landmark, Watched, between
+from simloop.cursor.index import AnsweredCall, Landmark, Watched, between
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.kernel.signals import Signal
 from simloop.messages import Counters, Message, Request, UserMessage
@@ -229,12 +229,12 @@ class Position:
         return tuple(map(_call_state, calls))
 
     @property
-    def answers(self) -> Sequence[Answer]:
+    def answers(self) -> Sequence[AnsweredCall]:
         """Return the results in the newest main request of calls whose tools left no entry."""
         place = self.request_place
         return () if place is None else self.recording.index.answers.get(place, ())
 
-    def _shown_call(self, request: AnyEntry, answer: Answer) -> CallState:
+    def _shown_call(self, request: AnyEntry, answer: AnsweredCall) -> CallState:
         call, message = self.recording.entries[answer.call], answer.message
         assert isinstance(call, entries.ToolCall)
         given = entries.Answered(

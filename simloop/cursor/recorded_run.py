@@ -15,7 +15,7 @@ from simloop.check.invariants.judge import Violation, judge
 from simloop.check.invariants.subject import Subject
 from simloop.check.judged import OF_PAIRS
 from simloop.check.replay import needs_loop, recorded_run, recorded_scenario
-from simloop.cursor.findings import Ending, Finding, ending
+from simloop.cursor.findings import Finding, RunEnding, ending
 from simloop.cursor.index import Index
 from simloop.cursor.waits import Waits
 from simloop.engine.settings import EngineSettings
@@ -154,7 +154,7 @@ class RecordedRun:
         return tuple(sorted(found, key=lambda one: last if one.seq is None else one.seq))
 
     @property
-    def ending(self) -> Ending:
+    def ending(self) -> RunEnding:
         """Return how the run ended."""
         expect = self.expected
         stated = expect.says_how_it_ends if self.trace.outcomes else expect.error is not None

@@ -61,7 +61,7 @@ _FITS, _OVER = signals.ContextMeasured(over=False), signals.ContextMeasured(over
 _EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
 
 
-Answer: TypeAlias = Signal | Coroutine[Any, Any, Signal] | None
+_Answer: TypeAlias = Signal | Coroutine[Any, Any, Signal] | None
 """The signal that answers an effect; a coroutine where something may wait; None for no answer."""
 
 
@@ -312,7 +312,7 @@ class EffectHandlers:
         await self._tool_calls.settle(f"Error: not executed, {cause}", self._timeouts)
         return signals.ToolsReturned()
 
-    def _close_step(self, effect: effects.CloseStep) -> Answer:
+    def _close_step(self, effect: effects.CloseStep) -> _Answer:
         """Commit the reply, notify the callbacks, then run the hooks: the documents' order."""
         reply = self._reply
         assert reply is not None
@@ -383,7 +383,7 @@ class EffectHandlers:
             self._commit(reply)
 
     # One for all: with its own methods in a table, a run would be left to the garbage collector.
-    table: ClassVar[Mapping[type, Callable[..., Answer]]] = {
+    table: ClassVar[Mapping[type, Callable[..., _Answer]]] = {
         effects.TakeQueued: take_queued,
         effects.MeasureContext: _measure,
         effects.Compact: _compact,

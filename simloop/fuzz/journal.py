@@ -14,10 +14,10 @@ import msgspec
 
 from simloop import __version__
 from simloop.errors import ScenarioError
-from simloop.fuzz.ranges import Finding, RangeResult, SearchSettings
+from simloop.fuzz.ranges import RangeResult, SearchFinding, SearchSettings
 
 NAME = "search.jsonl"
-_LINE = msgspec.json.Decoder(SearchSettings | Finding | RangeResult)
+_LINE = msgspec.json.Decoder(SearchSettings | SearchFinding | RangeResult)
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -62,12 +62,12 @@ class Journal:
     def _read(self, whole: bytes) -> SearchSettings | None:
         """Read the results behind the newest settings, and return those."""
         settings: SearchSettings | None = None
-        finding: Finding | None = None
+        finding: SearchFinding | None = None
         try:
             for line in map(_LINE.decode, whole.splitlines()):
                 if isinstance(line, SearchSettings):
                     settings, finding, self.results = line, None, []
-                elif isinstance(line, Finding):
+                elif isinstance(line, SearchFinding):
                     finding = line
                 else:
                     self.results.append(msgspec.structs.replace(line, finding=finding))

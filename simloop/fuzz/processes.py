@@ -37,7 +37,7 @@ from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.border import kept_border
 
-Judge: TypeAlias = Literal["digest", "search", "search twice", "file", "file twice"]
+_Judging: TypeAlias = Literal["digest", "search", "search twice", "file", "file twice"]
 """What a process answers for a scenario: the digest of its run, or its failure, as the search or
 as a test of the scenario file judges it; `twice` compares a second run."""
 
@@ -51,7 +51,7 @@ def digest_of(record: Iterable[AnyEntry]) -> str:
     return hashlib.blake2b(msgspec.json.encode(list(record)), digest_size=16).hexdigest()
 
 
-def failure_alone(scenario: Scenario, judge: Judge) -> Failure | None:
+def failure_alone(scenario: Scenario, judge: _Judging) -> Failure | None:
     """Run a scenario, which names its loop, in a new process, and return its failure.
 
     Raises ScenarioError if no file can hold the scenario.
@@ -127,7 +127,7 @@ class Twin:
         return (number, world) if answer not in (None, digest) else None
 
 
-def _request(scenario: Scenario, judge: Judge) -> bytes:
+def _request(scenario: Scenario, judge: _Judging) -> bytes:
     return json.dumps({"judge": judge}).encode() + b"\n" + content_of(scenario) + b"\n"
 
 
@@ -171,7 +171,7 @@ def main(given: str, parent: str) -> None:
             answers.flush()
 
 
-def _answered(judge: Judge, content: bytes) -> Any:
+def _answered(judge: _Judging, content: bytes) -> Any:
     try:
         scenario = Scenario.model_validate_json(content)
         if judge == "digest":

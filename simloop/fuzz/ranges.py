@@ -18,7 +18,7 @@ from simloop.fuzz.play import FINISHES, SENTENCES, Failure
 from simloop.fuzz.processes import Twin
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import smallest
-from simloop.fuzz.watch import Overdue, Watch
+from simloop.fuzz.watch import Overdue, RunWatch
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import scenario_text
@@ -26,7 +26,7 @@ from simloop.virtual.output import captured
 
 _SLICE_S = 0.5
 """The real seconds after which a range ends: results are stored and shown that often."""
-TWIN, WATCH = Twin(), Watch()
+TWIN, WATCH = Twin(), RunWatch()
 """Those of this process."""
 
 
@@ -50,7 +50,7 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
         return Search(self.loop, seed=self.seed, scenarios=varied)
 
 
-class Finding(Struct, frozen=True, tag_field="line", tag="failure"):
+class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
     """The first failure of a group; `run` is the number of its world.
 
     `reproduced` is that of `FoundFailure`. `scenario` is the text of the smallest scenario, or
@@ -68,7 +68,7 @@ class Finding(Struct, frozen=True, tag_field="line", tag="failure"):
     printed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: FoundFailure, loop: str, *, shrinks: bool) -> "Finding":
+    def of(cls, found: FoundFailure, loop: str, *, shrinks: bool) -> "SearchFinding":
         """Return a failure as a finding, with a shrunk scenario if `shrinks`."""
         scenario, failure = found.scenario, found.failure
         if shrinks:
@@ -108,7 +108,7 @@ class RangeResult(Struct, frozen=True, tag_field="line", tag="range"):
     goals: dict[str, int] = {}
     looked_at: int = 0
     counts: tuple[tuple[Group, int], ...] = ()
-    finding: Finding | None = None
+    finding: SearchFinding | None = None
     ended: bool = False
 
 
@@ -142,7 +142,7 @@ def _played(settings: SearchSettings, due: Range, begins: Callable[[int], object
             WATCH.begins(0)
             found = found or search.answer_elsewhere()
             if found is not None:
-                finding = Finding.of(found, settings.loop, shrinks=due.shrinks)
+                finding = SearchFinding.of(found, settings.loop, shrinks=due.shrinks)
         except Overdue as overdue:
             ended = True
             search.runs += 1
@@ -151,7 +151,7 @@ def _played(settings: SearchSettings, due: Range, begins: Callable[[int], object
         except KeyboardInterrupt:
             ended = True
     if finding is None and len(search.failures):  # broken off before it was run again, or shrunk
-        finding = Finding.of(next(iter(search.failures)), settings.loop, shrinks=False)
+        finding = SearchFinding.of(next(iter(search.failures)), settings.loop, shrinks=False)
     goals = {name: count for name, count in search.goals.counts.items() if count}
     counts = tuple(search.failures.counts.items())
     return RangeResult(due.first, search.runs, search.cpu_s, search.virtual_ns, goals,
@@ -164,7 +164,7 @@ def lost_run(settings: SearchSettings, number: int, failure: Failure) -> RangeRe
     found = search.failures.add(failure, search.world(number), number, 0.0)
     assert found is not None
     search.confirm(found)
-    finding = Finding.of(found, settings.loop, shrinks=False)
+    finding = SearchFinding.of(found, settings.loop, shrinks=False)
     return RangeResult(number, 1, counts=tuple(search.failures.counts.items()), finding=finding)
 
 

@@ -28,7 +28,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - a worker has no terminal of its own
 
 
-class Watch:
+class RunWatch:
     """Watches the runs of a process; `over` begins and ends a watch."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Watch:
 
     @contextmanager
     def over(self, which: str, left_s: float | None) -> Iterator[None]:
-        """Watch the runs that begin in the block. `which` follows a number: `run 7 of seed 1`.
+        """RunWatch the runs that begin in the block. `which` follows a number: `run 7 of seed 1`.
 
         `left_s` are the seconds until the search must end, or None. Then a run that has taken
         `LONG_S` is ended by `Overdue`.
@@ -64,7 +64,7 @@ class Watch:
             signal.signal(signal.SIGALRM, before)
 
     def begins(self, number: int) -> None:
-        """Watch the run of this number from now on; 0 stands for none."""
+        """RunWatch the run of this number from now on; 0 stands for none."""
         self._number, self._start_s, self._long_s = number, self._now(), LONG_S
 
     def tick(self) -> None:

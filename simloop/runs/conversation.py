@@ -79,9 +79,9 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
 def no_events(loop: str) -> ScenarioError:
     """Return the error for a loop that has no events of a session."""
     return ScenarioError(
-        f"`{loop}` has no events of a session, which are those of document 004",
+        f"`{loop}` has no events of a session, which only opencode has",
         key="events",
-        hint="opencode has them; every loop has those of document 001, which are `document`",
+        hint="choose the events `document`, which every loop has",
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simloop.kernel.durations import format_duration
 from simloop.messages import Message, Outcome
 from simloop.runs.seen_calls import calls_of
-from simloop.scenario.expect import REST, Contains, Count, Expect, ExpectedCounters, Span
+from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span
 from simloop.trace import entries, views
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
@@ -117,7 +117,7 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     if expect.requests is not None:
         # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
         sent = _seqs(record, entries.Request)
-        most = expect.requests.max if isinstance(expect.requests, Count) else expect.requests
+        most = expect.requests.max if isinstance(expect.requests, CountBounds) else expect.requests
         seq = sent[most] if most is not None and len(sent) > most else None
         yield from _compared("requests", expect.requests, len(sent), seq)
     if expect.tools_run is not None or expect.calls is not None:
@@ -170,9 +170,9 @@ def _listed(
 def _holds(wanted: Any, got: Any) -> bool:
     """Return whether a value is equal, within the bounds, or contains the texts."""
     match wanted:
-        case Count() if got is None:
+        case CountBounds() if got is None:
             return False
-        case Count(min=least, max=most) | Span(min=least, max=most):
+        case CountBounds(min=least, max=most) | Span(min=least, max=most):
             return bool((least is None or got >= least) and (most is None or got <= most))
         case Contains():
             return all(text in got for text in wanted.texts)
@@ -232,7 +232,7 @@ def _roles(messages: Sequence[Message]) -> str:
 
 def _shown(value: Any) -> str:
     match value:
-        case Count() | Span() | Contains() | Outcome():
+        case CountBounds() | Span() | Contains() | Outcome():
             return str(value)
         case list():
             return repr([str(each) if isinstance(each, Outcome) else each for each in value])

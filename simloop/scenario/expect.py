@@ -64,7 +64,7 @@ def _between(least: object, most: object) -> str:
     return " and ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
 
 
-class Count(Strict):
+class CountBounds(Strict):
     """A number of occurrences within inclusive bounds."""
 
     min: int | None = Field(default=None, ge=0, description="At least so often.")
@@ -113,11 +113,11 @@ class Contains(Strict):
         return f"a text with {' and '.join(map(repr, self.texts))}"
 
 
-_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[Lax[Count]]]
-_Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[Lax[Count]]]
+_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[Lax[CountBounds]]]
+_Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[Lax[CountBounds]]]
 _Lasting = Either[Plain[Duration] | Form[Lax[Span]]]
 _Text = Either[Plain[str] | Form[Lax[Contains]]]
-_GivenTimes: TypeAlias = int | Count | Mapping[str, int]
+_GivenTimes: TypeAlias = int | CountBounds | Mapping[str, int]
 _GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
 
 

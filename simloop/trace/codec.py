@@ -15,7 +15,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.trace.entries import Footer, Header
-from simloop.trace.lines import Line, fold
+from simloop.trace.lines import TraceLine, fold
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.reading import Reading
 from simloop.trace.storage import read_file, write_file
@@ -26,7 +26,7 @@ MAX_BYTES = 2**30
 """A longer file is not read: it would not fit into the memory of many machines."""
 
 _ENCODER = msgspec.json.Encoder()
-_LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_LINE: msgspec.json.Decoder[TraceLine] = msgspec.json.Decoder(TraceLine)
 _PROBE = msgspec.json.Decoder(dict[str, object])
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -130,7 +130,7 @@ def _check_utf8(data: bytes, path: str) -> None:
         raise _unreadable(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8") from error
 
 
-def _read_canonical(header: Header, data: bytes, start: int) -> list[Line] | None:
+def _read_canonical(header: Header, data: bytes, start: int) -> list[TraceLine] | None:
     """Return all lines from `start` on, or None if they are not as simloop writes them."""
     try:
         lines = _LINE.decode_lines(data[start:])
@@ -140,7 +140,7 @@ def _read_canonical(header: Header, data: bytes, start: int) -> list[Line] | Non
     return lines if _ENCODER.encode_lines([header, *lines]) == data else None
 
 
-def _read_lines(header: Header, raw: list[bytes], path: str) -> tuple[list[Line], str]:
+def _read_lines(header: Header, raw: list[bytes], path: str) -> tuple[list[TraceLine], str]:
     """Return the lines after the header, and a message about an incomplete last line."""
     _check_keys(header, raw[0], path, 1)
     *whole, tail = raw[1:] or [b""]
@@ -154,7 +154,7 @@ def _read_lines(header: Header, raw: list[bytes], path: str) -> tuple[list[Line]
     return [*lines, _read_line(tail, path, len(raw))], ""
 
 
-def _read_line(raw: bytes, path: str, number: int) -> Line:
+def _read_line(raw: bytes, path: str, number: int) -> TraceLine:
     try:
         line = _LINE.decode(raw)
     except _UNDECODABLE as error:
@@ -163,7 +163,7 @@ def _read_line(raw: bytes, path: str, number: int) -> Line:
     return line
 
 
-def _check_keys(line: Line, raw: bytes, path: str, number: int) -> None:
+def _check_keys(line: TraceLine, raw: bytes, path: str, number: int) -> None:
     """Raise ScenarioError for a line with a key that stands in it twice.
 
     msgspec takes the last of them, and other readers take the first. Only a line that is not as

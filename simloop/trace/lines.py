@@ -45,7 +45,7 @@ class ReasoningDeltas(Pieces, frozen=True, gc=False):
     """Pieces of reasoning arrived in the reply to `request`."""
 
 
-Line = Header | AnyEntry | TextDeltas | ReasoningDeltas | Footer
+TraceLine = Header | AnyEntry | TextDeltas | ReasoningDeltas | Footer
 
 _FOLDED: Mapping[type, type[Pieces]] = {
     entries.TextDelta: TextDeltas,
@@ -57,7 +57,7 @@ UNFOLDED: Mapping[type, Callable[..., AnyEntry]] = {
 }
 
 
-def fold(record: Iterable[Any]) -> list[Line]:
+def fold(record: Iterable[Any]) -> list[TraceLine]:
     """Return the lines of the entries, in order."""
     lines: list[Any] = []
     row: list[Any] = []  # the newest pieces of one text

@@ -13,7 +13,7 @@ import msgspec
 
 from simloop.trace import entries
 from simloop.trace.entries import Footer, Header
-from simloop.trace.lines import UNFOLDED, Line, Pieces, unfold, wrong_pieces
+from simloop.trace.lines import UNFOLDED, Pieces, TraceLine, unfold, wrong_pieces
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.recorder import MAX_ENTRIES
 
@@ -55,7 +55,7 @@ class Reading:
             entries.Classified: self._wrong_judgement,
         }
 
-    def add(self, lines: Sequence[Line]) -> tuple[int, str] | None:
+    def add(self, lines: Sequence[TraceLine]) -> tuple[int, str] | None:
         """Add the lines in order, up to the first that cannot be the next one.
 
         Return the place of that line and the reason, or None if all fit.
@@ -168,7 +168,7 @@ class Reading:
         return ""
 
 
-def _count_of_entries(lines: Sequence[Line]) -> int:
+def _count_of_entries(lines: Sequence[TraceLine]) -> int:
     """Return the number of lines before the first that is no entry."""
     every = len(lines)
     if lines and type(lines[-1]) is Footer:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simloop.cli.progress import Progress, StatusLine
+from simloop.cli.progress import ProgressLine, StatusLine
 from simloop.messages import FinishReason
 from simloop.runs.prepared import PreparedRun
 from simloop.trace import entries
@@ -63,13 +63,13 @@ def working(clock: Clock, times_s: list[float]) -> Iterator[float]:
 class TestTheBar:
     def test_is_not_there_for_what_takes_no_longer_than_a_second(self, terminal: Watched) -> None:
         clock = Clock()
-        with Progress(5, terminal, clock) as progress:
+        with ProgressLine(5, terminal, clock) as progress:
             assert len(list(progress.through(working(clock, [0.19] * 5)))) == 5
         assert terminal.getvalue() == ""
 
     def test_says_how_much_is_done_when_it_takes_longer(self, terminal: Watched) -> None:
         clock, lines = Clock(), []
-        with Progress(4, terminal, clock) as progress:
+        with ProgressLine(4, terminal, clock) as progress:
             for _ in progress.through(working(clock, [0.6] * 4)):
                 lines.append(terminal.line)  # noqa: PERF401 - one look for each step
         assert lines == [
@@ -81,13 +81,13 @@ class TestTheBar:
 
     def test_is_drawn_ten_times_a_second_at_most(self, terminal: Watched) -> None:
         clock = Clock()
-        with Progress(3_000, terminal, clock) as progress:
+        with ProgressLine(3_000, terminal, clock) as progress:
             list(progress.through(working(clock, [0.001] * 3_000)))
         assert 15 <= terminal.getvalue().count(" of 3000") <= 20
 
     def test_is_gone_at_the_end_and_when_something_else_is_said(self, terminal: Watched) -> None:
         clock = Clock()
-        with Progress(2, terminal, clock) as progress:
+        with ProgressLine(2, terminal, clock) as progress:
             for _ in progress.through(working(clock, [2.0, 2.0])):
                 progress.clear()
                 assert terminal.line == ""
@@ -96,7 +96,7 @@ class TestTheBar:
 
     def test_is_gone_when_it_ends_with_an_exception(self, terminal: Watched) -> None:
         clock = Clock()
-        with contextlib.suppress(KeyboardInterrupt), Progress(2, terminal, clock) as progress:
+        with contextlib.suppress(KeyboardInterrupt), ProgressLine(2, terminal, clock) as progress:
             for _ in progress.through(working(clock, [2.0, 2.0])):
                 if terminal.line:
                     raise KeyboardInterrupt
@@ -106,7 +106,7 @@ class TestTheBar:
     @pytest.mark.parametrize("stream", [None, io.StringIO()], ids=["none", "a file"])
     def test_is_never_there_without_a_terminal(self, stream: io.StringIO | None) -> None:
         clock = Clock()
-        with Progress(2, stream, clock) as progress:
+        with ProgressLine(2, stream, clock) as progress:
             assert len(list(progress.through(working(clock, [2.0, 2.0])))) == 2
         assert stream is None or stream.getvalue() == ""
 

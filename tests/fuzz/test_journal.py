@@ -6,10 +6,10 @@ from filesizes import file_size_limit
 from simloop.errors import ScenarioError
 from simloop.fuzz.failures import Group
 from simloop.fuzz.journal import Journal
-from simloop.fuzz.ranges import Finding, RangeResult, SearchSettings
+from simloop.fuzz.ranges import RangeResult, SearchFinding, SearchSettings
 
 SETTINGS = SearchSettings("reference", seed=7)
-FINDING = Finding("rule", "it is wrong", "It is right.", 25, True, "prompt: Go.", "wrong")  # noqa: FBT003
+FINDING = SearchFinding("rule", "it is wrong", "It is right.", 25, True, "prompt: Go.", "wrong")  # noqa: FBT003
 RESULTS = [
     RangeResult(1, 20, 0.5, 10**9, {"a-goal": 3}, 5),
     RangeResult(21, 5, counts=((Group("rule", "it is wrong"), 1),), finding=FINDING),

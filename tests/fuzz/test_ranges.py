@@ -4,7 +4,14 @@ import msgspec
 import pytest
 
 from simloop.fuzz.failures import Group
-from simloop.fuzz.ranges import Finding, Range, RangeResult, Ranges, SearchSettings, play_range
+from simloop.fuzz.ranges import (
+    Range,
+    RangeResult,
+    Ranges,
+    SearchFinding,
+    SearchSettings,
+    play_range,
+)
 
 SETTINGS = SearchSettings("searching:repeats", seed=3)
 UNTIMED = 1e9
@@ -22,8 +29,10 @@ def taken(of: Ranges, most: int = 99) -> list[tuple[int, int]]:
     return found
 
 
-def finding(run: int, name: str = "rule") -> Finding:
-    return Finding(name, f"request {run} is wrong", "", run, reproduced=True, scenario="", shown="")
+def finding(run: int, name: str = "rule") -> SearchFinding:
+    return SearchFinding(
+        name, f"request {run} is wrong", "", run, reproduced=True, scenario="", shown=""
+    )
 
 
 def released(of: Ranges, *results: RangeResult) -> list[int]:

@@ -3,7 +3,7 @@ import signal
 import pytest
 
 from simloop.fuzz import watch as watching
-from simloop.fuzz.watch import LONG_S, Overdue, Watch
+from simloop.fuzz.watch import LONG_S, Overdue, RunWatch
 
 
 class Clock:
@@ -13,8 +13,8 @@ class Clock:
         return self.now_s
 
 
-def watched(said: list[str], clock: Clock) -> Watch:
-    watch = Watch(said.append, clock)
+def watched(said: list[str], clock: Clock) -> RunWatch:
+    watch = RunWatch(said.append, clock)
     watch.begins(7)
     return watch
 
@@ -57,7 +57,7 @@ def test_a_run_that_takes_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_long_run_ends_when_the_search_must_end() -> None:
     said, clock = list[str](), Clock()
-    watch = Watch(said.append, clock)
+    watch = RunWatch(said.append, clock)
     with watch.over("of seed 1", 5.0):
         watch.begins(7)
         for clock.now_s in (4.0, LONG_S - 1):
@@ -70,7 +70,7 @@ def test_a_long_run_ends_when_the_search_must_end() -> None:
 
 def test_the_handler_of_the_signal_is_put_back() -> None:
     before = signal.getsignal(signal.SIGALRM)
-    with Watch(lambda _: None).over("", None):
+    with RunWatch(lambda _: None).over("", None):
         assert signal.getsignal(signal.SIGALRM) is not before
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -10,7 +10,7 @@ from simloop.kernel.limits import Limits
 from simloop.loops.react import ReactLoop
 from simloop.messages import UserMessage
 from simloop.scenario.catalog import find_bundled, name_of
-from simloop.scenario.expect import Count, Span
+from simloop.scenario.expect import CountBounds, Span
 from simloop.scenario.expectations import load_expectations, stated
 from simloop.world.world import World
 
@@ -29,7 +29,7 @@ def test_a_bundled_scenario_has_a_name_and_no_other_file_has_one(tmp_path: Path)
 
 def test_bounds_of_an_expectation_are_read_as_they_are_written() -> None:
     expect = Expect(requests={"min": 1, "max": 2}, elapsed={"max": "3s"})
-    assert (expect.requests, expect.elapsed) == (Count(min=1, max=2), Span(max="3s"))
+    assert (expect.requests, expect.elapsed) == (CountBounds(min=1, max=2), Span(max="3s"))
 
 
 def test_expectations_are_found_by_the_name_of_the_scenario() -> None:

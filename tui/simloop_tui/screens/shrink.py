@@ -1,6 +1,5 @@
 """The progress of a reduction."""
 
-from functools import partial
 from typing import ClassVar
 
 from textual import work
@@ -9,7 +8,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
-from textual.worker import get_current_worker
+from textual.worker import Worker, WorkerState, get_current_worker
 
 from simloop.errors import SimloopError
 from simloop_tui.session import Session
@@ -45,18 +44,21 @@ class ShrinkScreen(ModalScreen[Session | str]):
         self._shrink()
 
     @work(thread=True, exclusive=True)
-    def _shrink(self) -> None:
+    def _shrink(self) -> Session | str:
         worker = get_current_worker()
         try:
-            answer: Session | str = shrunk(
+            return shrunk(
                 self._session,
                 self._say,
                 lambda: self._is_stopped or worker.is_cancelled,
             )
         except SimloopError as error:
-            answer = str(error)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(partial(self.dismiss, answer))
+            return str(error)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Close when the thread has ended: a screen that closes before cancels it."""
+        if event.state is WorkerState.SUCCESS:
+            self.dismiss(event.worker.result)
 
     def _say(self, words: str) -> None:
         self.post_message(ShrinkScreen.Advanced(words))  # without a wait for the other thread
