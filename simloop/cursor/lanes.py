@@ -57,6 +57,7 @@ _SIGNS: dict[type, Sign] = {
     entries.Backoff: Sign(Lane.ENGINE, "z", "backoff"),
     entries.Notice: Sign(Lane.ENGINE, "i", "notice"),
     entries.Note: Sign(Lane.ENGINE, "m", "note"),
+    entries.RequestRefused: Sign(Lane.MODEL, "!", "failure"),
     entries.Sleep: Sign(Lane.ENGINE, "s", "sleep"),
     entries.LoopBlocked: Sign(Lane.ENGINE, "b", "loop blocked"),
     entries.TaskCancelled: Sign(Lane.ENGINE, "k", "cancelled"),

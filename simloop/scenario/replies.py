@@ -134,7 +134,11 @@ class Reply(Strict):
     error: OneOrNone[StreamFault] = Field(default=kept(None), description="End with an error part.")
     lost: Where | None = Field(default=None, description="The connection is lost there.")
     stall: Where | None = Field(default=None, description="From there on nothing comes any more.")
-    unfinished: bool = Field(default=False, description="The stream ends without a finish.")
+    unfinished: bool = Field(
+        default=False,
+        description="The stream ends without a finish reason. "
+        "Without streaming, the reply is whole, and its finish reason is null.",
+    )
     raises: str | None = Field(
         default=None, description="The model's code raises an exception with this message."
     )

@@ -184,10 +184,20 @@ class ToolResult(Entry, frozen=True, gc=False):
 class Note(Entry, frozen=True, gc=False):
     """A line that the code of the user wrote into the trace, with `simloop.note`.
 
-    A request over HTTP that the provider cannot read leaves one too, because no model gets it, and
-    so does each call that the simulation refuses.
+    Each call that the simulation refuses leaves one too.
     """
 
+    text: str
+
+
+class RequestRefused(Entry, frozen=True, gc=False):
+    """A provider refuses a request that is no valid one, so no model gets it.
+
+    `endpoint` is the method and the path, `text` the place in the body and the mistake.
+    """
+
+    endpoint: str
+    status: Count
     text: str
 
 
@@ -342,8 +352,8 @@ class Notice(Entry, frozen=True, gc=False):
 
 Boundary = (
     Prompt | Queued | StopRequested | Ended | Request | TextDelta | ReasoningDelta | ToolCallDelta
-    | ToolCall | Finish | Error | StreamCut | ToolStarted | ToolResult | Note | Sleep | LoopBlocked
-    | TaskCancelled | LeftBehind
+    | ToolCall | Finish | Error | StreamCut | ToolStarted | ToolResult | Note | RequestRefused
+    | Sleep | LoopBlocked | TaskCancelled | LeftBehind
 )  # fmt: skip
 """The entries that every agent leaves; the others come from the engine that drives a machine.
 

@@ -179,6 +179,7 @@ _KEYS: dict[type, Callable[[Any], object]] = {
     entries.Classified: lambda entry: entry.error_class,
     entries.Hook: lambda entry: (entry.point, entry.hook, entry.result, entry.detail),
     entries.Note: lambda entry: _NUMBER.sub("0", entry.text),
+    entries.RequestRefused: lambda entry: _NUMBER.sub("0", entry.text),
 }
 """What an entry says, without its ids and the numbers that rise in every round."""
 

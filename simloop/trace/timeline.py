@@ -251,6 +251,7 @@ _WORDED: Mapping[type, Callable[[Any], tuple[str, str]]] = {
     entries.StreamCut: lambda _: ("cut", "the stream ended without a finish reason"),
     entries.ToolStarted: lambda e: ("tool", f"{e.name} {e.arguments} [{e.call_id}]"),
     entries.Note: lambda e: ("note", e.text),
+    entries.RequestRefused: lambda e: ("refused", f"{e.endpoint} with status {e.status}: {e.text}"),
     entries.Sleep: lambda e: ("sleep", _placed(clock(e.duration_ns), "", e.place)),
     entries.LoopBlocked: lambda e: (
         "loop blocked",

@@ -73,8 +73,12 @@ class Endpoint:
             read = form.read(request)
         except WrongRequest as wrong:
             refused = form.refuse(wrong, port.requests + 1, created_s)
-            told = f"{request.method} {path} is answered with status {refused.status}: {wrong}"
-            port.recorder.record(entries.Note, writable(told))
+            called, told = f"{request.method} {path}", writable(str(wrong))
+            if wrong.is_limit:
+                told = f"{called} is answered with status {refused.status}: {told}"
+                port.recorder.record(entries.Note, told)
+            else:
+                port.recorder.record(entries.RequestRefused, called, refused.status, told)
             return _reply_of(refused)
         messages = read.messages
         if not form.marks_failed_tools:

@@ -1,12 +1,13 @@
 """Agents that ask a model over HTTP and run their own tools, under all invariants."""
 
+from contextlib import suppress
 from textwrap import dedent
 from typing import Any
 
 import pytest
-from wireagents import InPool, InThread, OverHttp, Streaming
+from wireagents import TOOLS, Failed, InPool, InThread, OverHttp, Streaming
 
-from simloop import Reply, Scenario, parse_scenario
+from simloop import Http, Reply, Scenario, parse_scenario, traced
 from simloop.check.verify import verify
 from simloop.errors import InvariantViolated, ScriptUnused
 
@@ -140,3 +141,147 @@ ANY_END = "expect: {outcomes: ['...']}"
 def test_a_thread_that_cannot_hear_an_abort_accuses_no_agent(when: str, agent: Any) -> None:
     verdict = verify(parse_scenario(f"prompt: Go.\n{dedent(STOPPED[when])}"), loop=agent)
     assert [str(one) for one in verdict.errors if not isinstance(one, ScriptUnused)] == []
+
+
+PAYS = Reply(call={"write": {"path": "bill"}})
+FAILS = Reply(http=Http(status=500), times=3)
+
+
+class Again(OverHttp):
+    """It starts a run that has failed again, from the prompt alone, as agno does."""
+
+    async def __call__(self, prompt: str) -> str:
+        try:
+            return await super().__call__(prompt)
+        except Failed:
+            return await super().__call__(self.second(prompt))
+
+    def second(self, prompt: str) -> str:
+        return prompt
+
+
+class Anew(Again):
+    """It begins another conversation after a failure."""
+
+    def second(self, prompt: str) -> str:
+        return f"This failed: {prompt}"
+
+
+class Locked(Again):
+    """It fails between a tool and the request with its result, once."""
+
+    is_locked = True
+
+    async def act(self, call: Any) -> Any:
+        result = await super().act(call)
+        if self.is_locked:
+            self.is_locked = False
+            raise Failed("the database is locked")
+        return result
+
+
+class Asking(OverHttp):
+    """It has the same conversation with three models, one after the other."""
+
+    async def __call__(self, prompt: str) -> str:
+        for _ in range(2):
+            await super().__call__(prompt)
+        return await super().__call__(prompt)
+
+
+class Shortening(OverHttp):
+    """It replaces all but the prompt by a summary before its third request."""
+
+    async def ask(self, messages: Any) -> Any:
+        if len(messages) == 5:
+            messages[1:] = [{"role": "user", "content": "So far: the bill."}]
+        return await super().ask(messages)
+
+
+@pytest.mark.parametrize(
+    ("agent", "replies"),
+    [(Again, [PAYS, FAILS, PAYS, DONE]), (Locked, [PAYS, PAYS, DONE])],
+    ids=["after a failed call", "after an error of its own"],
+)
+def test_an_agent_that_starts_again_and_pays_twice_is_found(
+    agent: Any, replies: list[Reply]
+) -> None:
+    (error, *_) = accused(Scenario(prompt="Pay.", model=replies), agent)
+    assert "no-tools-run-again-after-a-restart: the tool 'write' of call" in error
+    assert 'with {"path":"bill"} runs again: it has run for call \'call-1\'' in error
+
+
+@pytest.mark.parametrize(
+    ("agent", "replies"),
+    [
+        (Again, [PAYS, FAILS, DONE]),
+        (Again, [PAYS, FAILS, READS, DONE]),
+        (Again, [PAYS, PAYS, DONE]),  # the model asks twice, and knows of the first time
+        (Anew, [PAYS, FAILS, PAYS, DONE]),
+        (Asking, [PAYS, DONE] * 3),
+        (Shortening, [READS, PAYS, PAYS, DONE]),
+    ],
+)
+def test_a_tool_may_run_again_for_a_model_that_asks_for_it(
+    agent: Any, replies: list[Reply]
+) -> None:
+    assert accused(Scenario(prompt="Pay.", model=replies), agent) == []
+
+
+def test_a_tool_that_failed_may_run_again_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @traced
+    async def write(path: str) -> str:
+        raise OSError(path)
+
+    class Telling(Again):
+        async def act(self, call: Any) -> Any:
+            with suppress(OSError):
+                return await super().act(call)
+            return {"role": "tool", "tool_call_id": call["id"], "content": "no disk"}
+
+    monkeypatch.setitem(TOOLS, "write", write)
+    assert accused(Scenario(prompt="Pay.", model=[PAYS, FAILS, PAYS, DONE]), Telling) == []
+
+
+class Orphaning(OverHttp):
+    """It sends a call back without its result."""
+
+    async def act(self, call: Any) -> Any:
+        await super().act(call)
+        return {"role": "user", "content": "Done, I think."}
+
+
+def test_a_conversation_that_a_provider_refuses_is_a_violation_that_names_the_message() -> None:
+    (error,) = accused(Scenario(prompt="Pay.", model=[PAYS, DONE]), Orphaning)
+    assert "accepted-requests: POST /v1/chat/completions is answered with status 400" in error
+    assert "messages.[2].role: An assistant message with 'tool_calls' must be" in error
+    assert "did not have response messages: call-1" in error
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_reply_without_a_finish_reason_is_called_so(*, streams: bool) -> None:
+    class Trusting(OverHttp):
+        def check(self, finish: str | None) -> None:
+            pass
+
+    Trusting.streams = streams
+    (error,) = accused(Scenario(prompt="Go.", model=[Reply(say="Hi.", unfinished=True)]), Trusting)
+    assert "the run is completed, and its last reply ended without a finish reason" in error
+
+
+def test_without_streaming_a_reply_without_a_finish_reason_comes_whole() -> None:
+    heard: list[object] = []
+
+    class Listening(OverHttp):
+        def check(self, finish: str | None) -> None:
+            heard.append(finish)
+
+        async def ask(self, messages: Any) -> Any:
+            message, finish = await super().ask(messages)
+            heard.append(message["content"])
+            return message, finish
+
+    accused(Scenario(prompt="Go.", model=[Reply(say="Hi.", unfinished=True)]), Listening)
+    assert heard[:2] == ["Hi.", None]

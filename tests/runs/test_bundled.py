@@ -331,7 +331,8 @@ def test_together_they_record_every_kind_of_entry_of_a_machine_but_a_failed_call
     recorded = {type(entry) for trace in traces for entry in trace.entries}
     kinds = set(entries.Entry.__subclasses__())
     of_agents = {entries.Sleep, entries.LoopBlocked, entries.TaskCancelled, entries.LeftBehind}
-    assert kinds - recorded == {entries.Callback, entries.Note, *of_agents}
+    of_http = {entries.Note, entries.RequestRefused}
+    assert kinds - recorded == {entries.Callback, *of_http, *of_agents}
 
 
 def test_together_they_reach_every_limit_that_can_end_a_run(results: list[Result]) -> None:

@@ -76,7 +76,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "ChanceFaults": ({"faults": {}}, ("faults",)),
     "ClockSkew": ({"clock": {}}, ("clock",)),
     "Compaction": ({"compaction": {}}, ("compaction",)),
-    "Count": ({"expect": {"requests": {"min": 0}}}, ("expect", "requests")),
+    "CountBounds": ({"expect": {"requests": {"min": 0}}}, ("expect", "requests")),
     "ExpectedCounters": ({"expect": {"counters": {}}}, ("expect", "counters")),
     "Expect": ({"expect": {}}, ("expect",)),
     "ExponentialBackoff": ({"retry": {}}, ("retry",)),

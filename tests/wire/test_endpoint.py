@@ -18,12 +18,15 @@ from simloop.trace.codec import encode
 from simloop.wire.provider_side import current_endpoint
 from simloop.world.faults import ChanceFaults
 
-REFUSED = "POST /v1/chat/completions is answered with status 400"
+ASKED = "POST /v1/chat/completions"
 SLOW = Pace(first_part="250ms", per_part="100ms")
 
 
-def notes(result: Result) -> list[str]:
-    return [entry.text for entry in result.trace.entries if isinstance(entry, entries.Note)]
+def refused(result: Result) -> list[str]:
+    record = result.trace.entries
+    refusals = [one for one in record if isinstance(one, entries.RequestRefused)]
+    assert {(one.endpoint, one.status) for one in refusals} <= {(ASKED, 400)}
+    return [one.text for one in refusals]
 
 
 def test_a_request_is_recorded_as_one_of_the_native_client_is() -> None:
@@ -208,7 +211,7 @@ def test_a_body_that_is_no_json_object_is_a_bad_request(body: bytes) -> None:
     result = in_run(main)
     assert not result.requests
     assert (found.status, "JSON" in found.body.decode()) == (400, True)
-    assert notes(result) == [f"{REFUSED}: The body of the request is not a JSON object."]
+    assert refused(result) == ["The body of the request is not a JSON object."]
 
 
 def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
@@ -218,9 +221,19 @@ def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
     async def main() -> None:
         await found.listen(posted({**ASK, "messages": [orphan]}))
 
-    (note,) = notes(in_run(main))
+    (why,) = refused(in_run(main))
     assert found.status == 400
-    assert note.startswith(f"{REFUSED}: messages[0].role: Invalid value: 'tool\ufffd'")
+    assert why.startswith("messages[0].role: Invalid value: 'tool\ufffd'")
+
+
+def test_a_request_that_only_a_script_cannot_answer_is_no_mistake_of_its_sender() -> None:
+    async def main() -> None:
+        await Heard().listen(posted({**ASK, "n": 2}))
+
+    result = in_run(main)
+    assert refused(result) == []
+    (note,) = (one.text for one in result.trace.entries if isinstance(one, entries.Note))
+    assert note.startswith(f"{ASKED} is answered with status 400: n: A script has one reply")
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,20 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     sees=[Ended],
 )
 def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
-    """A failed call, a stream without a finish, or a run without a call completes nothing."""
+    """A failed call, a reply without a finish reason, or a run without a call completes nothing."""
 
     def flaw(reply: ReceivedReply | None) -> str:
         if reply is None:
             return "no request was sent in it"
         if reply.finish is not None:
             return ""
-        return f"its last model call {'failed' if reply.is_closed else 'had not ended'}"
+        if reply.fault is not None:
+            return "its last model call failed"
+        return (
+            "its last reply ended without a finish reason"
+            if reply.is_closed
+            else "its last model call had not ended"
+        )
 
     return _completed(subject, entry, flaw)
 

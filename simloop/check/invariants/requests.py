@@ -10,7 +10,7 @@ from simloop.check.invariants import pairs
 from simloop.check.invariants.invariant import invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import AssistantMessage, ToolMessage
-from simloop.trace.entries import Request
+from simloop.trace.entries import Request, RequestRefused
 
 
 def _broken(subject: Subject, entry: Request, *whys: str) -> str:
@@ -32,6 +32,16 @@ def _broken(subject: Subject, entry: Request, *whys: str) -> str:
 def answered_calls(subject: Subject, entry: Request) -> str:
     """This includes calls that failed, timed out or were stopped."""
     return _broken(subject, entry, pairs.NO_RESULT, pairs.MORE_RESULTS)
+
+
+@invariant(
+    "Every request is one that the provider accepts.",
+    "BUGS.md D1, D2, D3, D4, D8, D16",
+    sees=[RequestRefused],
+)
+def accepted_requests(_: Subject, entry: Any) -> str:
+    """A provider refuses, for instance, a call without a result, and names the message."""
+    return f"{entry.endpoint} is answered with status {entry.status}: {entry.text}"
 
 
 @invariant("No two calls have the same id.", "BUGS.md D14", sees=[Request])

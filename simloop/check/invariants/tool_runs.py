@@ -5,13 +5,15 @@ identifies a tool run, or, for an agent that renames calls, the name and the arg
 """
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from simloop.check.invariants.invariant import Watch, invariant
+from simloop.check.invariants.agents import reply_before
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.messages import ToolMessage
+from simloop.messages import AssistantMessage, Message, ToolMessage
 from simloop.trace.entries import (
     Answered,
     CallRenamed,
@@ -24,6 +26,7 @@ from simloop.trace.entries import (
     ToolResult,
     ToolStarted,
 )
+from simloop.trace.facts import MAY_ACT, ReceivedReply
 
 _NO_OBJECT = "its arguments are no JSON object"
 
@@ -117,6 +120,89 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     if entry.arguments != "{}" and not isinstance(value_of(entry.arguments), dict):
         return f"{described(entry)} runs, and {_NO_OBJECT}"
     return ""
+
+
+class _Run:
+    """A tool run that has returned, with the messages of the request whose reply called it.
+
+    `is_forgotten`: the agent has gone back to such a request, or to one before it.
+    """
+
+    def __init__(self, started: ToolStarted, result: ToolResult, asked: Sequence[Message]) -> None:
+        self.started, self.result, self.asked = started, result, asked
+        self.is_forgotten = False
+
+    def is_call_of(self, entry: ToolStarted) -> bool:
+        """Return whether a tool starts with the name and the arguments of this run."""
+        mine = self.started
+        if mine.name != entry.name:
+            return False
+        return value_of(mine.arguments) == value_of(entry.arguments)
+
+    def is_in(self, messages: Iterable[Message]) -> bool:
+        """Return whether the model can know of this run from one of the messages."""
+        call_id, name, arguments = self.started.call_id, self.started.name, self.started.arguments
+        for message in messages:
+            if isinstance(message, ToolMessage) and message.call_id == call_id:
+                return True
+            if isinstance(message, AssistantMessage):
+                if any((one.name, one.arguments) == (name, arguments) for one in message.calls):
+                    return True
+            elif self.result.text and self.result.text in message.text:
+                return True
+        return False
+
+
+@invariant(
+    "A tool that has run does not run again because the agent starts its conversation again.",
+    "BUGS.md C10, C13, D14",
+    sees=[Prompt, ToolStarted, ToolResult, Request],
+    needs=[Need.AGENT],
+    begins=[ToolStarted],
+)
+def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
+    """An agent that starts its run again after an error may pay twice.
+
+    A conversation that has its answer is over, and the next one may call the tool again. So may one
+    that begins with another message, a shortened one, and one whose tool has failed.
+    """
+    facts = subject.facts
+    running: dict[str, ToolStarted] = {}
+    runs: list[_Run] = []
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            running.clear()
+            runs.clear()
+        elif kind is ToolResult:
+            started = running.pop(entry.call_id, None)
+            request = facts.sent.get(facts.asked.get(entry.call_id, 0))
+            if started is not None and request is not None and not entry.is_error:
+                runs.append(_Run(started, entry, request.messages))
+        elif kind is Request:
+            if entry.purpose != "main" or (facts.goes_on and facts.added):
+                continue
+            if (reply := reply_before(facts)) is not None and _is_answer(reply):
+                runs.clear()
+            sent = facts.sent[entry.number].messages
+            for run in runs:
+                run.is_forgotten |= sent == run.asked[: len(sent)]
+        else:
+            running[entry.call_id] = entry
+            request = facts.sent.get(facts.asked.get(entry.call_id, 0))
+            for run in runs:
+                if request is None or not run.is_forgotten or run.is_in(request.messages):
+                    continue
+                if run.is_call_of(entry):
+                    return (
+                        f"{described(entry)} runs again: it has run for call "
+                        f"{run.started.call_id!r}, and request {request.number} does not show it"
+                    )
+
+
+def _is_answer(reply: ReceivedReply) -> bool:
+    return reply.finish in MAY_ACT and not reply.calls
 
 
 @invariant(

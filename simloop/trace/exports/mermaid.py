@@ -81,6 +81,8 @@ class _Diagram:
                 yield f"Note over agent: {_text(_compaction(entry))}"
             case entries.Hook(result=result) if result != "ok":
                 yield f"Note over agent: {_text(f'hook {entry.hook} {result} {entry.detail}')}"
+            case entries.RequestRefused(text=text):
+                yield f"Note over agent: {_text(f'refused: {text}')}"
             case entries.Note(text=text):
                 yield f"Note over agent: {_text(f'note: {text}')}"
             case (

@@ -136,6 +136,8 @@ class RunSpans:
                 self.agent.add("simloop.queued", at_ns, queue=str(queue), text=text)
             case entries.Hook(hook=hook, result=result) if result != "ok":
                 self.agent.add("simloop.hook", at_ns, name=hook, result=result)
+            case entries.RequestRefused(status=status, text=text):
+                self.agent.add("simloop.request_refused", at_ns, status=status, text=text)
             case entries.Note(text=text):
                 self.agent.add("simloop.note", at_ns, text=text)
             case entries.Sleep(duration_ns=duration_ns, place=place):

@@ -70,7 +70,8 @@ class OpenAIChat(OpenAIReplies):
         """Return the contents of a request. Raises WrongRequest."""
         body = body_of(request)
         if body.get("n") not in (None, 1):
-            raise WrongRequest("n", "A script has one reply to each request: send n=1.")
+            words = "A script has one reply to each request: send n=1."
+            raise WrongRequest("n", words, is_limit=True)
         system, messages = _read_messages(body)
         stream_options = object_at(body, "stream_options", "")
         return WireRequest(

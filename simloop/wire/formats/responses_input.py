@@ -68,9 +68,11 @@ def _check_stored(body: JsonObject) -> None:
             "previous_response_id",
             f"Previous response with id '{previous}' not found. {_NOT_STORED}",
             "previous_response_not_found",
+            is_limit=True,
         )
     if body.get("conversation") is not None:
-        raise WrongRequest("conversation", f"Conversation not found. {_NOT_STORED}")
+        words = f"Conversation not found. {_NOT_STORED}"
+        raise WrongRequest("conversation", words, is_limit=True)
 
 
 class _Reader:

@@ -126,11 +126,13 @@ class WireFormat(Protocol):
 class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with status 400
     """A request that the provider would refuse: where in its body, and why.
 
-    `code` is the provider's code of the mistake, if it has one.
+    `code` is the provider's code of the mistake, if it has one. `is_limit` is true if a provider
+    could take the request, and only the script cannot.
     """
 
-    def __init__(self, key: str, message: str, code: str = "") -> None:
+    def __init__(self, key: str, message: str, code: str = "", *, is_limit: bool = False) -> None:
         super().__init__(f"{key}: {message}" if key else message)
         self.key = key
         self.message = message
         self.code = code
+        self.is_limit = is_limit
