@@ -27,7 +27,7 @@ from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import scripts, settings
 from simloop.fuzz.choices import Choices
 from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
-from simloop.fuzz.play import FINISHES, PlayedWorld, chosen_for, play
+from simloop.fuzz.play import FINISHES, chosen_for, play
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.tools import tool_for
@@ -38,6 +38,9 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.own_loop import GivenLoop
 from simloop.runs.plan import Plan
+from simloop.runs.result import Result
+from simloop.runs.simulation import result_of
+from simloop.scenario.expect import CountBounds, Expect
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.triggers import Queued, Trigger
@@ -121,6 +124,7 @@ def _drawn(make: Callable[[Choices], T]) -> st.SearchStrategy[T]:
 _ANY = scripts.usual_weights(Abilities())
 _FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
 _SETTINGS = frozenset(settings.FEATURES)
+_ANY_UNUSED = Expect(unused=CountBounds(min=0))
 
 
 def replies() -> st.SearchStrategy[Reply]:
@@ -189,8 +193,8 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     """Return the strategy of whole scenarios for `loop`: settings, replies and a user.
 
     `options` are those of `simloop.run`. A scenario uses no feature that the loop lacks. Its
-    last reply is benign and repeats without end, so that a correct loop ends. Raises ScenarioError
-    if `loop` is not a loop.
+    last reply is benign and repeats without end, so that a correct loop ends. It expects that any
+    number of its replies and messages is unused. Raises ScenarioError if `loop` is not a loop.
     """
     given: Any = {"loop": loop, **options}
     abilities = Abilities.of(choose_loop(Scenario(prompt="Do the work."), given).design)
@@ -201,7 +205,8 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     def draw(choices: Choices) -> Scenario:
         common = settings.settings_of(choices, abilities, name)
         on = scripts.features_for(choices, abilities)
-        return scripts.world_for(choices, common, weights._replace(on=on))
+        world = scripts.world_for(choices, common, weights._replace(on=on))
+        return world.model_copy(update={"expect": _ANY_UNUSED})
 
     return _drawn(draw)
 
@@ -221,11 +226,13 @@ def check(
     *,
     invariants: Sequence[Invariant] | None = None,
     **options: Any,
-) -> PlayedWorld:
-    """Play `scenario` and judge it. `options` are those of `simloop.run`.
+) -> Result | None:
+    """Play `scenario`, judge it and return its result. `options` are those of `simloop.run`.
 
-    Unlike `simloop.run`, it ignores unused replies. `invariants` replace the catalogue. Raises
-    InvariantViolated or the error that ended the run; the message has the text of a scenario file.
+    There is no result if a design that may go on for ever had to be stopped. Unlike `simloop.run`,
+    this function ignores unused replies and expectations. `invariants` replace the catalogue.
+    Raises InvariantViolated or the error that ended the run; the message has the text of a scenario
+    file.
     """
     given: Any = options
     plan = Plan(scenario, given)
@@ -235,7 +242,7 @@ def check(
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated
         found = f"{failure.name}: {failure.text}\n{failure.sentence}"
         raise kind(f"{found}\n{scenario_text(scenario)}")
-    return played
+    return result_of(played.prepared) if played.prepared.endings else None
 
 
 class LoopStateMachine(RuleBasedStateMachine):
@@ -250,12 +257,17 @@ class LoopStateMachine(RuleBasedStateMachine):
     After each rule, the machine plays and judges the whole conversation from its start, on the
     virtual clock. Benign replies follow the newest one. `options` are those of `simloop.run`.
     A subclass may add rules that change `replies`, `prompts`, `queue` or `abort` and call `replay`,
-    and may read the trace: `self.played.prepared.trace`.
+    and may read the result of the conversation so far: `self.result`, as of `check`.
     """
 
     loop: ClassVar[Any] = "reference"
     tools: ClassVar[Mapping[str, ScriptedTool]] = {}
     options: ClassVar[Mapping[str, Any]] = {}
+    _played: ClassVar[dict[str, Result | None]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._played = {}
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +275,7 @@ class LoopStateMachine(RuleBasedStateMachine):
         self.prompts = ["Do the work."]
         self.queue: list[Queued] = []
         self.abort: Trigger | None = None
-        self.played: PlayedWorld | None = None
+        self.result: Result | None = None
         first = Scenario(prompt=self.prompts[0])
         lacks = choose_loop(first, cast("Any", self._given)).design.unsupported
         self._can_abort = Feature.ABORT not in lacks
@@ -293,8 +305,19 @@ class LoopStateMachine(RuleBasedStateMachine):
         )
 
     def replay(self) -> None:
-        """Play the conversation so far. Raises the errors of `check`."""
-        self.played = check(self.scenario, **self._given)
+        """Play the conversation so far. Raises the errors of `check`.
+
+        Hypothesis tries thousands of rows of rules that begin alike, most of them when it shrinks.
+        So a conversation that was all right is not played again.
+        """
+        scenario = self.scenario
+        played = self._played
+        key = scenario.model_dump_json()
+        if key not in played:
+            if len(played) >= _MOST_REMEMBERED:
+                del played[next(iter(played))]
+            played[key] = check(scenario, **self._given)
+        self.result = played[key]
 
     @initialize()
     def begin(self) -> None:
@@ -334,6 +357,7 @@ class LoopStateMachine(RuleBasedStateMachine):
 
 
 _MOST_PROMPTS = 4
+_MOST_REMEMBERED = 500
 
 for kind, strategy in {
     Reply: replies(),

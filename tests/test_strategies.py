@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, ClassVar
 
@@ -67,7 +68,9 @@ def test_the_plainest_scenario_has_no_fault_no_latency_and_the_default_settings(
     same = ("limits", "retry", "compaction", "hooks", "abort", "queue", "then", "history", "faults")
     assert [getattr(plainest, name) for name in same] == [getattr(usual, name) for name in same]
     assert [(reply.say, reply.http) for reply in plainest.model] == [("All is done.", None)]
-    assert sim.check(plainest).prepared.trace.elapsed_ns == 0
+    result = sim.check(plainest)
+    assert result is not None
+    assert result.elapsed_ns == 0
 
 
 def has_a_rate_limit(scenario: Scenario) -> bool:
@@ -197,3 +200,35 @@ def test_a_state_machine_finds_a_faulty_agent() -> None:
     SpinningMachine.TestCase.settings = settings(SEARCH, max_examples=200, stateful_step_count=8)
     with pytest.raises(SimloopError):
         SpinningMachine.TestCase("runTest").runTest()
+
+
+@settings(max_examples=60, derandomize=True, database=None)
+@given(sim.scenarios("reference"))
+def test_a_drawn_scenario_is_one_that_may_leave_replies_unused(scenario: Scenario) -> None:
+    with suppress(RunawayRun):
+        assert simloop.run(scenario).unused_places is not None
+
+
+def test_a_check_returns_the_result_of_the_run() -> None:
+    result = sim.check(Scenario(prompt="Go.", model=[Reply(say="Done."), Reply(say="Unused.")]))
+    assert result is not None
+    assert (result.text, result.unused_places) == ("Done.", ("model.1",))
+
+
+def test_a_state_machine_plays_no_conversation_twice() -> None:
+    plays: list[str] = []
+
+    async def counted(prompt: str, world: World) -> str:
+        plays.append(prompt)
+        return (await world.model.reply([UserMessage(prompt)])).message.text
+
+    class Counting(sim.LoopStateMachine):
+        loop = staticmethod(counted)
+
+    for _ in range(3):
+        machine = Counting()
+        machine.begin()
+        machine.reply(Reply(say="Well."))
+    assert len(plays) == 2
+    assert machine.result is not None
+    assert machine.result.text == "Well."

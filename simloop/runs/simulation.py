@@ -87,7 +87,7 @@ class Simulation:
         try:
             await prepared.converse()
             check_settings_of_tools(scenario, prepared.loop.name, self.trace)
-            result = self._result()
+            result = result_of(prepared)
             check_script(prepared, result)
         except SimloopError as error:
             self._complete(error)
@@ -128,27 +128,27 @@ class Simulation:
             raise ExpectationFailed("\n".join(map(str, unmet)), reproduce=reproduce)
         return True
 
-    def _result(self) -> Result:
-        """Return the result of the conversation."""
-        prepared = self.prepared
-        ending = prepared.endings[-1]
-        return Result(
-            outcome=ending.outcome,
-            outcomes=tuple(each.outcome for each in prepared.endings),
-            text=ending.text,
-            message=ending.message,
-            limit=ending.limit,
-            counters=ending.counters,
-            messages=prepared.messages,
-            elapsed_ns=prepared.elapsed_ns,
-            trace=self.trace,
-            files=None if prepared.files is None else prepared.files.snapshot(),
-            unused_places=tuple(unused(prepared)),
-            exceptions=prepared.exceptions,
-            reproduce=prepared.reproduce,
-            hook_cost=prepared.hook_cost,
-            bodies=prepared.bodies,
-        )
+
+def result_of(prepared: PreparedRun) -> Result:
+    """Return the result of a conversation that has ended."""
+    ending = prepared.endings[-1]
+    return Result(
+        outcome=ending.outcome,
+        outcomes=tuple(each.outcome for each in prepared.endings),
+        text=ending.text,
+        message=ending.message,
+        limit=ending.limit,
+        counters=ending.counters,
+        messages=prepared.messages,
+        elapsed_ns=prepared.trace.elapsed_ns,
+        trace=prepared.trace,
+        files=None if prepared.files is None else prepared.files.snapshot(),
+        unused_places=tuple(unused(prepared)),
+        exceptions=prepared.exceptions,
+        reproduce=prepared.reproduce,
+        hook_cost=prepared.hook_cost,
+        bodies=prepared.bodies,
+    )
 
 
 def run(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:

@@ -28,7 +28,7 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (
         completed_after_a_reply,
         asked().text("Ha").cut().ended(text="Ha"),
-        "its last model call failed",
+        "its last reply ended without a finish reason",
     ),
     (completed_after_a_complete_reply, CUT.ended(text="Half"), "its last reply ended with length"),
     (completed_without_open_calls, asked().replied("", "a").ended(), "its last reply calls tools"),
