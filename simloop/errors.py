@@ -212,3 +212,8 @@ def _one_line(place: str, key: str, message: str, hint: str) -> str:
     """Return `place: key: message (hint)`, with the parts that are known."""
     text = ": ".join(part for part in (place, key, message) if part)
     return f"{text} ({hint})" if hint else text
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs an extra: nothing is published, so users have a clone."""
+    return f"in a clone of simloop: pip install '.[{extra}]'"

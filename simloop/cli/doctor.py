@@ -66,7 +66,7 @@ def _installed() -> Iterator[CheckResult]:
     try:
         version = metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
-        detail = f"runs from {folder}, but is not installed; try: pip install {DISTRIBUTION}"
+        detail = f"runs from {folder}, but is not installed; try: pip install {folder}"
         yield CheckResult(ok=False, subject="simloop", detail=detail)
         return
     yield CheckResult(ok=True, subject="simloop", detail=f"{version} ({folder})")

@@ -15,7 +15,7 @@ import click
 from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.cli.options import check_loop_exists, invariants_of_ones_own, run_settings
 from simloop.cursor.opening import is_trace
-from simloop.errors import ScenarioError
+from simloop.errors import ScenarioError, install_hint
 from simloop.runs.options import RunOptions
 from simloop.scenario.expectations import Expectations
 
@@ -66,7 +66,7 @@ def command(
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise ScenarioError("the replayer needs a terminal", hint=f"use: {_as_text(named, other)}")
     if find_spec("textual") is None:
-        raise ScenarioError("the replayer needs textual", hint="pip install 'agent-simloop[tui]'")
+        raise ScenarioError("the replayer needs textual", hint=install_hint("tui"))
     given: RunOptions = {
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
         "expect_on": expect_on,

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from contextlib import contextmanager
 from typing import Any
 
-from simloop.errors import CheckFailed, ScenarioError
+from simloop.errors import CheckFailed, ScenarioError, install_hint
 from simloop.fuzz.processes import end_with, ended_with
 from simloop.fuzz.ranges import Range, RangeResult, Ranges, SearchSettings, lost_run, play_range
 
@@ -142,8 +142,8 @@ def dask_cluster(address: str) -> Iterator[list[Worker]]:
     try:
         from distributed import Client  # noqa: PLC0415 - an extra, which takes a second to import
     except ImportError as error:
-        hint = "pip install 'agent-simloop[dask]'"
-        raise ScenarioError("--dask needs the extra `dask`", key="--dask", hint=hint) from error
+        message, hint = "--dask needs the extra `dask`", install_hint("dask")
+        raise ScenarioError(message, key="--dask", hint=hint) from error
     try:
         client = Client(address, timeout="10s")
     except (OSError, TimeoutError, ValueError) as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from simloop.errors import ScenarioError
+from simloop.errors import ScenarioError, install_hint
 from simloop.messages import ToolCall, ToolMessage
 from simloop.virtual.listener import report_session
 from simloop.world.current import current_world
@@ -78,7 +78,7 @@ def _package() -> Any:
     except ImportError as error:
         raise ScenarioError(
             "an MCP session needs the package mcp",
-            hint="pip install 'agent-simloop[mcp]'",
+            hint=install_hint("mcp"),
         ) from error
     return mcp
 

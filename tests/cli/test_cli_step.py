@@ -32,7 +32,9 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("simloop.cli.step.find_spec", lambda _: None)
     result = CliRunner().invoke(main, ["step", "quickstart"])
     assert result.exit_code == 2
-    assert "the replayer needs textual (pip install 'agent-simloop[tui]')" in result.stderr
+    assert (
+        "the replayer needs textual (in a clone of simloop: pip install '.[tui]')" in result.stderr
+    )
     assert result.stdout == ""
 
 

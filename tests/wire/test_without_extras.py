@@ -18,4 +18,4 @@ def test_an_mcp_session_without_its_package_says_what_to_install(
     monkeypatch.setitem(sys.modules, "mcp", None)  # as if it were not installed
     with pytest.raises(ScenarioError, match="needs the package mcp") as refused:
         run(Scenario(prompt="Hi", model=[Reply(say="x")]), loop=agent)
-    assert refused.value.hint == "pip install 'agent-simloop[mcp]'"
+    assert refused.value.hint == "in a clone of simloop: pip install '.[mcp]'"
