@@ -10,7 +10,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from simloop.virtual.timers import NEVER_S, SECOND_NS
 from simloop.virtual.waiting import WAIT_FOR, callers_place
@@ -55,8 +55,8 @@ class LoopListener(Protocol):
         """Hear that a task is being cancelled."""
         ...
 
-    def opens(self, name: str, is_closed: Callable[[], bool]) -> None:
-        """Hear that the program opens a session, which it has to close."""
+    def opens(self, session: "Session") -> None:
+        """Hear that the program opens a session, or goes on to use one of an earlier run."""
         ...
 
 
@@ -101,11 +101,23 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
         listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
 
 
-def report_session(loop: Any, name: str, is_closed: Callable[[], bool]) -> None:
-    """Tell the listener that the program opens a session of this type."""
+class Session(NamedTuple):
+    """A session, which the program that has opened it at `place` has to close.
+
+    `link` is an object that only this session has, such as its connector.
+    """
+
+    name: str
+    link: object
+    place: str
+    is_closed: Callable[[], bool]
+
+
+def report_session(loop: Any, session: Session) -> None:
+    """Tell the listener that the program uses a session."""
     listener = listener_of(loop)
     if listener is not None:
-        listener.opens(name, is_closed)
+        listener.opens(session)
 
 
 def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:

@@ -8,7 +8,7 @@ The rule to keep: no name and no place depends on the version of Python, as far 
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from simloop.escape import writable
@@ -16,7 +16,7 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.listener import is_of_simloop, listened
+from simloop.virtual.listener import Session, is_of_simloop, listened
 from simloop.virtual.waiting import callers_place, place_of_error, place_of_task
 from simloop.virtual.waits import name_of_task
 from simloop.world.user_errors import describe
@@ -34,7 +34,7 @@ class AgentRecord:
         self._loop = loop
         self._earlier = set(loop.unfinished())
         self._earlier_threads = {name for name, _ in loop.unfinished_threads()}
-        self._sessions: list[tuple[str, str, Callable[[], bool]]] = []
+        self._sessions: list[Session] = []
         self._next = self._in_a_row = 0
 
     @property
@@ -59,10 +59,11 @@ class AgentRecord:
         place = callers_place(frame) if running else place_of_task(task)
         self._record(entries.TaskCancelled, writable(name_of_task(task)), writable(place))
 
-    def opens(self, name: str, is_closed: Callable[[], bool]) -> None:
-        """Note a session, with the place where the program opens it."""
-        self._sessions = [each for each in self._sessions if not each[-1]()]
-        self._sessions.append((name, callers_place(), is_closed))
+    def opens(self, session: Session) -> None:
+        """Note a session that the program uses."""
+        self._sessions = [each for each in self._sessions if not each.is_closed()]
+        if all(each.link is not session.link for each in self._sessions):
+            self._sessions.append(session)
 
     def _record(self, kind: type[AnyEntry], *data: Any) -> None:
         """Record an entry, unless there were many of them since the last traffic.
@@ -81,9 +82,10 @@ class AgentRecord:
         Idle workers do not count.
         """
         # First: the tasks of a session go on because of it.
-        for name, place, is_closed in self._sessions:
-            if not is_closed():
-                self._record(entries.LeftBehind, "session", name, writable(place))
+        for session in self._sessions:
+            if not session.is_closed():
+                place = writable(session.place)
+                self._record(entries.LeftBehind, "session", session.name, place)
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
             if task is current or task in self._earlier or getattr(task, "awaiter", None):

@@ -294,6 +294,27 @@ def test_a_session_of_aiohttp_that_is_never_closed_is_left_behind_at_its_place(a
     )
 
 
+SHARED: list[Any] = []
+
+
+async def shares(_: str) -> None:
+    aiohttp = importlib.import_module("aiohttp")
+    if not SHARED:
+        SHARED.append(aiohttp.ClientSession())
+    async with SHARED[0].post(CHAT, json=ASK) as reply:
+        await reply.read()
+
+
+def test_a_session_that_a_module_keeps_is_left_behind_by_each_run_that_uses_it() -> None:
+    SHARED.clear()
+    runs = [run(Scenario(prompt="Go.", model=[HELLO]), loop=shares) for _ in range(2)]
+    assert encode(runs[0].trace) == encode(runs[1].trace)
+    assert [entry.what for entry in runs[1].trace.entries if isinstance(entry, LeftBehind)] == [
+        "session"
+    ]
+    asyncio.run(SHARED.pop().close())
+
+
 def test_a_session_of_aiohttp_that_is_closed_leaves_nothing_behind() -> None:
     async def agent(_: str) -> None:
         async with importlib.import_module("aiohttp").ClientSession():

@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from simloop.virtual.answers import simulation_of_this_thread
-from simloop.virtual.listener import report_session
+from simloop.virtual.listener import Session, report_session
+from simloop.virtual.waiting import callers_place
 from simloop.wire.api_keys import Environment
 from simloop.wire.provider_side import SIDES, ProviderSide, current_endpoint
 
@@ -119,8 +121,16 @@ def _once(original: Any) -> Any:
     return create_ssl_context
 
 
+_SESSIONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""The places at which sessions of aiohttp were opened, by their connectors."""
+
+
 def _aiohttp(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.aiohttp import connected
+
+    def report(connector: Any, is_closed: Callable[[], bool]) -> None:
+        session = Session("aiohttp.ClientSession", connector, _SESSIONS[connector], is_closed)
+        report_session(simulation_of_this_thread(), session)
 
     def connecting(original: Any) -> Any:
         async def _create_connection(
@@ -136,15 +146,24 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
 
         return _create_connection
 
+    def using(original: Any) -> Any:
+        def connect(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if self in _SESSIONS:  # perhaps the session of an earlier run, which a module has kept
+                report(self, lambda: bool(self.closed))
+            return original(self, *args, **kwargs)
+
+        return connect
+
     def opening(original: Any) -> Any:
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
-            loop = simulation_of_this_thread()
-            report_session(loop, "aiohttp.ClientSession", lambda: bool(self.closed))
+            _SESSIONS[self.connector] = callers_place()
+            report(self.connector, lambda: bool(self.closed))
 
         return init
 
     yield _patched(module.TCPConnector, "_create_connection", connecting)
+    yield _patched(module.BaseConnector, "connect", using)
     yield _patched(module.ClientSession, "__init__", opening)
 
 
