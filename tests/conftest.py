@@ -23,7 +23,7 @@ collect_ignore = ["wire/recipes"]
 # Tests that need no setting of their own take these: a few examples while somebody develops, as
 # many as any test needs in CI. A test under load has no deadline.
 settings.register_profile("quick", deadline=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, max_examples=300, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=100, print_blob=True)
 settings.load_profile("thorough" if os.environ.get("CI") == "true" else "quick")
 
 # A shell's `&` has its programs ignore Ctrl-C, and theirs: the tests of Ctrl-C would wait in vain.
