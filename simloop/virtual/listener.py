@@ -55,7 +55,7 @@ class LoopListener(Protocol):
         """Hear that a task is being cancelled."""
         ...
 
-    def opens(self, session: "Session") -> None:
+    def opens(self, session: "OpenSession") -> None:
         """Hear that the program opens a session, or goes on to use one of an earlier run."""
         ...
 
@@ -101,7 +101,7 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
         listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
 
 
-class Session(NamedTuple):
+class OpenSession(NamedTuple):
     """A session, which the program that has opened it at `place` has to close.
 
     `link` is an object that only this session has, such as its connector.
@@ -113,7 +113,7 @@ class Session(NamedTuple):
     is_closed: Callable[[], bool]
 
 
-def report_session(loop: Any, session: Session) -> None:
+def report_session(loop: Any, session: OpenSession) -> None:
     """Tell the listener that the program uses a session."""
     listener = listener_of(loop)
     if listener is not None:

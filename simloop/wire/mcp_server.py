@@ -14,7 +14,7 @@ import msgspec
 
 from simloop.errors import ScenarioError, install_hint
 from simloop.messages import ToolCall, ToolMessage
-from simloop.virtual.listener import Session, report_session
+from simloop.virtual.listener import OpenSession, report_session
 from simloop.virtual.waiting import callers_place
 from simloop.world.current import current_world
 from simloop.world.own_calls import shown_arguments
@@ -53,7 +53,7 @@ async def mcp_session(
         )
     server = _Server(world.tools, world.model.loop.now_ns)
     is_open, is_dropped = True, False
-    opened = Session("mcp.ClientSession", server, callers_place(), lambda: not is_open)
+    opened = OpenSession("mcp.ClientSession", server, callers_place(), lambda: not is_open)
     report_session(world.model.loop, opened)
     try:
         async with (

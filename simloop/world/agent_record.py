@@ -16,7 +16,7 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.listener import Session, is_of_simloop, listened
+from simloop.virtual.listener import OpenSession, is_of_simloop, listened
 from simloop.virtual.waiting import callers_place, place_of_error, place_of_task
 from simloop.virtual.waits import name_of_task
 from simloop.world.user_errors import describe
@@ -34,7 +34,7 @@ class AgentRecord:
         self._loop = loop
         self._earlier = set(loop.unfinished())
         self._earlier_threads = {name for name, _ in loop.unfinished_threads()}
-        self._sessions: list[Session] = []
+        self._sessions: list[OpenSession] = []
         self._next = self._in_a_row = 0
 
     @property
@@ -59,7 +59,7 @@ class AgentRecord:
         place = callers_place(frame) if running else place_of_task(task)
         self._record(entries.TaskCancelled, writable(name_of_task(task)), writable(place))
 
-    def opens(self, session: Session) -> None:
+    def opens(self, session: OpenSession) -> None:
         """Note a session that the program uses."""
         self._sessions = [each for each in self._sessions if not each.is_closed()]
         if all(each.link is not session.link for each in self._sessions):

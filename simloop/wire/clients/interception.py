@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from simloop.virtual.answers import simulation_of_this_thread
-from simloop.virtual.listener import Session, report_session
+from simloop.virtual.listener import OpenSession, report_session
 from simloop.virtual.waiting import callers_place
 from simloop.wire.api_keys import Environment
 from simloop.wire.provider_side import SIDES, ProviderSide, current_endpoint
@@ -129,7 +129,7 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.aiohttp import connected
 
     def report(connector: Any, is_closed: Callable[[], bool]) -> None:
-        session = Session("aiohttp.ClientSession", connector, _SESSIONS[connector], is_closed)
+        session = OpenSession("aiohttp.ClientSession", connector, _SESSIONS[connector], is_closed)
         report_session(simulation_of_this_thread(), session)
 
     def connecting(original: Any) -> Any:
