@@ -1,4 +1,4 @@
-"""Compares the bundled loops with agents on real SDKs, and writes the table of the README.
+"""Compares the bundled loops with agents on real SDKs, and writes the table of docs/compared.md.
 
 python tests/wire/publish_compare.py [--check]
 
@@ -18,7 +18,7 @@ from typing import Any
 
 TOP = Path(__file__).resolve().parents[2]
 RECIPES = Path(__file__).with_name("recipes")
-PAGE = TOP / "README.md"
+PAGE = TOP / "docs" / "compared.md"
 MACHINES = ("reference", "pi", "react", "opencode")
 AGENTS = {  # package: its agent
     "openai": "openai_chat:agent",

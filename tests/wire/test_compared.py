@@ -1,4 +1,4 @@
-"""The table of the README, which compares the bundled loops with agents on real packages."""
+"""The table of docs/compared.md, which compares the bundled loops with agents on real packages."""
 
 import subprocess
 import sys
