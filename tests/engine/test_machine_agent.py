@@ -1,8 +1,8 @@
 """The machine agent: one run from prompt to outcome, within its bounds, the same every time."""
 
 import pytest
-from counted import counters_of
-from driving import DONE, HANGS, JITTERY, LOOK, look, play
+from builders import DONE, HANGS, JITTERY, LOOK, counters_of, look
+from builders import play_loosely as play
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 from pacing import MS, nap, paced
 from stopping import (
     CALLBACKS,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from driving import DONE, HANGS, S
+from builders import DONE, HANGS, S
 from pacing import paced
 
 from simloop import (

@@ -1,6 +1,7 @@
 """Waits between the tries of a run: as long as policy, provider and seed say."""
 
-from driving import DONE, JITTERY, S, play
+from builders import DONE, JITTERY, S
+from builders import play_loosely as play
 from hypothesis import given
 from hypothesis import strategies as st
 

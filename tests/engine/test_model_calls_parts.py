@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 from growth import LINEAR, growth
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

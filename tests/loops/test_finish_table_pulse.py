@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 
 from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
 from simloop.loops import reference

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 from test_opencode import ENFORCED
 
 from simloop import (

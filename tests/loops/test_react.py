@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 from exploration import BOTH, WORLD
 from incases import in_cases
 

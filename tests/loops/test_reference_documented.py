@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 
 from simloop import (
     Callbacks,

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from counted import counters_of
+from builders import counters_of
 
 from simloop import (
     Compaction,
