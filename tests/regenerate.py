@@ -132,16 +132,12 @@ def found() -> str:
         return f"```\n{Path(folder, _FOUND).read_text('utf-8')}```"
 
 
-README, ARCHITECTURE = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
-WRITING, LOOPS = TOP / "scenarios" / "WRITING.md", TOP / "simloop" / "loops" / "README.md"
-PAGES = (
-    *(README, WRITING, LOOPS),
-    *(TOP / "simloop" / "README.md", TOP / "simloop" / "check" / "README.md"),
-    TOP / "simloop" / "fuzz" / "README.md",
-    TOP / "simloop" / "page" / "README.md",
-    TOP / "simloop" / "bench" / "README.md",
-)
-"""The README and the pages that it leads to, with examples."""
+README, DOCS = TOP / "README.md", TOP / "docs"
+PAGES = (README, *sorted(DOCS.glob("*.md")))
+"""The pages for users."""
+
+PROGRAMS = tuple(page for page in PAGES if page.name != "sdks.md")
+"""The pages whose examples are whole programs; those of the other one are parts of the recipes."""
 
 
 def readme_text() -> str:
@@ -149,25 +145,25 @@ def readme_text() -> str:
     return _filled(README, {"failure": failure(), "found": found()})
 
 
-def writing_text() -> str:
+def scenarios_text() -> str:
     """The page about scenarios with the timeline of the first run."""
-    return _filled(WRITING, {"quickstart": printed("run", "quickstart")})
+    return _filled(DOCS / "scenarios.md", {"quickstart": printed("run", "quickstart")})
 
 
 def loops_text() -> str:
     """The page about loop designs with the output of `explore`."""
     compared = printed("compare", "retry/rate-limit")
     explored = printed("explore", "--loop", "pi", exit_code=1)
-    return _filled(LOOPS, {"compare": compared, "explore": explored})
+    return _filled(DOCS / "loops.md", {"compare": compared, "explore": explored})
 
 
-def architecture_text() -> str:
-    """The overview with the pictures and the proofs of the loops."""
+def proofs_text() -> str:
+    """The page about proofs with the pictures and the bounds of the loops."""
     pictures = {
         loop: f"```mermaid\n{mermaid(machine_for(loop, Limits()).legal)}\n```" for loop in DESIGNS
     }
     parts = {**pictures, "bounds": bounds(), "lassos": lassos()}
-    return _filled(ARCHITECTURE, parts)
+    return _filled(DOCS / "proofs.md", parts)
 
 
 def replayer_picture() -> str:
@@ -180,12 +176,12 @@ def replayer_picture() -> str:
 
 GENERATED: Mapping[Path, Callable[[], str]] = {
     README: readme_text,
-    WRITING: writing_text,
-    LOOPS: loops_text,
-    ARCHITECTURE: architecture_text,
+    DOCS / "scenarios.md": scenarios_text,
+    DOCS / "loops.md": loops_text,
+    DOCS / "proofs.md": proofs_text,
     TOP / "scenarios" / "README.md": catalogue_text,
     TOP / "scenarios" / "schema.json": schema_text,
-    TOP / "tui" / "replayer.svg": replayer_picture,
+    DOCS / "replayer.svg": replayer_picture,
 }
 """Every generated file, with what makes the text that it should hold."""
 

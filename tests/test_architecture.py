@@ -1,4 +1,4 @@
-"""The page simloop/ARCHITECTURE.md: the modules, packages and entries that it names exist."""
+"""The pages for users: the modules, packages and entries that they name exist."""
 
 import re
 import typing
@@ -7,7 +7,8 @@ from pathlib import Path
 from simloop.trace.entries import AnyEntry, Boundary
 
 PACKAGE = Path(__file__).resolve().parent.parent / "simloop"
-TEXT = (PACKAGE / "ARCHITECTURE.md").read_text("utf-8")
+DOCS = PACKAGE.parent / "docs"
+TEXT = (DOCS / "architecture.md").read_text("utf-8")
 
 
 def kinds(union: object) -> set[str]:
@@ -21,8 +22,9 @@ def named_between(start: str, end: str) -> set[str]:
     return set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", passage))
 
 
-def test_each_module_that_it_names_exists() -> None:
-    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", TEXT))
+def test_each_module_that_a_page_names_exists() -> None:
+    text = "".join(page.read_text("utf-8") for page in DOCS.glob("*.md"))
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
     roots = (PACKAGE, PACKAGE.parent)
     assert len(named) > 20
     assert [

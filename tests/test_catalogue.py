@@ -159,8 +159,8 @@ def test_each_bug_of_the_page_has_a_sentence_and_links_to_its_report() -> None:
         assert re.fullmatch(r"(\[[\w./-]+#\d+\]\(https://github\.com/[\w./-]+\)(, )?)* ?\|", links)
 
 
-def test_the_rows_that_architecture_names_are_on_the_page() -> None:
-    text = (bundled_folder().parent / "simloop" / "ARCHITECTURE.md").read_text("utf-8")
+def test_the_rows_that_the_mends_answer_are_on_the_page() -> None:
+    text = (bundled_folder().parent / "docs" / "loops.md").read_text("utf-8")
     table = text.partition("| mend | answers |")[2].partition("\n\n")[0]
     cells = [line.split(" | ")[1] for line in table.splitlines() if " | " in line]
     named = {row for cell in cells for row in re.findall(r"\b[A-E]\d+\b", cell)}

@@ -4,11 +4,11 @@ import pytest
 from regenerate import GENERATED
 
 FILES = (
-    *("README.md", "scenarios/WRITING.md", "simloop/loops/README.md"),
-    *("simloop/ARCHITECTURE.md", "scenarios/README.md", "scenarios/schema.json"),
-    "tui/replayer.svg",
+    *("README.md", "docs/scenarios.md", "docs/loops.md"),
+    *("docs/proofs.md", "scenarios/README.md", "scenarios/schema.json"),
+    "docs/replayer.svg",
 )
-LONG = ("simloop/ARCHITECTURE.md", "README.md", "scenarios/README.md", "tui/replayer.svg")
+LONG = ("docs/proofs.md", "README.md", "scenarios/README.md", "docs/replayer.svg")
 """Hold the bounds of every loop, which take twenty seconds to prove, or need all scenarios."""
 
 

@@ -1,23 +1,24 @@
 """Every example of the README and of the pages that it names runs; .ci/run runs the set-up."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from regenerate import FAILING_TEST, PAGES
+from regenerate import FAILING_TEST, PAGES, PROGRAMS, TOP
 
 import simloop
 from simloop.cli import main
 
-TOP = Path(__file__).resolve().parent.parent
 TEXTS = {page.relative_to(TOP).as_posix(): page.read_text("utf-8") for page in PAGES}
 README = TEXTS["README.md"]
 
 
-def blocks(language: str, text: str = "\n".join(TEXTS.values())) -> list[str]:
-    """The code blocks in that language, of all pages or of one."""
+EXAMPLES = "\n".join(page.read_text("utf-8") for page in PROGRAMS)
+
+
+def blocks(language: str, text: str = EXAMPLES) -> list[str]:
+    """The code blocks in that language, of all pages with whole programs or of one page."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
@@ -88,7 +89,7 @@ def test_the_readme_is_short_and_names_what_a_test_needs() -> None:
 
 
 def test_the_outcomes_of_the_table_are_all_outcomes() -> None:
-    lines = TEXTS["simloop/README.md"].splitlines()
+    lines = TEXTS["docs/python.md"].splitlines()
     (row,) = [line for line in lines if line.startswith("| `result.outcome` |")]
     assert re.findall(r"`([a-z-]+)`", row.partition("|")[2].partition("|")[2]) == [
         str(outcome) for outcome in simloop.Outcome
@@ -99,7 +100,7 @@ def test_the_outcomes_of_the_table_are_all_outcomes() -> None:
 def test_each_link_to_a_file_leads_somewhere(page: str) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", TEXTS[page]):
         name, _, anchor = target.partition("#")
-        path = (TOP / page).parent / name
+        path = (TOP / page).parent / name if name else TOP / page
         assert path.is_file(), target
         if anchor:
             assert anchor in anchors(path.read_text("utf-8")), target

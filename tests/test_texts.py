@@ -17,11 +17,12 @@ from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.designs import names
 
 PACKAGE = Path(simloop.__file__).parent
+DOCS = PACKAGE.parent / "docs"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # Documents, invariants and rows of a catalogue that only developers have.
 CITES = re.compile(r"\b[Dd]ocuments? 0\d\d|\b00\d section|\bI\d{1,2}\b|\bbugs? [A-F]\d")
 # Notes and commits that only developers of simloop had. A docstring may name a document, because
-# ARCHITECTURE.md says what the documents are; nothing says what these are.
+# docs/loops.md says what the documents are; nothing says what these are.
 COMMIT = r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7}\b"
 NOTES = re.compile(rf"documented-loops|\bwire\.md|\bI\d{{1,2}}\b|{COMMIT}")
 WITH_BODY = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -45,7 +46,7 @@ def test_no_message_cites_what_does_not_ship(path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_page_and_no_source_cites_a_note_that_does_not_ship() -> None:
-    files = sorted([*MODULES, *PACKAGE.rglob("*.md"), *bundled_folder().rglob("*.*")])
+    files = sorted([*MODULES, *DOCS.glob("*.md"), *bundled_folder().rglob("*.*")])
     assert [path for path in files if NOTES.search(path.read_text("utf-8"))] == []
 
 

@@ -14,7 +14,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from regenerate import PAGES
+from regenerate import PROGRAMS
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ EXAMPLES = {
     for number, block in enumerate(
         re.findall(
             r"^```python\n(.*?)^```$",
-            "\n".join(page.read_text("utf-8") for page in PAGES),
+            "\n".join(page.read_text("utf-8") for page in PROGRAMS),
             re.MULTILINE | re.DOTALL,
         )
     )

@@ -5,7 +5,7 @@ Every decision about where a run goes next is made in this file. Not here: how a
 some budget (steps, errors or compactions), so that the loop ends whatever the model does.
 
 Each mend is an option (reference_options.py), which says what the documented loop does instead.
-`reference@documented` has none of them. simloop/ARCHITECTURE.md says which real bugs they answer.
+`reference@documented` has none of them. docs/loops.md says which real bugs they answer.
 
 Tools start after the reply, and not when called as the documents have it (section 5): the loop
 decides about a reply before any of its calls runs, so that running a truncated call is impossible.

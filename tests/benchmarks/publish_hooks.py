@@ -1,4 +1,4 @@
-"""Measures usual hooks, and writes the example and the plot of simloop/bench/README.md.
+"""Measures usual hooks, and writes the example and the plot of docs/hooks.md.
 
 python tests/benchmarks/publish_hooks.py
 """
@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from simloop.cli import main
 
-FOLDER = Path(__file__).resolve().parents[2] / "simloop" / "bench"
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = re.compile(r"(<!-- costs: [^>]*-->\n).*?(<!-- costs: end -->)", re.DOTALL)
 
 
@@ -23,7 +23,7 @@ def publish() -> None:
     first, *blocks, method = printed.stdout.rstrip().split("\n\n")
     wanted = ("nothing at before_tool_call", "replaces_arguments")
     shown = [block for block in blocks if block.startswith(wanted)]
-    page, command = FOLDER / "README.md", "$ simloop bench hooks usual_hooks:usual_hooks --plot"
+    page, command = FOLDER / "hooks.md", "$ simloop bench hooks usual_hooks:usual_hooks --plot"
     example = "\n\n".join([f"{command} hooks.svg\n{first}", "...", *shown, "...", method])
     text, count = _BLOCK.subn(
         lambda block: f"{block[1]}```console\n{example}\n```\n{block[2]}", page.read_text("utf-8")

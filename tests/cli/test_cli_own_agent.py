@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from simloop.cli import main
 from simloop.trace.codec import read_trace
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "simloop" / "README.md"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "agents.md"
 LOOP = "mypkg.agents:support"
 CALLS = """\
 prompt: Look.

@@ -18,7 +18,7 @@ from simloop.messages import UserMessage
 from simloop.scenario.schema import Context
 from simloop.trace import entries
 
-ARCHITECTURE = Path(reference.__file__).parents[1] / "ARCHITECTURE.md"
+PAGE = Path(reference.__file__).parents[2] / "docs" / "loops.md"
 TOOLS = {"t": ScriptedTool(returns="ok")}
 DONE = Reply(say="Done.")
 
@@ -29,7 +29,7 @@ def go(*model: Reply, **more: Any) -> Result:
 
 def mends() -> set[str]:
     """The rows of the catalogue that the mends answer, by their numbers."""
-    table = ARCHITECTURE.read_text("utf-8").partition("| mend | answers |")[2].partition("\n\n")[0]
+    table = PAGE.read_text("utf-8").partition("| mend | answers |")[2].partition("\n\n")[0]
     answers = " ".join(line.split("|")[2] for line in table.splitlines() if line.startswith("|"))
     listed = f"{reference.__doc__} {answers}"
     return set(re.findall(r"\b[A-I]\d{1,2}\b", listed))
@@ -174,7 +174,7 @@ def test_pulse_8b75a91_an_error_is_as_in_527e790() -> None:
 
 def test_that_an_early_end_does_not_pass_the_text_off_as_its_message_is_listed() -> None:
     """The end tells why. Rows `length`, `content-filter`, `error`, `tool-calls`."""
-    assert "an early end is told as such" in ARCHITECTURE.read_text("utf-8")
+    assert "an early end is told as such" in PAGE.read_text("utf-8")
 
 
 # tool-calls

@@ -1,7 +1,7 @@
 """The order of callbacks and hooks of the program behind documents 000/002.
 
 The sequences are those of `documented-loops.md` 1.3, observed with Pulse Coder at 8b75a91, in its
-notation. Where ours differs on purpose a test says so (D20 in simloop/ARCHITECTURE.md).
+notation. Where ours differs on purpose a test says so (D20 in docs/loops.md).
 """
 
 from collections.abc import Callable, Sequence

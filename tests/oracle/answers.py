@@ -156,7 +156,7 @@ def scripted_results(subject: Subject) -> Watch:
 
 @invariant(
     "Tools that run sequentially do not overlap in time.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Prompt, ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
     begins=[ToolStarted],

@@ -27,7 +27,7 @@ def no_empty_replies_sent(_: Subject, entry: Any) -> str:
 @invariant(
     "The system prompt and the tools do not change between the requests of a run, unless "
     "hooks change them.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Request],
     needs=[Need.MACHINE],
 )

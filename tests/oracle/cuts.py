@@ -33,7 +33,7 @@ def _unless_scripted(*kinds: Kind) -> Callable[[Subject], tuple[Kind, ...]]:
     "A compaction removes exactly the turns that its policy selects: all but the newest "
     "keep_turns, or the oldest until the target is reached; a forced one keeps the newest "
     "turn.",
-    "BUGS.md B10, B12, ARCHITECTURE.md",
+    "BUGS.md B10, B12, loops.md",
     sees=[Request, Ended],
     needs=[Need.MACHINE],
     narrow=_unless_scripted(Request, Ended),

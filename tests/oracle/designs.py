@@ -28,7 +28,7 @@ def _seen_of_steps(subject: Subject) -> Iterable[Kind]:
 @invariant(
     "A request of opencode has the note on steps, and no tools where steps are enforced, exactly "
     "from the last allowed step on.",
-    "BUGS.md A5, E1, loops/README.md",
+    "BUGS.md A5, E1, loops.md",
     sees=[Prompt, Request, signals.ModelReplied, signals.ContextCompacted],
     needs=[Need.MACHINE],
     narrow=_seen_of_steps,
@@ -64,7 +64,7 @@ def _seen_of_vetoes(subject: Subject) -> Iterable[Kind]:
 
 @invariant(
     "A call that a hook forbids ends the run of opencode, unless the context is compacted.",
-    "BUGS.md D15, loops/README.md",
+    "BUGS.md D15, loops.md",
     sees=[Prompt, Request, signals.ToolsReturned, signals.ContextCompacted],
     needs=[Need.MACHINE],
     narrow=_seen_of_vetoes,
@@ -90,7 +90,7 @@ def _seen_of_notices(subject: Subject) -> Iterable[Kind]:
 
 @invariant(
     "A run is reported as long at each model call after the first warn_after, and not before.",
-    "BUGS.md A1, loops/README.md",
+    "BUGS.md A1, loops.md",
     sees=[Prompt, Notice, Request],
     needs=[Need.MACHINE],
     narrow=_seen_of_notices,
@@ -124,7 +124,7 @@ def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
 @invariant(
     "A run of pi that calls tools ends exactly if all of their results request it, and the user "
     "has sent no message since.",
-    "BUGS.md D13, loops/README.md",
+    "BUGS.md D13, loops.md",
     sees=[signals.ToolsReturned, signals.ModelReplied, signals.StepClosed],
     needs=[Need.MACHINE],
     narrow=_seen_of_ends,

@@ -20,7 +20,7 @@ from simloop.trace.entries import (
 
 @invariant(
     "The numbers of the entries increase, and virtual time never decreases.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Prompt, Ended, Request, ToolResult],
 )
 def entries_in_order(subject: Subject) -> Watch:
@@ -125,7 +125,7 @@ def _may_go_on(subject: Subject, start: ToolStarted) -> bool:
 
 @invariant(
     "The elapsed time of a run is the time from its prompt to its end.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Ended],
 )
 def elapsed_time_matches_trace(subject: Subject, entry: Any) -> str:

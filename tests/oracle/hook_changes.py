@@ -116,7 +116,7 @@ def _seen_of_marks(subject: Subject) -> Iterable[Kind]:
 
 @invariant(
     "A hook that is marked as independent changes nothing where hooks run at once.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Hook],
     needs=[Need.MACHINE],
     narrow=_seen_of_marks,

@@ -269,7 +269,7 @@ _STARTS: tuple[Kind, ...] = (Hook, CallBegun, ToolResult)
 
 @invariant(
     "A hook starts when the hook before it has ended; hooks that run at once start together.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=_STARTS,
     needs=[Need.MACHINE, Need.SCENARIO],
     narrow=_seen_of_starts,

@@ -66,7 +66,7 @@ _GOING_ON = (*_REPLIES, signals.ToolsReturned)
 
 @invariant(
     "The engine performs each effect of a machine exactly once, before the signal that answers it.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Transition],
     needs=[Need.MACHINE],
 )

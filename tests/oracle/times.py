@@ -169,7 +169,7 @@ def _seen_of_parallel(subject: Subject) -> Iterable[Kind]:
 
 @invariant(
     "Tools that run in parallel start without waiting for each other.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[ToolCall, ToolStarted],
     needs=[Need.MACHINE],
     narrow=_seen_of_parallel,

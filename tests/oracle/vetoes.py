@@ -89,7 +89,7 @@ def _seen_of_blocks(subject: Subject) -> Iterable[Kind]:
 
 @invariant(
     "A model call that hooks forbid at once is blocked for the reason of the first in the list.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Hook, Request, Ended],
     needs=[Need.MACHINE],
     narrow=_seen_of_blocks,

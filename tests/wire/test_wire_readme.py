@@ -1,4 +1,4 @@
-"""The examples of simloop/wire/README.md stand in the agents that the tests run."""
+"""The examples of docs/sdks.md stand in the agents that the tests run."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from environments import RECIPES, TOP
 
-TEXT = (TOP / "simloop" / "wire" / "README.md").read_text("utf-8")
+TEXT = (TOP / "docs" / "sdks.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 FILES = {file: file.read_text("utf-8") for file in sorted(RECIPES.glob("*.py"))}
 

@@ -35,7 +35,7 @@ def _is_answer(reply: ReplyFacts) -> bool:
 
 @invariant(
     "The machine reaches the recorded states when it receives the recorded signals again.",
-    "ARCHITECTURE.md",
+    "loops.md",
     sees=[Transition],
     needs=[Need.MACHINE],
 )
