@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from commandline import Cli
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped] # it has no types
 
@@ -59,6 +60,13 @@ def few_objects() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Give the tests of a file to one worker, so that it alone builds what they share."""
     return LoadFileScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line, in a temporary folder that is also the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return Cli(tmp_path)
 
 
 @pytest.fixture(scope="session")

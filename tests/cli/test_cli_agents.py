@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.trace.codec import read_trace
 
 AGENTS = Path(__file__).parents[1] / "agents"
@@ -49,10 +48,6 @@ async def takes_three(prompt, world, more):
 SCENARIO = "prompt: Go.\nmodel: [{say: Done.}]\nexpect: {text: Done.}\n"
 
 
-def simloop(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
-
-
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder with a scenario and, as module `others`, some agents."""
@@ -69,8 +64,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_the_native_agent_passes_every_bundled_scenario_that_it_can_express() -> None:
-    checked = simloop("check", "all", "--loop", NATIVE)
+def test_the_native_agent_passes_every_bundled_scenario_that_it_can_express(cli: Cli) -> None:
+    checked = cli("check", "all", "--loop", NATIVE)
     assert checked.exit_code == 0, checked.output
     assert "an agent of your own has no hooks of simloop" in checked.stdout
     counts = re.search(r"(\d+) passed, (\d+) cannot be expressed", checked.stdout)
@@ -80,37 +75,37 @@ def test_the_native_agent_passes_every_bundled_scenario_that_it_can_express() ->
     assert cannot > 100
 
 
-def test_without_its_expectations_it_fails_in_those_that_expect_other_decisions() -> None:
+def test_without_its_expectations_it_fails_in_those_that_expect_other_decisions(cli: Cli) -> None:
     Path("bare.py").write_text(
         "from native import Native\nclass Bare(Native):\n    expect_on = {}\n", "utf-8"
     )
-    checked = simloop("check", "finish-reasons/content-filter", "--loop", "bare:Bare")
+    checked = cli("check", "finish-reasons/content-filter", "--loop", "bare:Bare")
     assert (checked.exit_code, "expected content-filtered" in checked.stdout) == (1, True)
     given = ("--loop", "bare:Bare", "--expect", EXPECTED)
-    assert simloop("check", "finish-reasons/content-filter", *given).exit_code == 0
+    assert cli("check", "finish-reasons/content-filter", *given).exit_code == 0
 
 
-def test_its_trace_is_recorded_shown_compared_and_replayed() -> None:
-    assert simloop("record", "retry/rate-limit", "--loop", NATIVE).exit_code == 0
+def test_its_trace_is_recorded_shown_compared_and_replayed(cli: Cli) -> None:
+    assert cli("record", "retry/rate-limit", "--loop", NATIVE).exit_code == 0
     trace = "rate-limit.trace.jsonl"
-    shown = simloop("show", trace)
+    shown = cli("show", trace)
     assert shown.exit_code == 0
     assert "429" in shown.stdout
     assert "completed     Hello." in shown.stdout
-    events = simloop("show", "--events", "document", trace)
+    events = cli("show", "--events", "document", trace)
     assert [json.loads(line)["type"] for line in events.stdout.splitlines()] == ["message", "done"]
-    demands = simloop("replay", trace)
+    demands = cli("replay", trace)
     assert (demands.exit_code, f"--loop {NATIVE}" in demands.stderr) == (2, True)
-    replayed = simloop("replay", trace, "--loop", NATIVE)
+    replayed = cli("replay", trace, "--loop", NATIVE)
     assert (replayed.exit_code, "identical" in replayed.stdout) == (0, True)
-    simloop("record", "retry/server-error", "--loop", NATIVE)
-    differs = simloop("diff", trace, "server-error.trace.jsonl")
+    cli("record", "retry/server-error", "--loop", NATIVE)
+    differs = cli("diff", trace, "server-error.trace.jsonl")
     assert (differs.exit_code, "500" in differs.stdout) == (1, True)
 
 
-def test_replay_finds_that_an_agent_has_changed() -> None:
-    assert simloop("record", "a.simloop.yaml", "--loop", "others:plain").exit_code == 0
-    replayed = simloop("replay", "a.trace.jsonl", "--loop", "others:raises")
+def test_replay_finds_that_an_agent_has_changed(cli: Cli) -> None:
+    assert cli("record", "a.simloop.yaml", "--loop", "others:plain").exit_code == 0
+    replayed = cli("replay", "a.trace.jsonl", "--loop", "others:raises")
     assert (replayed.exit_code, "diverged" in replayed.stdout) == (1, True)
 
 
@@ -119,42 +114,42 @@ def test_replay_finds_that_an_agent_has_changed() -> None:
 
 @pytest.mark.parametrize("verb", ["run", "check", "record", "compare"])
 @pytest.mark.parametrize("loop", ["others:plain", "others:Fresh", NATIVE])
-def test_every_verb_that_runs_scenarios_takes_an_agent(verb: str, loop: str) -> None:
-    ran = simloop(verb, "a.simloop.yaml", "--loop", loop)
+def test_every_verb_that_runs_scenarios_takes_an_agent(cli: Cli, verb: str, loop: str) -> None:
+    ran = cli(verb, "a.simloop.yaml", "--loop", loop)
     assert ran.exit_code == 0, ran.output
 
 
-def test_a_file_may_name_an_agent_as_its_loop() -> None:
+def test_a_file_may_name_an_agent_as_its_loop(cli: Cli) -> None:
     Path("b.simloop.yaml").write_text(f"loop: others:plain\n{SCENARIO}", "utf-8")
-    assert simloop("check", "b.simloop.yaml").exit_code == 0
+    assert cli("check", "b.simloop.yaml").exit_code == 0
 
 
-def test_an_agent_that_carries_something_into_its_next_run_is_found() -> None:
-    found = simloop("check", "a.simloop.yaml", "--loop", "others:carries")
+def test_an_agent_that_carries_something_into_its_next_run_is_found(cli: Cli) -> None:
+    found = cli("check", "a.simloop.yaml", "--loop", "others:carries")
     assert found.exit_code == 1
     assert "two runs of the same scenario with the same seed differ" in found.stderr
-    assert simloop("check", "a.simloop.yaml", "--loop", "others:Fresh").exit_code == 0
+    assert cli("check", "a.simloop.yaml", "--loop", "others:Fresh").exit_code == 0
 
 
-def test_an_exception_of_an_agent_is_a_failed_run_and_not_an_error_of_simloop() -> None:
-    ran = simloop("run", "a.simloop.yaml", "--loop", "others:raises")
+def test_an_exception_of_an_agent_is_a_failed_run_and_not_an_error_of_simloop(cli: Cli) -> None:
+    ran = cli("run", "a.simloop.yaml", "--loop", "others:raises")
     assert ran.exit_code == 1
     assert "Error: ValueError: oops" in ran.stdout
     assert "internal error" not in ran.output
     assert "explore" not in ran.output
 
 
-def test_an_agent_that_takes_no_prompt_is_one_error_before_anything_runs() -> None:
-    ran = simloop("check", "all", "--loop", "others:takes_three")
+def test_an_agent_that_takes_no_prompt_is_one_error_before_anything_runs(cli: Cli) -> None:
+    ran = cli("check", "all", "--loop", "others:takes_three")
     assert ran.exit_code == 2
     assert ran.output.count(", not a prompt and a world") == 1
 
 
-def test_compare_shows_an_agent_beside_the_designs() -> None:
+def test_compare_shows_an_agent_beside_the_designs(cli: Cli) -> None:
     pair = ("--loop", "reference", "--loop", NATIVE)
-    compared = simloop("compare", "retry/rate-limit", "hooks/change-request", *pair)
+    compared = cli("compare", "retry/rate-limit", "hooks/change-request", *pair)
     assert "native:Native cannot express" in " ".join(compared.stdout.split())
-    table = simloop("compare", "retry/rate-limit", *pair, "--format", "json")
+    table = cli("compare", "retry/rate-limit", *pair, "--format", "json")
     rows = json.loads(table.stdout)["scenarios"][0]["rows"]
     assert [(row["loop"], row["status"], row["model_calls"]) for row in rows] == [
         ("reference", "ok", 2),
@@ -162,17 +157,17 @@ def test_compare_shows_an_agent_beside_the_designs() -> None:
     ]
 
 
-def test_only_machines_can_be_explored() -> None:
+def test_only_machines_can_be_explored(cli: Cli) -> None:
     for loop in (NATIVE, "others:plain"):
-        explored = simloop("explore", "--loop", loop)
+        explored = cli("explore", "--loop", loop)
         assert explored.exit_code == 2
         assert f"the loop `{loop}` is an agent, and only machines can be explored" in (
             explored.stderr
         )
 
 
-def test_the_trace_of_an_agent_has_no_counters_and_no_limits_but_the_wall_clock() -> None:
-    simloop("record", "limits/wall-clock", "--loop", NATIVE)
+def test_the_trace_of_an_agent_has_no_counters_and_no_limits_but_the_wall_clock(cli: Cli) -> None:
+    cli("record", "limits/wall-clock", "--loop", NATIVE)
     trace = read_trace(Path("wall-clock.trace.jsonl"))
     assert trace.header.limits == {"max_wall_clock": "60s"}
     assert trace.ends[-1].counters is None
@@ -188,52 +183,52 @@ def expectations(text: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("verb", ["run", "check", "record", "compare"])
-def test_every_verb_judges_by_a_file_of_expectations(verb: str) -> None:
+def test_every_verb_judges_by_a_file_of_expectations(cli: Cli, verb: str) -> None:
     given = (verb, "retry/rate-limit", "--loop", NATIVE)
-    assert simloop(*given, *expectations("retry/rate-limit: {text: Hello.}")).exit_code == 0
-    wrong = simloop(*given, *expectations("retry/rate-limit: {text: Bye.}"))
+    assert cli(*given, *expectations("retry/rate-limit: {text: Hello.}")).exit_code == 0
+    wrong = cli(*given, *expectations("retry/rate-limit: {text: Bye.}"))
     assert (wrong.exit_code, "expected 'Bye.', got 'Hello.'" in wrong.stdout) == (1, True)
     assert "--expect e.yaml" in " ".join(wrong.output.split())
 
 
-def test_a_scenario_that_the_file_does_not_list_is_judged_as_without_it() -> None:
+def test_a_scenario_that_the_file_does_not_list_is_judged_as_without_it(cli: Cli) -> None:
     given = ("check", "retry/rate-limit", "--loop", NATIVE)
-    assert simloop(*given, *expectations("retry/auth: {text: Bye.}")).exit_code == 0
+    assert cli(*given, *expectations("retry/auth: {text: Bye.}")).exit_code == 0
 
 
-def test_a_file_may_say_that_a_run_ends_in_an_error() -> None:
+def test_a_file_may_say_that_a_run_ends_in_an_error(cli: Cli) -> None:
     Path("bare.py").write_text("from others import plain\n", "utf-8")
     given = ("check", "retry/retry-after", "--loop", "others:plain")
     listed = expectations("retry/retry-after: {outcome: failed, unused: 1}")
-    assert simloop(*given).exit_code == 1
-    assert simloop(*given, *listed).exit_code == 0
+    assert cli(*given).exit_code == 1
+    assert cli(*given, *listed).exit_code == 0
 
 
-def test_mistakes_in_the_file_are_all_shown_with_their_places() -> None:
+def test_mistakes_in_the_file_are_all_shown_with_their_places(cli: Cli) -> None:
     text = "retry/rate-limt: {text: a}\nretry/auth: {texts: a}\n"
-    wrong = simloop("check", "all", "--loop", NATIVE, *expectations(text))
+    wrong = cli("check", "all", "--loop", NATIVE, *expectations(text))
     assert wrong.exit_code == 2
     assert "e.yaml:2:14: 'retry/auth'.texts: unknown key (did you mean `text`?)" in wrong.output
     other = expectations("retry/rate-limt: {text: a}\na.simloop.yaml: {}\n")
-    wrong = simloop("check", "all", "--loop", NATIVE, *other)
+    wrong = cli("check", "all", "--loop", NATIVE, *other)
     assert wrong.exit_code == 2
     assert "e.yaml:1:1:" in wrong.output
     assert "there is no bundled scenario `retry/rate-limt` (did you mean `retry/rate-limit`?" in (
         wrong.output
     )
     assert "e.yaml:2:1:" in wrong.output
-    missing = simloop("check", "all", "--loop", NATIVE, "--expect", "no.yaml")
+    missing = cli("check", "all", "--loop", NATIVE, "--expect", "no.yaml")
     assert (missing.exit_code, "no.yaml" in missing.output) == (2, True)
 
 
-def test_expectations_are_for_one_loop() -> None:
+def test_expectations_are_for_one_loop(cli: Cli) -> None:
     listed = expectations("retry/auth: {}")
     for given in (("check", "quickstart", "--loop", "all"), ("compare", "quickstart")):
-        refused = simloop(*given, *listed)
+        refused = cli(*given, *listed)
         assert (refused.exit_code, "--expect is for" in refused.output) == (2, True)
 
 
-def test_what_does_not_fit_a_bundled_script_says_where_to_expect_it() -> None:
-    ran = simloop("check", "retry/retry-after", "--loop", "others:plain")
+def test_what_does_not_fit_a_bundled_script_says_where_to_expect_it(cli: Cli) -> None:
+    ran = cli("check", "retry/retry-after", "--loop", "others:plain")
     advice = "or to a file for --expect: retry/retry-after: {outcome: failed, unused: 1}"
     assert advice in " ".join(ran.output.split())

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-
-from simloop.cli import main
+from click.testing import Result
+from commandline import Cli
 
 AGENTS = """
 import asyncio, logging, os, sys, threading
@@ -111,17 +110,15 @@ ALL = [*SAID, *LOGGED]
 
 
 @pytest.fixture(autouse=True)
-def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ending_bot.py").write_text(AGENTS)
-    (tmp_path / "a.simloop.yaml").write_text("prompt: Go.\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+def _(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.file("ending_bot.py", AGENTS)
+    cli.write("a", "prompt: Go.\n")
+    monkeypatch.syspath_prepend(cli.folder)
     monkeypatch.delitem(sys.modules, "ending_bot", raising=False)
 
 
-def simloop(verb: str, agent: str, *arguments: str) -> Result:
-    runner = CliRunner(env={"NO_COLOR": "1"})
-    return runner.invoke(main, [verb, *arguments, "--loop", f"ending_bot:{agent}"])
+def simloop(cli: Cli, verb: str, agent: str, *arguments: str) -> Result:
+    return cli(verb, *arguments, "--loop", f"ending_bot:{agent}")
 
 
 @pytest.mark.parametrize("agent", ["ends", "ends_plainly"])
@@ -134,20 +131,20 @@ def simloop(verb: str, agent: str, *arguments: str) -> Result:
     ],
 )
 def test_an_agent_that_ends_its_program_is_a_failed_run_in_every_command(
-    how: str, words: str, agent: str, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, how: str, words: str, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(Path.cwd())
     bot = __import__("ending_bot")
     bot.HOW.append(how)
-    ran = simloop("run", agent, "a.simloop.yaml", "--trace", "a.jsonl")
+    ran = simloop(cli, "run", agent, "a.simloop.yaml", "--trace", "a.jsonl")
     assert ran.exit_code == 1
     assert f"failed        Error: {words}" in ran.stdout
     assert "expect.outcome: expected completed, got failed" in ran.stdout
-    checked = simloop("check", agent, "a.simloop.yaml")
+    checked = simloop(cli, "check", agent, "a.simloop.yaml")
     assert (checked.exit_code, "not the same" in checked.stdout) == (1, False)
     assert "\x1b" not in ran.output + checked.output
-    assert simloop("replay", agent, "a.jsonl").exit_code == 0
-    searched = simloop("fuzz", agent, "--runs", "25")
+    assert simloop(cli, "replay", agent, "a.jsonl").exit_code == 0
+    searched = simloop(cli, "fuzz", agent, "--runs", "25")
     assert searched.exit_code == 0
     assert "25 runs of ending_bot" in searched.stdout
 
@@ -169,26 +166,28 @@ def test_an_agent_cannot_leave_without_a_word(verb: list[str], agent: str) -> No
 
 
 @pytest.mark.parametrize("agent", ["closes", "closes_plainly"])
-def test_an_agent_that_closes_its_streams_closes_no_report(agent: str) -> None:
+def test_an_agent_that_closes_its_streams_closes_no_report(cli: Cli, agent: str) -> None:
     for arguments in (["run", "a.simloop.yaml"], ["check", "a.simloop.yaml", "-v"]):
         verb, *others = arguments
-        ended = simloop(verb, agent, *others)
+        ended = simloop(cli, verb, agent, *others)
         assert ended.exit_code == 0
         assert "ok      a.simloop.yaml  completed" in ended.stdout
-    assert "25 runs of ending_bot" in simloop("fuzz", agent, "--runs", "25").stdout
+    assert "25 runs of ending_bot" in simloop(cli, "fuzz", agent, "--runs", "25").stdout
 
 
-def test_the_words_of_an_agent_are_in_no_report_of_a_run_that_passes() -> None:
+def test_the_words_of_an_agent_are_in_no_report_of_a_run_that_passes(cli: Cli) -> None:
     for verb in ("run", "check"):
-        ended = simloop(verb, "talks", "a.simloop.yaml")
+        ended = simloop(cli, verb, "talks", "a.simloop.yaml")
         assert ended.exit_code == 0
         assert not [words for words in ALL if words.partition(" ")[0] in ended.output]
 
 
 @pytest.mark.parametrize("agent", ["talks_and_fails", "talks_and_fails_plainly"])
 @pytest.mark.parametrize("verb", ["run", "check"])
-def test_the_words_of_an_agent_are_shown_below_the_run_that_fails(verb: str, agent: str) -> None:
-    shown = simloop(verb, agent, "a.simloop.yaml").stdout
+def test_the_words_of_an_agent_are_shown_below_the_run_that_fails(
+    cli: Cli, verb: str, agent: str
+) -> None:
+    shown = simloop(cli, verb, agent, "a.simloop.yaml").stdout
     _, found, printed = shown.partition("        captured stdout:\n")
     assert found
     lines = [line.strip() for line in printed.splitlines()]
@@ -196,8 +195,8 @@ def test_the_words_of_an_agent_are_shown_below_the_run_that_fails(verb: str, age
     assert "\x1b" not in shown
 
 
-def test_what_a_module_prints_while_it_is_imported_is_not_in_a_report() -> None:
-    ended = simloop("check", "talks", "a.simloop.yaml", "--format", "json")
+def test_what_a_module_prints_while_it_is_imported_is_not_in_a_report(cli: Cli) -> None:
+    ended = simloop(cli, "check", "talks", "a.simloop.yaml", "--format", "json")
     assert "imported" in ended.stderr
     (run,) = json.loads(ended.stdout)["runs"]
     assert (run["stdout"], run["stderr"]) == (
@@ -222,9 +221,9 @@ def test_a_search_shows_the_words_of_the_run_with_its_failure(jobs: str) -> None
     assert "    INFO logged" in after
 
 
-def test_equal_searches_of_an_agent_that_prints_have_equal_reports() -> None:
+def test_equal_searches_of_an_agent_that_prints_have_equal_reports(cli: Cli) -> None:
     one, other = (
-        simloop("fuzz", "talks", "--runs", "120", "--format", "json").stdout for _ in range(2)
+        simloop(cli, "fuzz", "talks", "--runs", "120", "--format", "json").stdout for _ in range(2)
     )
     first, second = json.loads(one), json.loads(other)
     del first["cpu_s"], second["cpu_s"]

@@ -11,13 +11,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from clocks import Watch
+from commandline import Cli
 
 from simloop import AfterLLMCall, AfterToolCall, BeforeToolCall, Hooks
 from simloop.bench.hook_bench import HookBench
 from simloop.bench.report import read_report
-from simloop.cli import main
 
 US = 1_000
 
@@ -25,7 +25,8 @@ US = 1_000
 class Module:
     """The user's module `m`, with hooks that take as long as the test says, and its bench."""
 
-    def __init__(self) -> None:
+    def __init__(self, cli: Cli) -> None:
+        self.cli = cli
         self.watch = Watch()
         self.module: Any = ModuleType("m")
         self.bench = HookBench(
@@ -47,8 +48,7 @@ class Module:
 
     def run(self, *arguments: str | Path) -> Result:
         """Measure on the watch."""
-        runner = CliRunner(env={"NO_COLOR": "1"})
-        return runner.invoke(main, ["bench", "hooks", *map(str, arguments)], obj=self.bench)
+        return self.cli("bench", "hooks", *arguments, obj=self.bench)
 
     def report(self, *names: str) -> str:
         """Write a report of these hooks, and return its name."""
@@ -57,9 +57,8 @@ class Module:
 
 
 @pytest.fixture
-def m(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
-    monkeypatch.chdir(tmp_path)
-    module = Module()
+def m(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Module:
+    module = Module(cli)
     monkeypatch.setitem(sys.modules, "m", module.module)
     module.add("guard", 300 * US)
     module.add("other", 250 * US)
@@ -241,8 +240,8 @@ class TestThePlot:
         assert "no/hooks.svg: cannot be written" in result.stderr
 
 
-def test_the_group_alone_shows_its_help() -> None:
-    result = CliRunner().invoke(main, ["bench"])
+def test_the_group_alone_shows_its_help(cli: Cli) -> None:
+    result = cli("bench")
     assert result.exit_code == 2
     assert "hooks  Measure hooks" in result.output
 

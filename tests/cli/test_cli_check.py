@@ -5,15 +5,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import check, check_json
-from click.testing import CliRunner
-from writing import write
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.errors import InternalError
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.simulation import Simulation
@@ -38,12 +34,6 @@ model: [{call: {t: {}}, times: 1000000}]
 HOSTILE = '"\\e[2J\\0\\r\\u202Ex\\x9b1m\\uFFFE<&>é"'
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A retry policy that remembers: each wait is longer, also in the next run."""
@@ -52,20 +42,20 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestText:
-    def test_of_scenarios_that_pass_is_a_count_with_virtual_time(self) -> None:
-        result = check(write("a", PASSES), write("b", PASSES))
+    def test_of_scenarios_that_pass_is_a_count_with_virtual_time(self, cli: Cli) -> None:
+        result = cli("check", cli.write("a", PASSES), cli.write("b", PASSES))
         assert (result.exit_code, result.stdout) == (0, "2 passed (4.000s virtual)\n")
 
-    def test_names_them_when_asked_to(self) -> None:
-        result = check(write("a", PASSES), write("bb", PASSES), "--verbose")
+    def test_names_them_when_asked_to(self, cli: Cli) -> None:
+        result = cli("check", cli.write("a", PASSES), cli.write("bb", PASSES), "--verbose")
         assert result.stdout.splitlines() == [
             "ok      a.simloop.yaml   completed in 2s (virtual), 2 requests",
             "ok      bb.simloop.yaml  completed in 2s (virtual), 2 requests",
             "2 passed (4.000s virtual)",
         ]
 
-    def test_names_those_that_fail_and_why_and_how_to_see_it(self) -> None:
-        result = check(write("a", PASSES), write("b", FAILS), "--seed", "7")
+    def test_names_those_that_fail_and_why_and_how_to_see_it(self, cli: Cli) -> None:
+        result = cli("check", cli.write("a", PASSES), cli.write("b", FAILS), "--seed", "7")
         assert result.exit_code == 1
         assert result.stdout.splitlines() == [
             "FAILED  b.simloop.yaml  completed in 2s (virtual), 2 requests",
@@ -74,23 +64,23 @@ class TestText:
             "1 passed, 1 failed (4.000s virtual)",
         ]
 
-    def test_names_what_does_not_hold_beside_an_expected_error(self) -> None:
+    def test_names_what_does_not_hold_beside_an_expected_error(self, cli: Cli) -> None:
         text = "prompt: Go.\nmodel: []\nexpect: {error: ScriptExhausted, requests: 2}\n"
-        assert check(write("a", text)).stdout.splitlines() == [
+        assert cli("check", cli.write("a", text)).stdout.splitlines() == [
             "FAILED  a.simloop.yaml  no outcome after 0s (virtual), 1 request",
             "        expect.requests: expected 2, got 1",
             "        reproduce: simloop run a.simloop.yaml --seed 0",
             "0 passed, 1 failed (0.000s virtual)",
         ]
 
-    def test_tells_real_time_on_stderr_only(self) -> None:
-        result = check(write("a", PASSES))
+    def test_tells_real_time_on_stderr_only(self, cli: Cli) -> None:
+        result = cli("check", cli.write("a", PASSES))
         assert re.fullmatch(r"took \d+\.\d\ds: [\d,]+ scenarios/s, two runs each\n", result.stderr)
-        assert check("a.simloop.yaml").stdout == result.stdout
+        assert cli("check", "a.simloop.yaml").stdout == result.stdout
 
-    def test_goes_on_to_the_last_whatever_the_first_ones_do(self) -> None:
-        files = [write("a", "modell: ["), write("b", EXHAUSTED), write("c", RUNAWAY)]
-        result = check(*files, write("d", FAILS), "no-such-name", write("e", PASSES))
+    def test_goes_on_to_the_last_whatever_the_first_ones_do(self, cli: Cli) -> None:
+        files = [cli.write("a", "modell: ["), cli.write("b", EXHAUSTED), cli.write("c", RUNAWAY)]
+        result = cli("check", *files, cli.write("d", FAILS), "no-such-name", cli.write("e", PASSES))
         assert result.exit_code == 2
         words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
         assert words == ["ERROR", "FAILED", "FAILED", "FAILED", "ERROR", "1"]
@@ -98,10 +88,10 @@ class TestText:
         complaints = ("a.simloop.yaml:1:", "b.simloop.yaml: model:", "there is no scenario")
         assert all(complaint in result.stderr for complaint in complaints)
 
-    def test_prints_no_control_character(self) -> None:
+    def test_prints_no_control_character(self, cli: Cli) -> None:
         text = f"title: x\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\nexpect: {{text: x}}\n"
         # Also one that click does not take away by itself: a bell.
-        result = check(write("a\x1b[2J\a", text), "no\x1b[2J\asuch")
+        result = cli("check", cli.write("a\x1b[2J\a", text), "no\x1b[2J\asuch")
         assert result.exit_code == 2
         assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e", "\x9b"}
         assert "reproduce: simloop run 'a\\x1b[2J\\x07.simloop.yaml'" in result.stdout
@@ -110,8 +100,8 @@ class TestText:
 class TestARunThatIsNotTheSameTwice:
     pytestmark = pytest.mark.usefixtures("counting")
 
-    def test_fails_and_shows_where_the_runs_part(self) -> None:
-        result = check(write("a", PASSES))
+    def test_fails_and_shows_where_the_runs_part(self, cli: Cli) -> None:
+        result = cli("check", cli.write("a", PASSES))
         assert result.exit_code == 1
         assert result.stdout.splitlines()[0] == (
             "FAILED  a.simloop.yaml  completed in 2s (virtual), 2 requests, "
@@ -126,16 +116,16 @@ class TestARunThatIsNotTheSameTwice:
             "reproduce: simloop check a.simloop.yaml --seed 0",
         ]
 
-    def test_is_named_with_the_command_that_shows_it_again(self) -> None:
-        name = write("a b", f"loop: not.here:Loop\n{PASSES}")
-        first = check(name, "--seed", "7", "--loop", "reference")
+    def test_is_named_with_the_command_that_shows_it_again(self, cli: Cli) -> None:
+        name = cli.write("a b", f"loop: not.here:Loop\n{PASSES}")
+        first = cli("check", name, "--seed", "7", "--loop", "reference")
         (command,) = re.findall("reproduce: simloop check (.+)", first.stderr)
-        again = check(*shlex.split(command))
+        again = cli("check", *shlex.split(command))
         assert (first.exit_code, again.exit_code) == (1, 1)
         assert again.stdout.startswith("FAILED  a b.simloop.yaml")
 
-    def test_is_false_in_json_and_an_error_with_its_message(self) -> None:
-        (run,) = check_json(write("a", PASSES))
+    def test_is_false_in_json_and_an_error_with_its_message(self, cli: Cli) -> None:
+        (run,) = cli.runs("check", cli.write("a", PASSES))
         assert run["deterministic"] is False
         assert run["failures"] == []
         assert run["status"] == "failed"
@@ -146,22 +136,22 @@ class TestARunThatIsNotTheSameTwice:
 
 
 class TestJson:
-    def test_is_as_that_of_run_and_says_whether_it_is_deterministic(self) -> None:
-        name = write("a", PASSES)
-        ran = json.loads(CliRunner().invoke(main, ["run", name, "--format", "json"]).stdout)
-        (run,) = check_json(name)
+    def test_is_as_that_of_run_and_says_whether_it_is_deterministic(self, cli: Cli) -> None:
+        name = cli.write("a", PASSES)
+        ran = json.loads(cli("run", name, "--format", "json").stdout)
+        (run,) = cli.runs("check", name)
         assert run.pop("deterministic") is True
         assert run == ran["runs"][0]
 
-    def test_of_what_was_not_run_knows_nothing_of_that(self) -> None:
-        runs = check_json(write("a", "modell: ["), "no-such-name", write("b", FAILS))
+    def test_of_what_was_not_run_knows_nothing_of_that(self, cli: Cli) -> None:
+        runs = cli.runs("check", cli.write("a", "modell: ["), "no-such-name", cli.write("b", FAILS))
         assert [one["deterministic"] for one in runs] == [None, None, True]
         types = [[error["type"] for error in one["errors"]] for one in runs]
         assert types == [["ScenarioError"], ["ScenarioError"], []]
 
-    def test_is_ascii_whatever_a_model_says(self) -> None:
-        name = write("a", f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n")
-        assert check(name, "--format", "json").stdout.isascii()
+    def test_is_ascii_whatever_a_model_says(self, cli: Cli) -> None:
+        name = cli.write("a", f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n")
+        assert cli("check", name, "--format", "json").stdout.isascii()
 
 
 class TestExitCodes:
@@ -172,24 +162,24 @@ class TestExitCodes:
         ids=["passed", "failed", "failed-and-unreadable", "unreadable-and-runaway"],
     )
     def test_are_the_worst_of_all(
-        self, texts: tuple[str, ...], code: int, output_format: str
+        self, cli: Cli, texts: tuple[str, ...], code: int, output_format: str
     ) -> None:
-        files = [write(f"s{number}", text) for number, text in enumerate(texts)]
-        assert check(*files, "--format", output_format).exit_code == code
+        files = [cli.write(f"s{number}", text) for number, text in enumerate(texts)]
+        assert cli("check", *files, "--format", output_format).exit_code == code
 
-    def test_say_2_where_nothing_is_found(self, folder: Path) -> None:
-        (folder / "empty").mkdir()
+    def test_say_2_where_nothing_is_found(self, cli: Cli) -> None:
+        (cli.folder / "empty").mkdir()
         for arguments in (["empty"], ["no-such-name"], []):
-            assert check(*arguments).exit_code == 2
+            assert cli("check", *arguments).exit_code == 2
 
-    def test_say_2_once_for_an_unknown_loop_and_a_bad_seed(self) -> None:
-        name = write("a", PASSES)
+    def test_say_2_once_for_an_unknown_loop_and_a_bad_seed(self, cli: Cli) -> None:
+        name = cli.write("a", PASSES)
         for arguments in (["--loop", "nosuch"], ["--seed", "-1"]):
-            result = check(name, name, *arguments)
+            result = cli("check", name, name, *arguments)
             assert (result.exit_code, result.stdout) == (2, "")
 
     def test_say_3_where_simloop_is_wrong_and_check_the_others(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = Simulation.run
 
@@ -199,14 +189,14 @@ class TestExitCodes:
             return run(self)
 
         monkeypatch.setattr(Simulation, "run", break_down)
-        result = check(write("a", PASSES), write("b", PASSES))
+        result = cli("check", cli.write("a", PASSES), cli.write("b", PASSES))
         assert result.exit_code == 3
         assert result.stdout.splitlines()[-1].startswith("1 passed, 1 error")
         assert "please report it" in result.stderr
 
     @pytest.mark.slow
-    def test_say_130_after_ctrl_c_and_what_was_found_so_far(self) -> None:
-        files = [write("a", FAILS), write("long", LONG)]
+    def test_say_130_after_ctrl_c_and_what_was_found_so_far(self, cli: Cli) -> None:
+        files = [cli.write("a", FAILS), cli.write("long", LONG)]
         command = [sys.executable, "-m", "simloop", "check", *files]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
@@ -220,23 +210,20 @@ class TestExitCodes:
 
 
 class TestSettings:
-    def test_replace_those_of_the_scenario(self) -> None:
-        name = write("a", f"loop: not.here:Loop\nseed: 3\n{PASSES}")
-        (run,) = check_json(name, "--seed", "9", "--loop", "reference")
+    def test_replace_those_of_the_scenario(self, cli: Cli) -> None:
+        name = cli.write("a", f"loop: not.here:Loop\nseed: 3\n{PASSES}")
+        (run,) = cli.runs("check", name, "--seed", "9", "--loop", "reference")
         assert (run["seed"], run["loop"], run["deterministic"]) == (9, "reference", True)
 
 
 @pytest.mark.slow
-def test_every_bundled_scenario_passes_and_is_the_same_twice() -> None:
-    names = [
-        one["name"]
-        for one in json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
-    ]
-    runs = check_json(*names)
+def test_every_bundled_scenario_passes_and_is_the_same_twice(cli: Cli) -> None:
+    names = [one["name"] for one in json.loads(cli("list", "--format", "json").stdout)]
+    runs = cli.runs("check", *names)
     assert [run["name"] for run in runs] == names
     assert [run["name"] for run in runs if not run["deterministic"] or run["failures"]] == []
 
 
-def test_nothing_is_written_beside_the_scenarios(folder: Path) -> None:
-    check(write("a", PASSES))
-    assert [path.name for path in folder.iterdir()] == ["a.simloop.yaml"]
+def test_nothing_is_written_beside_the_scenarios(cli: Cli) -> None:
+    cli("check", cli.write("a", PASSES))
+    assert [path.name for path in cli.folder.iterdir()] == ["a.simloop.yaml"]

@@ -1,13 +1,10 @@
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from comparing import BROKEN_SERVER, COMPACTS, FAILS, HOOKED, LOOKS, compare, compare_json
-from writing import write
+from commandline import Cli
+from comparing import BROKEN_SERVER, COMPACTS, FAILS, HOOKED, LOOKS
 
-from simloop.cli import main
 from simloop.errors import InternalError
 from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import DESIGNS
@@ -23,15 +20,9 @@ class Hookless(ReactLoop):
 """
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 class TestASingleScenario:
-    def test_is_a_table_with_a_row_for_each_loop(self) -> None:
-        result = compare(write("a", LOOKS))
+    def test_is_a_table_with_a_row_for_each_loop(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", LOOKS))
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.splitlines() == [
             "a.simloop.yaml  It looks",
@@ -43,8 +34,8 @@ class TestASingleScenario:
             "*    the scenario's own loop",
         ]
 
-    def test_marks_what_differs_and_says_what_the_marks_mean(self) -> None:
-        lines = compare(write("a", BROKEN_SERVER)).stdout.splitlines()
+    def test_marks_what_differs_and_says_what_the_marks_mean(self, cli: Cli) -> None:
+        lines = cli("compare", cli.write("a", BROKEN_SERVER)).stdout.splitlines()
         assert [line[8:10] for line in lines[2:6]] == ["* ", "~ ", "~ ", "~ "]
         assert [line.split()[2:4] for line in lines[2:5]] == [
             ["reference", "completed"],
@@ -53,8 +44,10 @@ class TestASingleScenario:
         ]
         assert lines[-1].startswith("~    differs from that loop")
 
-    def test_says_below_a_row_what_is_not_as_expected_and_how_to_see_it(self) -> None:
-        result = compare(write("a b", FAILS), "--loop", "pi", "--loop", "react", "--seed", "3")
+    def test_says_below_a_row_what_is_not_as_expected_and_how_to_see_it(self, cli: Cli) -> None:
+        result = cli(
+            "compare", cli.write("a b", FAILS), "--loop", "pi", "--loop", "react", "--seed", "3"
+        )
         assert result.exit_code == 1
         lines = result.stdout.splitlines()
         assert [line.split()[:3] for line in (lines[2], lines[5])] == [
@@ -67,28 +60,28 @@ class TestASingleScenario:
         ]
         assert lines[-2] == "!    an expectation for this loop does not hold"
 
-    def test_says_below_a_row_why_a_loop_cannot_express_it(self) -> None:
-        result = compare(write("a", HOOKED))
+    def test_says_below_a_row_why_a_loop_cannot_express_it(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", HOOKED))
         assert result.exit_code == 0
         lines = result.stdout.splitlines()
         at = next(number for number, line in enumerate(lines) if line.startswith("cannot"))
         assert lines[at].split() == ["cannot", "react", "cannot", "-", "-", "-", "-"]
         assert lines[at + 1] == "        react has no hooks"
 
-    def test_counts_summaries_apart(self) -> None:
-        result = compare(write("a", COMPACTS), "--loop", "reference")
+    def test_counts_summaries_apart(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", COMPACTS), "--loop", "reference")
         assert result.stdout.splitlines()[2].split()[4] == "3+1"
         assert result.stdout.endswith("2+1  two model calls, and one for a summary\n")
 
-    def test_keeps_to_the_width_whatever_a_model_says(self) -> None:
+    def test_keeps_to_the_width_whatever_a_model_says(self, cli: Cli) -> None:
         text = f"title: {'t' * 500}\nprompt: Hi\nmodel: [{{say: '{'long ' * 900}'}}]\n"
-        result = compare(write("a", f"{text}expect: {{text: x}}\n"))
+        result = cli("compare", cli.write("a", f"{text}expect: {{text: x}}\n"))
         lines = [line for line in result.stdout.splitlines() if "reproduce" not in line]
         assert max(map(len, lines[1:])) == 120
         assert lines[2].endswith("…")
 
-    def test_that_cannot_be_read_is_one_line_on_stderr_and_one_on_stdout(self) -> None:
-        result = compare(write("a", "modell: []"))
+    def test_that_cannot_be_read_is_one_line_on_stderr_and_one_on_stdout(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", "modell: []"))
         assert (result.exit_code, result.stdout) == (2, "ERROR   a.simloop.yaml  not run\n")
         assert result.stderr.startswith("a.simloop.yaml:1:1: modell: unknown key")
         assert result.stderr.count("\n") == 1
@@ -97,34 +90,38 @@ class TestASingleScenario:
 class TestAScenarioWhoseOwnLoopIsNotAmongThem:
     """A version, or a loop of one's own: nothing is marked, and it is told why."""
 
-    def test_is_told_below_its_table(self) -> None:
-        result = compare("loops/opencode-compacts-for-ever")
+    def test_is_told_below_its_table(self, cli: Cli) -> None:
+        result = cli("compare", "loops/opencode-compacts-for-ever")
         assert result.exit_code == 0
         told = "opencode@1.18.34, the own loop of the scenario, was not run"
         assert result.stdout.splitlines()[-1] == told
 
-    def test_is_counted_below_a_matrix(self) -> None:
-        write("a", f"loop: pi@0.87.1\n{LOOKS}")
-        write("b", f"loop: pi@0.87.1\n{LOOKS}")
-        write("c", LOOKS)
+    def test_is_counted_below_a_matrix(self, cli: Cli) -> None:
+        cli.write("a", f"loop: pi@0.87.1\n{LOOKS}")
+        cli.write("b", f"loop: pi@0.87.1\n{LOOKS}")
+        cli.write("c", LOOKS)
         told = "pi@0.87.1, the own loop of 2 scenarios, was not run"
-        assert compare(".").stdout.splitlines()[-1] == told
+        assert cli("compare", ".").stdout.splitlines()[-1] == told
 
-    def test_is_one_line_below_a_matrix_for_several_such_loops(self) -> None:
-        write("a", f"loop: mine:Loop\n{LOOKS}")
-        write("b", f"loop: pi@0.87.1\n{LOOKS}")
-        write("c", f"loop: pi@0.87.1\n{LOOKS}")
+    def test_is_one_line_below_a_matrix_for_several_such_loops(self, cli: Cli) -> None:
+        cli.write("a", f"loop: mine:Loop\n{LOOKS}")
+        cli.write("b", f"loop: pi@0.87.1\n{LOOKS}")
+        cli.write("c", f"loop: pi@0.87.1\n{LOOKS}")
         told = "the own loops of 3 scenarios were not run: mine:Loop (1), pi@0.87.1 (2)"
-        assert compare(".").stdout.splitlines()[-1] == told
+        assert cli("compare", ".").stdout.splitlines()[-1] == told
 
-    def test_is_not_told_where_it_is_among_them(self) -> None:
-        name = write("a", f"loop: pi@0.87.1\n{LOOKS}")
-        lines = compare(name, "--loop", "all", "--loop", "pi@0.87.1").stdout.splitlines()
+    def test_is_not_told_where_it_is_among_them(self, cli: Cli) -> None:
+        name = cli.write("a", f"loop: pi@0.87.1\n{LOOKS}")
+        lines = cli("compare", name, "--loop", "all", "--loop", "pi@0.87.1").stdout.splitlines()
         assert lines[-1] == "*    the scenario's own loop"
 
 
-def test_a_design_and_its_version_are_a_table_of_80_columns_that_marks_what_differs() -> None:
-    result = compare(*DOCUMENTED_OTHERWISE, "--loop", "reference", "--loop", "reference@documented")
+def test_a_design_and_its_version_are_a_table_of_80_columns_that_marks_what_differs(
+    cli: Cli,
+) -> None:
+    result = cli(
+        "compare", *DOCUMENTED_OTHERWISE, "--loop", "reference", "--loop", "reference@documented"
+    )
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert [line.split() for line in lines[:4]] == [
@@ -138,9 +135,16 @@ def test_a_design_and_its_version_are_a_table_of_80_columns_that_marks_what_diff
 
 
 class TestSeveralScenarios:
-    def test_are_a_matrix_then_what_is_wrong_a_count_a_legend_and_the_reasons(self) -> None:
-        files = [write("a", LOOKS), write("bb", HOOKED), write("c", FAILS), write("d", HOOKED)]
-        result = compare(*files, "--loop", "reference", "--loop", "react")
+    def test_are_a_matrix_then_what_is_wrong_a_count_a_legend_and_the_reasons(
+        self, cli: Cli
+    ) -> None:
+        files = [
+            cli.write("a", LOOKS),
+            cli.write("bb", HOOKED),
+            cli.write("c", FAILS),
+            cli.write("d", HOOKED),
+        ]
+        result = cli("compare", *files, "--loop", "reference", "--loop", "react")
         assert (result.exit_code, result.stderr) == (1, "")
         assert result.stdout.splitlines() == [
             "scenario     reference       react",
@@ -162,33 +166,43 @@ class TestSeveralScenarios:
             "react cannot express 2 scenarios: react has no hooks",
         ]
 
-    def test_count_and_mark_what_differs_from_their_own_loop(self) -> None:
+    def test_count_and_mark_what_differs_from_their_own_loop(self, cli: Cli) -> None:
         own = f"loop: pi\n{BROKEN_SERVER}"
-        result = compare(write("a", own), write("b", LOOKS), "--loop", "reference", "--loop", "pi")
+        result = cli(
+            "compare",
+            cli.write("a", own),
+            cli.write("b", LOOKS),
+            "--loop",
+            "reference",
+            "--loop",
+            "pi",
+        )
         lines = result.stdout.splitlines()
         assert lines[1] == "a         ~  completed 2  *  failed 1"
         assert lines[4] == "2 scenarios: 4 as expected, 1 differ from their own loop"
 
-    def test_have_no_mark_where_their_own_loop_is_not_run(self) -> None:
-        result = compare(write("a", BROKEN_SERVER), write("b", LOOKS), "--loop", "pi")
+    def test_have_no_mark_where_their_own_loop_is_not_run(self, cli: Cli) -> None:
+        result = cli(
+            "compare", cli.write("a", BROKEN_SERVER), cli.write("b", LOOKS), "--loop", "pi"
+        )
         assert "~" not in result.stdout
         assert "*" not in result.stdout
 
-    def test_give_the_reasons_once_each_with_how_often(self) -> None:
+    def test_give_the_reasons_once_each_with_how_often(self, cli: Cli) -> None:
         aborted = f"abort: {{at: 1s}}\n{HOOKED}"
-        result = compare(write("a", HOOKED), write("b", aborted), "--loop", "react")
+        result = cli("compare", cli.write("a", HOOKED), cli.write("b", aborted), "--loop", "react")
         assert sorted(result.stdout.splitlines()[-2:]) == [
             "react cannot express 1 scenario: react has no way to stop a run",
             "react cannot express 2 scenarios: react has no hooks",
         ]
 
-    def test_with_an_error_name_it_in_the_place_of_the_outcome(self) -> None:
-        result = compare(write("a", EXHAUSTED), write("b", LOOKS), "--loop", "pi")
+    def test_with_an_error_name_it_in_the_place_of_the_outcome(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", EXHAUSTED), cli.write("b", LOOKS), "--loop", "pi")
         assert " ! ScriptExhausted 2\n" in result.stdout
         assert (result.exit_code, result.stderr) == (1, "")
 
-    def test_run_to_the_last_whatever_the_first_ones_do(self) -> None:
-        result = compare(write("a", "modell: ["), "no-such-name", write("c", LOOKS))
+    def test_run_to_the_last_whatever_the_first_ones_do(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", "modell: ["), "no-such-name", cli.write("c", LOOKS))
         assert result.exit_code == 2
         lines = result.stdout.splitlines()
         assert lines[1].split() == ["a", *["ScenarioError"] * 4]
@@ -199,59 +213,69 @@ class TestSeveralScenarios:
             "there is no scenario `no-such-name` (see them with",
         ]
 
-    def test_keep_to_the_width_by_cutting_long_names_in_front(self) -> None:
-        files = [write(f"{'deep/' * 20}{end}", LOOKS) for end in ("a", "b/c")]
-        lines = compare(*files, write("d", LOOKS)).stdout.splitlines()
+    def test_keep_to_the_width_by_cutting_long_names_in_front(self, cli: Cli) -> None:
+        files = [cli.write(f"{'deep/' * 20}{end}", LOOKS) for end in ("a", "b/c")]
+        lines = cli("compare", *files, cli.write("d", LOOKS)).stdout.splitlines()
         assert max(map(len, lines)) <= 120
         assert [line.split()[0][-8:] for line in lines[1:3]] == ["p/deep/a", "deep/b/c"]
         assert lines[1].startswith("…")
 
-    def test_leave_out_the_folder_that_all_of_them_are_in(self) -> None:
-        files = [write(f"{'deep/' * 20}{end}", LOOKS) for end in ("a", "b/c")]
-        lines = compare(*files).stdout.splitlines()
+    def test_leave_out_the_folder_that_all_of_them_are_in(self, cli: Cli) -> None:
+        files = [cli.write(f"{'deep/' * 20}{end}", LOOKS) for end in ("a", "b/c")]
+        lines = cli("compare", *files).stdout.splitlines()
         assert [line.split()[0] for line in lines[:3]] == ["scenario", "a", "b/c"]
 
-    def test_may_be_named_by_absolute_paths_beside_others(self, folder: Path) -> None:
-        names = (write("a", LOOKS), str(folder / write("b", LOOKS)), "retry/auth")
-        result = compare(*names)
+    def test_may_be_named_by_absolute_paths_beside_others(self, cli: Cli) -> None:
+        names = (cli.write("a", LOOKS), str(cli.folder / cli.write("b", LOOKS)), "retry/auth")
+        result = cli("compare", *names)
         assert (result.exit_code, result.stderr) == (0, "")
         told = [line.split()[0] for line in result.stdout.splitlines()[1:4]]
         assert (told[0], told[1][-2:], told[2]) == ("a", "/b", "retry/auth")
 
-    def test_are_run_on_other_loops_though_their_own_is_not_there(self) -> None:
-        result = compare(write("a", f"loop: no.such:Loop\n{LOOKS}"), "--loop", "pi")
+    def test_are_run_on_other_loops_though_their_own_is_not_there(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", f"loop: no.such:Loop\n{LOOKS}"), "--loop", "pi")
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.splitlines()[2].split()[:3] == ["ok", "pi", "completed"]
 
-    def test_that_name_a_loop_that_there_is_not_are_refused_with_the_place(self) -> None:
-        result = compare(write("a", f"loop: opncode\n{LOOKS}"), "--loop", "pi")
+    def test_that_name_a_loop_that_there_is_not_are_refused_with_the_place(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", f"loop: opncode\n{LOOKS}"), "--loop", "pi")
         assert result.exit_code == 2
         assert "a.simloop.yaml:1:7: loop: there is no loop `opncode`" in result.stderr
 
 
 class TestLoops:
-    def test_are_all_by_default_and_when_all_are_asked_for(self) -> None:
-        name = write("a", LOOKS)
-        assert compare_json(name)["loops"] == list(DESIGNS)
-        assert compare_json(name, "--loop", "all")["loops"] == list(DESIGNS)
+    def test_are_all_by_default_and_when_all_are_asked_for(self, cli: Cli) -> None:
+        name = cli.write("a", LOOKS)
+        assert cli.json("compare", name)["loops"] == list(DESIGNS)
+        assert cli.json("compare", name, "--loop", "all")["loops"] == list(DESIGNS)
 
-    def test_are_run_once_each_in_the_order_that_is_asked_for(self) -> None:
+    def test_are_run_once_each_in_the_order_that_is_asked_for(self, cli: Cli) -> None:
         names = ("pi", "opencode@1.18.34", "pi", "react")
         arguments = [argument for name in names for argument in ("--loop", name)]
-        document = compare_json(write("a", LOOKS), *arguments)
+        document = cli.json("compare", cli.write("a", LOOKS), *arguments)
         assert document["loops"] == ["pi", "opencode@1.18.34", "react"]
         assert [row["loop"] for row in document["scenarios"][0]["rows"]] == document["loops"]
 
-    def test_may_be_ones_own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (folder / "own_loop.py").write_text(OWN_LOOP, "utf-8")
-        monkeypatch.syspath_prepend(folder)
-        result = compare(write("a", HOOKED), write("b", LOOKS), "--loop", "own_loop:Hookless")
+    def test_may_be_ones_own(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        (cli.folder / "own_loop.py").write_text(OWN_LOOP, "utf-8")
+        monkeypatch.syspath_prepend(cli.folder)
+        result = cli(
+            "compare", cli.write("a", HOOKED), cli.write("b", LOOKS), "--loop", "own_loop:Hookless"
+        )
         assert "   own_loop:Hookless" in result.stdout.splitlines()[0]
         assert "\x1b" not in result.stdout
         assert "express 1 scenario: \\x1b[31mnone <here>" in result.stdout
 
-    def test_that_are_not_there_are_one_error_and_nothing_is_run(self) -> None:
-        result = compare(write("a", LOOKS), write("b", LOOKS), "--loop", "pi", "--loop", "opncode")
+    def test_that_are_not_there_are_one_error_and_nothing_is_run(self, cli: Cli) -> None:
+        result = cli(
+            "compare",
+            cli.write("a", LOOKS),
+            cli.write("b", LOOKS),
+            "--loop",
+            "pi",
+            "--loop",
+            "opncode",
+        )
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith(
             "loop: there is no loop `opncode` (did you mean `opencode`?"
@@ -266,22 +290,22 @@ class TestExitCodes:
         ids=["as-expected", "failed", "failed-and-unreadable", "cannot"],
     )
     def test_are_the_worst_of_all(
-        self, texts: tuple[str, ...], code: int, output_format: str
+        self, cli: Cli, texts: tuple[str, ...], code: int, output_format: str
     ) -> None:
-        files = [write(f"s{number}", text) for number, text in enumerate(texts)]
-        assert compare(*files, "--format", output_format).exit_code == code
+        files = [cli.write(f"s{number}", text) for number, text in enumerate(texts)]
+        assert cli("compare", *files, "--format", output_format).exit_code == code
 
-    def test_say_1_if_one_loop_is_not_as_expected(self) -> None:
+    def test_say_1_if_one_loop_is_not_as_expected(self, cli: Cli) -> None:
         text = BROKEN_SERVER.replace("react: {outcome: failed", "react: {outcome: aborted")
-        result = compare(write("a", text))
+        result = cli("compare", cli.write("a", text))
         words = [line.split()[0] for line in result.stdout.splitlines()[2:] if line[0] != " "]
         assert (result.exit_code, words[:4]) == (1, ["ok", "ok", "FAILED", "ok"])
 
-    def test_say_2_without_a_scenario(self) -> None:
-        assert compare().exit_code == 2
+    def test_say_2_without_a_scenario(self, cli: Cli) -> None:
+        assert cli("compare").exit_code == 2
 
     def test_say_3_where_simloop_is_wrong_and_compare_the_others(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = Simulation.run
 
@@ -291,7 +315,7 @@ class TestExitCodes:
             return run(self)
 
         monkeypatch.setattr(Simulation, "run", break_down)
-        result = compare(write("a", LOOKS), write("b", LOOKS), "--loop", "pi")
+        result = cli("compare", cli.write("a", LOOKS), cli.write("b", LOOKS), "--loop", "pi")
         assert result.exit_code == 3
         assert " ! InternalError 0\n" in result.stdout
         assert "   completed 2\n" in result.stdout
@@ -299,10 +323,10 @@ class TestExitCodes:
 
 
 @pytest.mark.slow
-def test_the_whole_library_fills_every_cell_and_gives_the_same_bytes_twice() -> None:
-    listed = json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
+def test_the_whole_library_fills_every_cell_and_gives_the_same_bytes_twice(cli: Cli) -> None:
+    listed = json.loads(cli("list", "--format", "json").stdout)
     names = [one["name"] for one in listed]
-    first = compare(*names, "--format", "json").stdout
+    first = cli("compare", *names, "--format", "json").stdout
     document = json.loads(first)
     assert [scenario["name"] for scenario in document["scenarios"]] == names
     for scenario in document["scenarios"]:
@@ -310,4 +334,4 @@ def test_the_whole_library_fills_every_cell_and_gives_the_same_bytes_twice() -> 
         for row in scenario["rows"]:
             assert row["outcome"] or row["error"] or row["cannot"]
             assert (row["status"] == "cannot") == bool(row["cannot"])
-    assert compare(*names, "--format", "json").stdout == first
+    assert cli("compare", *names, "--format", "json").stdout == first

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from comparing import BROKEN_SERVER, COMPACTS, FAILS, HOOKED, HOSTILE, LOOKS, compare, compare_json
+from commandline import Cli
+from comparing import BROKEN_SERVER, COMPACTS, FAILS, HOOKED, HOSTILE, LOOKS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from writing import write
 
 from simloop.check.compare import Row
-from simloop.cli import main
 from simloop.cli.compare import matrix
 from simloop.cli.compare_page import page
 from simloop.cli.compare_text import Comparison
@@ -22,14 +20,9 @@ OUR_COLOUR = re.compile("^\x1b\\[3[12]m(.{6})\x1b\\[0m")
 CONTROLS = {"\x1b", "\a", "\r", "\0", "\u202e", "\x9b"}
 
 
-@pytest.fixture(autouse=True)
-def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 class TestJson:
-    def test_has_a_row_for_each_loop(self) -> None:
-        document = compare_json(write("a", FAILS), "--loop", "pi")
+    def test_has_a_row_for_each_loop(self, cli: Cli) -> None:
+        document = cli.json("compare", cli.write("a", FAILS), "--loop", "pi")
         assert document == {
             "format_version": 2,
             "status": "failed",
@@ -71,8 +64,8 @@ class TestJson:
             ],
         }
 
-    def test_is_null_where_nothing_is_known(self) -> None:
-        document = compare_json(write("a", HOOKED), "gone", "--loop", "react")
+    def test_is_null_where_nothing_is_known(self, cli: Cli) -> None:
+        document = cli.json("compare", cli.write("a", HOOKED), "gone", "--loop", "react")
         (hooked,), (gone,) = (scenario["rows"] for scenario in document["scenarios"])
         unknown = ("outcome", "model_calls", "summaries", "tool_runs", "elapsed_ns", "text")
         assert not any(row[key] is not None for row in (hooked, gone) for key in unknown)
@@ -81,9 +74,9 @@ class TestJson:
         assert [error["type"] for error in gone["errors"]] == ["ScenarioError"]
         assert [document["scenarios"][1][key] for key in ("path", "title", "loop")] == [None] * 3
 
-    def test_is_ascii_whatever_a_model_says(self) -> None:
-        name = write("a", f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n")
-        result = compare(name, "--format", "json")
+    def test_is_ascii_whatever_a_model_says(self, cli: Cli) -> None:
+        name = cli.write("a", f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n")
+        result = cli("compare", name, "--format", "json")
         assert result.stdout.isascii()
         text = json.loads(result.stdout)["scenarios"][0]["rows"][0]["text"]
         assert text == '\x1b[2J\0\a\r\u202ex\x9b1m\ufffe<script>&"é'
@@ -130,9 +123,14 @@ def data_in(text: str) -> dict[str, Any]:
 
 class TestThePage:
     @pytest.fixture
-    def text(self) -> str:
-        files = [write("a", LOOKS), write("b", HOOKED), write("c", FAILS), write("d", COMPACTS)]
-        return compare(*files, write("e", BROKEN_SERVER), "--format", "html").stdout
+    def text(self, cli: Cli) -> str:
+        files = [
+            cli.write("a", LOOKS),
+            cli.write("b", HOOKED),
+            cli.write("c", FAILS),
+            cli.write("d", COMPACTS),
+        ]
+        return cli("compare", *files, cli.write("e", BROKEN_SERVER), "--format", "html").stdout
 
     def test_is_well_formed_with_a_line_for_each_scenario_and_a_link_for_each_run(
         self, text: str
@@ -161,8 +159,10 @@ class TestThePage:
         assert ["* own" in cell for _, cell in cells[:4]] == [True, False, False, False]
         assert [("~ differs" in cell) for _, cell in cells[16:]] == [False, True, True, True]
 
-    def test_a_run_that_fails_as_expected_looks_as_expected(self) -> None:
-        text = compare(write("e", BROKEN_SERVER), "--loop", "pi", "--format", "html").stdout
+    def test_a_run_that_fails_as_expected_looks_as_expected(self, cli: Cli) -> None:
+        text = cli(
+            "compare", cli.write("e", BROKEN_SERVER), "--loop", "pi", "--format", "html"
+        ).stdout
         assert re.findall(r'<td class="([a-z ]+)".*data-ending="([a-z]+)"', text) == [
             ("ok", "failed")
         ]
@@ -186,7 +186,7 @@ class TestThePage:
         assert text.index("</table>") < text.index("<h2>Not as expected</h2>")
         assert text.index("</table>") < text.index("<h2>Marks</h2>")
 
-    def test_has_the_run_and_the_scenario_of_each_cell(self, text: str) -> None:
+    def test_has_the_run_and_the_scenario_of_each_cell(self, cli: Cli, text: str) -> None:
         data = data_in(text)
         assert data["loops"] == ["reference", "pi", "react", "opencode"]
         assert data["scenarios"][0]["source"] == LOOKS.rstrip()
@@ -197,11 +197,11 @@ class TestThePage:
         row = data["scenarios"][2]["rows"][1]
         assert row["reproduce"] == "simloop run c.simloop.yaml --seed 0 --loop pi"
         assert row["step"] == "simloop step c.simloop.yaml --loop pi"
-        seeded = compare("a.simloop.yaml", "--seed", "7", "--format", "html").stdout
+        seeded = cli("compare", "a.simloop.yaml", "--seed", "7", "--format", "html").stdout
         step = data_in(seeded)["scenarios"][0]["rows"][0]["step"]
         assert step == "simloop step a.simloop.yaml --loop reference --seed 7"
         options = ("--loop", "opencode", "--option", "max_retries=2", "--format", "html")
-        (scenario,) = data_in(compare("a.simloop.yaml", *options).stdout)["scenarios"]
+        (scenario,) = data_in(cli("compare", "a.simloop.yaml", *options).stdout)["scenarios"]
         step = "simloop step a.simloop.yaml --loop opencode --option max_retries=2"
         assert scenario["rows"][0]["step"] == step
 
@@ -215,16 +215,16 @@ class TestThePage:
         assert (policy or "").startswith("default-src 'none'; style-src 'sha256-")
         assert "color-scheme: light dark" in text
 
-    def test_is_the_same_in_each_run(self, text: str) -> None:
+    def test_is_the_same_in_each_run(self, cli: Cli, text: str) -> None:
         assert (
-            compare(*(f"{name}.simloop.yaml" for name in "abcde"), "--format", "html").stdout
+            cli("compare", *(f"{name}.simloop.yaml" for name in "abcde"), "--format", "html").stdout
             == text
         )
 
-    def test_is_ascii_and_escaped_whatever_a_model_a_title_or_a_name_says(self) -> None:
+    def test_is_ascii_and_escaped_whatever_a_model_a_title_or_a_name_says(self, cli: Cli) -> None:
         says = f"title: {HOSTILE}\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n"
-        files = [write("<b>&\"'\x1b\x01é", f"{says}expect: {{text: x}}\n"), "no<i>\x1bsuch"]
-        text = compare(*files, "--format", "html").stdout
+        files = [cli.write("<b>&\"'\x1b\x01é", f"{says}expect: {{text: x}}\n"), "no<i>\x1bsuch"]
+        text = cli("compare", *files, "--format", "html").stdout
         assert text.isascii()
         page = Page(text)
         assert not {tag for tag, _ in page.tags} & {"b", "i"}
@@ -236,11 +236,11 @@ class TestThePage:
         assert '\\x1b[2J\\x00\\x07\\r\\u202ex\\x9b1m<script>&"é' in page.text_in("span")
         assert any("<script>" in (one.get("title") or "") for one in page.all("a"))
 
-    def test_shows_a_file_that_cannot_be_read_escaped_and_cuts_a_long_one(self) -> None:
-        raw = write("a", "\x1b[2J\u202e{\n" + "# x\n" * 500)
-        lines = data_in(compare(raw, "--format", "html").stdout)["scenarios"][0]["source"].split(
-            "\n"
-        )
+    def test_shows_a_file_that_cannot_be_read_escaped_and_cuts_a_long_one(self, cli: Cli) -> None:
+        raw = cli.write("a", "\x1b[2J\u202e{\n" + "# x\n" * 500)
+        lines = data_in(cli("compare", raw, "--format", "html").stdout)["scenarios"][0][
+            "source"
+        ].split("\n")
         assert lines[0] == "\\x1b[2J\\u202e{"
         assert lines[399:] == ["# x", "... 101 lines left out"]
 
@@ -292,42 +292,44 @@ def test_whatever_texts_there_are_each_line_of_the_text_is_one_line(
 
 class TestOutput:
     @pytest.mark.parametrize("output_format", ["text", "json", "html"])
-    def test_to_a_file_is_what_stdout_would_show(self, output_format: str) -> None:
-        arguments = (write("a", LOOKS), write("b", HOOKED), "--format", output_format)
-        shown = compare(*arguments)
-        written = compare(*arguments, "--output", "page")
+    def test_to_a_file_is_what_stdout_would_show(self, cli: Cli, output_format: str) -> None:
+        arguments = (cli.write("a", LOOKS), cli.write("b", HOOKED), "--format", output_format)
+        shown = cli("compare", *arguments)
+        written = cli("compare", *arguments, "--output", "page")
         assert (written.exit_code, written.stdout) == (0, "")
         assert written.stderr == "written: page\n"
         assert Path("page").read_text("utf-8") == shown.stdout
 
-    def test_to_a_file_has_no_colour(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_to_a_file_has_no_colour(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")
-        runner = CliRunner(env={"NO_COLOR": None})
-        name = write("a", LOOKS)
-        assert "\x1b[32m" in runner.invoke(main, ["compare", name], color=True).stdout
-        runner.invoke(main, ["compare", name, "-o", "table"], color=True)
+        coloured: dict[str, Any] = {"env": {"NO_COLOR": None}, "color": True}
+        name = cli.write("a", LOOKS)
+        assert "\x1b[32m" in cli("compare", name, **coloured).stdout
+        cli("compare", name, "-o", "table", **coloured)
         assert "\x1b" not in Path("table").read_text("utf-8")
 
-    def test_is_written_whole_or_not_at_all_and_leaves_nothing_beside_it(self) -> None:
-        name = write("a", LOOKS)
+    def test_is_written_whole_or_not_at_all_and_leaves_nothing_beside_it(self, cli: Cli) -> None:
+        name = cli.write("a", LOOKS)
         Path("page").write_text("old", "utf-8")
-        assert compare(name, "-o", "page").exit_code == 0
+        assert cli("compare", name, "-o", "page").exit_code == 0
         assert "old" not in Path("page").read_text("utf-8")
         assert sorted(os.listdir()) == ["a.simloop.yaml", "page"]  # noqa: PTH208 - names only
 
-    def test_that_cannot_be_written_is_an_error(self) -> None:
-        result = compare(write("a", LOOKS), "-o", "no/such/page")
+    def test_that_cannot_be_written_is_an_error(self, cli: Cli) -> None:
+        result = cli("compare", cli.write("a", LOOKS), "-o", "no/such/page")
         assert result.exit_code == 2
         assert result.stderr.startswith("no/such/page: cannot be written: ")
 
-    def test_never_overwrites_a_scenario(self) -> None:
-        result = compare(write("b", LOOKS), write("a", LOOKS), "-o", "./a.simloop.yaml")
+    def test_never_overwrites_a_scenario(self, cli: Cli) -> None:
+        result = cli(
+            "compare", cli.write("b", LOOKS), cli.write("a", LOOKS), "-o", "./a.simloop.yaml"
+        )
         assert result.exit_code == 2
         assert "would overwrite a scenario" in result.stderr
         assert Path("a.simloop.yaml").read_text("utf-8") == LOOKS
 
-    def test_prints_no_control_character(self) -> None:
+    def test_prints_no_control_character(self, cli: Cli) -> None:
         text = f"title: {HOSTILE}\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\nexpect: {{text: x}}\n"
-        name = write("a\x1b[2J\a", text)
+        name = cli.write("a\x1b[2J\a", text)
         for arguments in ([name], [name, "no\x1b[2J\asuch"]):
-            assert not set(compare(*arguments).output) & CONTROLS
+            assert not set(cli("compare", *arguments).output) & CONTROLS

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commandline import Cli
 
 import simloop
-from simloop.cli import main
 from simloop.cli.doctor import dependency_checks, python_check
 from simloop.scenario import catalog
 
@@ -33,10 +33,10 @@ def installation(scenarios: Path) -> Path:
     return scenarios
 
 
-def examined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+def examined(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
     """What it says of this installation, with the bundled scenarios of `folder`."""
     monkeypatch.setattr(catalog, "__file__", str(folder / "simloop" / "scenario" / "catalog.py"))
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["doctor"])
+    return cli("doctor")
 
 
 def doctor(folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -50,8 +50,10 @@ def doctor(folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_good_installation_is_all_ok(scenarios: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = examined(scenarios, monkeypatch)
+def test_a_good_installation_is_all_ok(
+    cli: Cli, scenarios: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = examined(cli, scenarios, monkeypatch)
     *lines, last = result.stdout.splitlines()
     assert result.exit_code == 0
     assert last == "all is well"
@@ -65,10 +67,10 @@ def test_a_good_installation_is_all_ok(scenarios: Path, monkeypatch: pytest.Monk
 
 
 def test_missing_scenarios_are_told_and_the_other_checks_go_on(
-    scenarios: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, scenarios: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (scenarios / "simloop" / "_scenarios" / "a.simloop.yaml").unlink()
-    result = examined(scenarios, monkeypatch)
+    result = examined(cli, scenarios, monkeypatch)
     assert result.exit_code == 1
     failed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("FAILED")]
     assert failed == ["scenarios", "determinism"]
@@ -77,11 +79,11 @@ def test_missing_scenarios_are_told_and_the_other_checks_go_on(
 
 
 def test_a_scenario_that_is_damaged_is_named(
-    scenarios: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, scenarios: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = scenarios / "simloop" / "_scenarios" / "a.simloop.yaml"
     damaged.write_text("prompt: [", "utf-8")
-    result = examined(scenarios, monkeypatch)
+    result = examined(cli, scenarios, monkeypatch)
     assert result.exit_code == 1
     assert "a.simloop.yaml:1:9: " in result.stdout
 

@@ -4,10 +4,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-from exploring import SMALL, explore, explore_json
+from click.testing import Result
+from commandline import SMALL, Cli
 
-from simloop.cli import main
 from simloop.cli.proof_text import file_stem
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
@@ -75,8 +74,8 @@ def own(folder: Path, request: pytest.FixtureRequest) -> str:
 
 
 class TestText:
-    def test_says_that_every_run_ends_and_after_how_much(self) -> None:
-        result = explore("--loop", "react")
+    def test_says_that_every_run_ends_and_after_how_much(self, cli: Cli) -> None:
+        result = cli("explore", "--loop", "react")
         assert result.exit_code == 0
         assert result.stderr == ""
         first, limits, bounds, *rest = result.stdout.splitlines()
@@ -88,16 +87,16 @@ class TestText:
         assert any(line.split() == ["100", "model", "calls"] for line in rest)
         assert any("max-steps by max_rounds in 301 transitions" in line for line in rest)
 
-    def test_says_the_options_that_are_not_the_default(self) -> None:
-        chosen = explore("--loop", "opencode", *SMALL, "--option", "max_retries=1").stdout
+    def test_says_the_options_that_are_not_the_default(self, cli: Cli) -> None:
+        chosen = cli("explore", "--loop", "opencode", *SMALL, "--option", "max_retries=1").stdout
         assert "\noptions      max_retries 1\n" in chosen
-        assert "options  " not in explore("--loop", "opencode", *SMALL).stdout
+        assert "options  " not in cli("explore", "--loop", "opencode", *SMALL).stdout
 
-    def test_says_why_an_edge_cannot_be_taken(self) -> None:
-        assert "hook-failed (react has no hooks)" in explore("--loop", "react").stdout
+    def test_says_why_an_edge_cannot_be_taken(self, cli: Cli) -> None:
+        assert "hook-failed (react has no hooks)" in cli("explore", "--loop", "react").stdout
 
-    def test_says_how_a_run_that_does_not_end_goes_round(self) -> None:
-        result = explore("--loop", "pi")
+    def test_says_how_a_run_that_does_not_end_goes_round(self, cli: Cli) -> None:
+        result = cli("explore", "--loop", "pi")
         assert result.exit_code == 1
         assert result.stdout.startswith("pi: a run may never end (")
         _, lasso = result.stdout.split("lasso ")
@@ -110,30 +109,32 @@ class TestText:
             "step-closed",
         ]
 
-    def test_is_of_the_reference_loop_if_nothing_is_asked_for(self) -> None:
-        assert explore(*SMALL).stdout == explore("--loop", "reference", *SMALL).stdout
+    def test_is_of_the_reference_loop_if_nothing_is_asked_for(self, cli: Cli) -> None:
+        assert cli("explore", *SMALL).stdout == cli("explore", "--loop", "reference", *SMALL).stdout
 
-    def test_says_what_is_wrong_with_a_machine_and_how_to_get_there(self, own: str) -> None:
-        result = explore("--loop", f"{own}:Halves", *SMALL)
+    def test_says_what_is_wrong_with_a_machine_and_how_to_get_there(
+        self, cli: Cli, own: str
+    ) -> None:
+        result = cli("explore", "--loop", f"{own}:Halves", *SMALL)
         assert result.exit_code == 1
         wrong = result.stdout.index("WRONG")
         assert "map" in result.stdout[wrong:]
         assert "-> closing-step" in result.stdout[wrong:]
 
     def test_does_not_say_that_every_run_ends_where_not_every_run_was_followed(
-        self, own: str
+        self, cli: Cli, own: str
     ) -> None:
-        shown = explore("--loop", f"{own}:Boundless", *SMALL).stdout
+        shown = cli("explore", "--loop", f"{own}:Boundless", *SMALL).stdout
         assert shown.startswith(f"{own}:Boundless: not proved that every run ends, see WRONG (")
         assert "longest run" not in shown
-        document = explore_json("--loop", f"{own}:Boundless", *SMALL)
+        document = cli.json("explore", "--loop", f"{own}:Boundless", *SMALL)
         assert (document["terminates"], document["longest_run"]) == (False, None)
 
 
 class TestJson:
     @pytest.mark.parametrize("loop", names())
-    def test_has_every_key_of_its_type(self, loop: str) -> None:
-        document = explore_json("--loop", loop, *SMALL)
+    def test_has_every_key_of_its_type(self, cli: Cli, loop: str) -> None:
+        document = cli.json("explore", "--loop", loop, *SMALL)
         assert set(document) == set(KEYS)
         assert [key for key, kind in KEYS.items() if not isinstance(document[key], kind)] == []
         assert document["loop"] == loop
@@ -141,8 +142,8 @@ class TestJson:
         assert document["terminates"] == (document["lasso"] is None)
         assert document["terminates"] == (document["longest_run"] is not None)
 
-    def test_says_the_limits_that_it_holds_for(self) -> None:
-        given = explore_json(*SMALL, "--max-steps-per-round", "3")["limits"]
+    def test_says_the_limits_that_it_holds_for(self, cli: Cli) -> None:
+        given = cli.json("explore", *SMALL, "--max-steps-per-round", "3")["limits"]
         assert given == {
             "max_steps": 2,
             "max_steps_per_round": 3,
@@ -150,8 +151,8 @@ class TestJson:
             "max_compaction_attempts": 1,
         }
 
-    def test_says_the_longest_run(self) -> None:
-        assert explore_json("--loop", "reference", *SMALL)["longest_run"] == {
+    def test_says_the_longest_run(self, cli: Cli) -> None:
+        assert cli.json("explore", "--loop", "reference", *SMALL)["longest_run"] == {
             "transitions": 1 + 4 * 2 + 3 * 1 + 3 * 1,
             "model_calls": 4,
             "tool_rounds": 2,
@@ -159,9 +160,9 @@ class TestJson:
             "backoff_asked_ns": 120_000_000_000,
         }
 
-    def test_says_each_outcome_with_an_example_that_ends_in_it(self) -> None:
+    def test_says_each_outcome_with_an_example_that_ends_in_it(self, cli: Cli) -> None:
         enforced = ("--option", "steps=enforce")
-        outcomes = explore_json("--loop", "opencode", *SMALL, *enforced)["outcomes"]
+        outcomes = cli.json("explore", "--loop", "opencode", *SMALL, *enforced)["outcomes"]
         ends = {(one["outcome"], one["limit"]) for one in outcomes}
         assert ends >= {("completed", ""), ("max-steps", "max_steps"), ("aborted", "")}
         for one in outcomes:
@@ -169,8 +170,8 @@ class TestJson:
             last = one["example"][-1]["state"]
             assert last == ", ".join(filter(None, (f"finished: {one['outcome']}", one["limit"])))
 
-    def test_says_the_lasso_step_by_step(self) -> None:
-        lasso = explore_json("--loop", "pi")["lasso"]
+    def test_says_the_lasso_step_by_step(self, cli: Cli) -> None:
+        lasso = cli.json("explore", "--loop", "pi")["lasso"]
         assert [step["signal"] for step in lasso["prefix"]] == ["began"]
         assert lasso["cycle"][1] == {
             "signal": "model-replied: tool-calls, text, calls",
@@ -178,30 +179,32 @@ class TestJson:
         }
         assert lasso["cycle"][-1]["state"] == lasso["prefix"][-1]["state"]
 
-    def test_says_the_options_of_a_version(self) -> None:
-        assert explore_json("--loop", "opencode@1.18.34", *SMALL)["options"]["parallel"] is True
+    def test_says_the_options_of_a_version(self, cli: Cli) -> None:
         assert (
-            explore_json("--loop", "reference@documented", *SMALL)["options"]["count_tries"]
+            cli.json("explore", "--loop", "opencode@1.18.34", *SMALL)["options"]["parallel"] is True
+        )
+        assert (
+            cli.json("explore", "--loop", "reference@documented", *SMALL)["options"]["count_tries"]
             is False
         )
 
-    def test_says_what_is_wrong(self, own: str) -> None:
-        violations = explore_json("--loop", f"{own}:Halves", *SMALL)["violations"]
+    def test_says_what_is_wrong(self, cli: Cli, own: str) -> None:
+        violations = cli.json("explore", "--loop", f"{own}:Halves", *SMALL)["violations"]
         assert violations
         assert {tuple(violation) for violation in violations} == {("what", "counterexample")}
-        assert explore_json("--loop", "react", *SMALL)["violations"] == []
+        assert cli.json("explore", "--loop", "react", *SMALL)["violations"] == []
 
 
 class TestMermaid:
-    def test_draws_the_edges_that_can_be_taken(self) -> None:
-        result = explore("--loop", "react", "--format", "mermaid")
+    def test_draws_the_edges_that_can_be_taken(self, cli: Cli) -> None:
+        result = cli("explore", "--loop", "react", "--format", "mermaid")
         lines = result.stdout.splitlines()
         assert lines[:2] == ["stateDiagram-v2", "    [*] --> Ready"]
         assert "    CallingModel --> RunningTools: ModelReplied" in lines
         assert "HookFailed" not in result.stdout
 
-    def test_marks_the_edges_of_the_lasso(self) -> None:
-        lines = explore("--loop", "pi", "--format", "mermaid").stdout.splitlines()
+    def test_marks_the_edges_of_the_lasso(self, cli: Cli) -> None:
+        lines = cli("explore", "--loop", "pi", "--format", "mermaid").stdout.splitlines()
         assert "    Ready --> Measuring: Began*" in lines
         assert "    ClosingStep --> Measuring: StepClosed*" in lines
         assert any(line.startswith("    Compacting") and "*" not in line for line in lines)
@@ -209,44 +212,48 @@ class TestMermaid:
 
 class TestWrite:
     @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode@1.18.34"])
-    def test_what_is_written_runs_as_it_expects(self, loop: str, folder: Path) -> None:
-        result = explore("--loop", loop, *SMALL, "--write", "out/deep")
+    def test_what_is_written_runs_as_it_expects(self, cli: Cli, loop: str, folder: Path) -> None:
+        result = cli("explore", "--loop", loop, *SMALL, "--write", "out/deep")
         files = sorted((folder / "out" / "deep").glob("*.simloop.yaml"))
-        document = explore_json("--loop", loop, *SMALL)
+        document = cli.json("explore", "--loop", loop, *SMALL)
         assert len(files) == len(document["outcomes"]) + (document["lasso"] is not None)
         assert result.stderr.splitlines() == [
             f"wrote {Path('out') / 'deep' / file}" for file in written(result)
         ]
-        ran = CliRunner().invoke(main, ["run", "out"])
+        ran = cli("run", "out")
         assert ran.exit_code == 0, ran.output
 
-    def test_the_schema_that_the_files_name_is_beside_them(self, folder: Path) -> None:
-        explore("--loop", "react", "--write", "out")
+    def test_the_schema_that_the_files_name_is_beside_them(self, cli: Cli, folder: Path) -> None:
+        cli("explore", "--loop", "react", "--write", "out")
         first, *_ = (folder / "out" / "completed.simloop.yaml").read_text("utf-8").splitlines()
         assert first == f"# yaml-language-server: $schema={SCHEMA_FILE}"
         assert (folder / "out" / SCHEMA_FILE).read_text("utf-8") == schema_text()
 
-    def test_each_file_is_named_for_what_it_shows(self, folder: Path) -> None:
-        explore("--loop", "pi", "--write", "out")
+    def test_each_file_is_named_for_what_it_shows(self, cli: Cli, folder: Path) -> None:
+        cli("explore", "--loop", "pi", "--write", "out")
         lasso = load_scenario(folder / "out" / "lasso.simloop.yaml")
         assert lasso.expect.error == "RunawayRun"
         timed_out = load_scenario(folder / "out" / "timed-out-max-wall-clock.simloop.yaml")
         assert timed_out.expect.outcome == "timed-out"
 
-    def test_the_way_to_whatever_is_wrong_is_written_too(self, folder: Path, own: str) -> None:
-        assert explore("--loop", f"{own}:Boundless", *SMALL, "--write", "out").exit_code == 1
+    def test_the_way_to_whatever_is_wrong_is_written_too(
+        self, cli: Cli, folder: Path, own: str
+    ) -> None:
+        assert cli("explore", "--loop", f"{own}:Boundless", *SMALL, "--write", "out").exit_code == 1
         wrong = load_scenario(folder / "out" / "wrong-1.simloop.yaml")
         assert "though max_rounds is 2, and reached" in wrong.title
-        checked = CliRunner().invoke(main, ["check", "out"])
+        checked = cli("check", "out")
         assert "invariant limits-enforced: " in checked.stderr
         assert "though max_rounds is 2, and reached" in checked.stderr
 
     def test_what_the_simulator_cannot_show_is_named_and_the_rest_is_written(
-        self, folder: Path
+        self, cli: Cli, folder: Path
     ) -> None:
         limits = (*SMALL, "--max-steps-per-round", "3")
         breaks_off = ("--through", "model-replied interrupted 4 steps")
-        result = explore("--loop", "opencode@1.18.34", *limits, *breaks_off, "--write", "out/deep")
+        result = cli(
+            "explore", "--loop", "opencode@1.18.34", *limits, *breaks_off, "--write", "out/deep"
+        )
         first, *files = written(result)
         assert first.startswith("lasso is not written: no scenario lets a reply that breaks off")
         made = (folder / "out" / "deep").glob("*.simloop.yaml")
@@ -254,20 +261,20 @@ class TestWrite:
         assert "completed.simloop.yaml" in files
         assert "lasso.simloop.yaml" not in files
 
-    def test_no_file_is_written_over(self, folder: Path) -> None:
+    def test_no_file_is_written_over(self, cli: Cli, folder: Path) -> None:
         there = folder / "out" / "completed.simloop.yaml"
         there.parent.mkdir()
         there.write_text("mine", "utf-8")
-        result = explore("--loop", "react", "--write", "out")
+        result = cli("explore", "--loop", "react", "--write", "out")
         assert result.exit_code == 2
         assert "completed.simloop.yaml: this file exists already" in result.stderr
         assert [path.name for path in there.parent.iterdir()] == [there.name]
         assert there.read_text("utf-8") == "mine"
 
-    def test_a_folder_that_is_a_file_is_refused(self, folder: Path) -> None:
+    def test_a_folder_that_is_a_file_is_refused(self, cli: Cli, folder: Path) -> None:
         (folder / "out").write_text("", "utf-8")
-        assert explore("--loop", "react", "--write", "out").exit_code == 2
-        result = explore("--loop", "react", "--write", "out/deep")
+        assert cli("explore", "--loop", "react", "--write", "out").exit_code == 2
+        result = cli("explore", "--loop", "react", "--write", "out/deep")
         assert (result.exit_code, "the folder cannot be created: " in result.stderr) == (2, True)
 
 
@@ -276,73 +283,75 @@ def written(result: Result) -> list[str]:
 
 
 class TestThrough:
-    def test_asks_for_another_lasso(self) -> None:
-        lasso = explore_json("--loop", "pi", "--through", "context-compacted")["lasso"]
+    def test_asks_for_another_lasso(self, cli: Cli) -> None:
+        lasso = cli.json("explore", "--loop", "pi", "--through", "context-compacted")["lasso"]
         assert any(step["signal"].startswith("context-compacted") for step in lasso["cycle"])
 
     @pytest.mark.parametrize(
         ("loop", "through"),
         [("pi", "backoff-elapsed"), ("reference", "step-closed"), ("pi", "no such words")],
     )
-    def test_where_no_lasso_goes_is_refused(self, loop: str, through: str) -> None:
-        result = explore("--loop", loop, *SMALL, "--through", through)
+    def test_where_no_lasso_goes_is_refused(self, cli: Cli, loop: str, through: str) -> None:
+        result = cli("explore", "--loop", loop, *SMALL, "--through", through)
         assert (result.exit_code, result.stdout) == (2, "")
         assert through in result.stderr
 
 
 class TestLoop:
-    def test_that_there_is_not_is_answered_with_those_there_are(self) -> None:
-        result = explore("--loop", "opncode")
+    def test_that_there_is_not_is_answered_with_those_there_are(self, cli: Cli) -> None:
+        result = cli("explore", "--loop", "opncode")
         assert (result.exit_code, result.stdout) == (2, "")
         assert "there is no loop `opncode`" in result.stderr
         assert "did you mean `opencode`?" in result.stderr
         assert all(name in result.stderr for name in names())
 
-    def test_of_a_version_that_there_is_not_is_refused(self) -> None:
-        assert explore("--loop", "pi@9").exit_code == 2
+    def test_of_a_version_that_there_is_not_is_refused(self, cli: Cli) -> None:
+        assert cli("explore", "--loop", "pi@9").exit_code == 2
 
     @pytest.mark.parametrize("attribute", ["twice", "ReactLoop"])
     def test_of_ones_own_may_be_a_class_or_a_function_of_limits(
-        self, own: str, attribute: str
+        self, cli: Cli, own: str, attribute: str
     ) -> None:
-        document = explore_json("--loop", f"{own}:{attribute}", *SMALL)
+        document = cli.json("explore", "--loop", f"{own}:{attribute}", *SMALL)
         assert document["loop"] == f"{own}:{attribute}"
         assert document["longest_run"]["model_calls"] == 2
 
-    def test_of_ones_own_may_be_a_machine_with_limits_of_its_own(self, own: str) -> None:
-        result = explore("--loop", f"{own}:MACHINE")
+    def test_of_ones_own_may_be_a_machine_with_limits_of_its_own(self, cli: Cli, own: str) -> None:
+        result = cli("explore", "--loop", f"{own}:MACHINE")
         assert result.exit_code == 0
         assert "100 model calls" in result.stdout
-        refused = explore("--loop", f"{own}:MACHINE", *SMALL)
+        refused = cli("explore", "--loop", f"{own}:MACHINE", *SMALL)
         assert refused.exit_code == 2
         assert "limits" in refused.stderr
 
-    def test_of_ones_own_may_stand_in_something_else(self, own: str) -> None:
-        assert explore("--loop", f"{own}:Nested.Loop").exit_code == 1
+    def test_of_ones_own_may_stand_in_something_else(self, cli: Cli, own: str) -> None:
+        assert cli("explore", "--loop", f"{own}:Nested.Loop").exit_code == 1
 
     @pytest.mark.parametrize(
         ("attribute", "words"),
         [("NUMBER", "cannot be loaded"), ("Nothing", "Nothing"), ("", "cannot be loaded")],
     )
-    def test_that_is_no_machine_is_refused(self, own: str, attribute: str, words: str) -> None:
-        result = explore("--loop", f"{own}:{attribute}")
+    def test_that_is_no_machine_is_refused(
+        self, cli: Cli, own: str, attribute: str, words: str
+    ) -> None:
+        result = cli("explore", "--loop", f"{own}:{attribute}")
         assert (result.exit_code, result.stdout) == (2, "")
         assert words in result.stderr
         assert "Traceback" not in result.stderr
 
-    def test_made_by_something_that_makes_none_says_what_is_missing(self) -> None:
-        result = explore("--loop", "builtins:str")
+    def test_made_by_something_that_makes_none_says_what_is_missing(self, cli: Cli) -> None:
+        result = cli("explore", "--loop", "builtins:str")
         assert result.exit_code == 2
         assert "is not a machine: it has no name, legal" in result.stderr
 
     @pytest.mark.parametrize("text", [None, "1 / 0", "import no_such_module", "this is no Python"])
     def test_in_a_module_that_does_not_import_is_refused(
-        self, folder: Path, request: pytest.FixtureRequest, text: str | None
+        self, cli: Cli, folder: Path, request: pytest.FixtureRequest, text: str | None
     ) -> None:
         name = "broken_" + re.sub(r"\W", "_", request.node.name)
         if text is not None:
             (folder / f"{name}.py").write_text(text, "utf-8")
-        result = explore("--loop", f"{name}:Loop")
+        result = cli("explore", "--loop", f"{name}:Loop")
         assert (result.exit_code, result.stdout) == (2, "")
         assert f"the loop `{name}:Loop` cannot be loaded" in result.stderr
         assert "Traceback" not in result.stderr
@@ -350,10 +359,12 @@ class TestLoop:
 
 class TestExitCode:
     @pytest.mark.parametrize("loop", names())
-    def test_is_1_for_a_loop_that_may_not_end_and_0_for_one_that_does(self, loop: str) -> None:
+    def test_is_1_for_a_loop_that_may_not_end_and_0_for_one_that_does(
+        self, cli: Cli, loop: str
+    ) -> None:
         ends = loop in {"reference", "reference@documented", "react"}
         for output_format in ("text", "json", "mermaid"):
-            result = explore("--loop", loop, *SMALL, "--format", output_format)
+            result = cli("explore", "--loop", loop, *SMALL, "--format", output_format)
             assert result.exit_code == (0 if ends else 1)
 
 

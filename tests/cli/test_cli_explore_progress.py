@@ -4,20 +4,21 @@ import re
 
 import click.testing
 import pytest
-from exploring import SMALL, explore
+from commandline import SMALL, Cli
 
 from simloop.cli import explore as exploring
 from simloop.cli import progress
 
 
 def test_how_far_it_has_come_is_shown_on_a_terminal_and_wiped(
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(progress, "_BETWEEN_S", 0.0)
-    assert "visited" not in explore("--loop", "react", *SMALL).stderr
+    assert "visited" not in cli("explore", "--loop", "react", *SMALL).stderr
     monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda _: True)
-    shown = explore("--loop", "react", *SMALL).stderr
+    shown = cli("explore", "--loop", "react", *SMALL).stderr
     assert re.search(r"\d+ states visited, 0 of \d+ rules checked", shown)
     assert shown.split("\r")[-1] == ""
 
@@ -31,10 +32,10 @@ def test_how_far_it_has_come_is_shown_on_a_terminal_and_wiped(
     ],
 )
 def test_limits_that_are_too_high_are_refused_before_anything_is_explored(
-    limits: tuple[str, ...], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    cli: Cli, limits: tuple[str, ...], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exploring, "prove", None)
-    result = explore(*limits)
+    result = cli("explore", *limits)
     assert result.exit_code == 2
     assert "no more than 1,000,000 are visited" in result.stderr
     for word in words:
@@ -42,6 +43,6 @@ def test_limits_that_are_too_high_are_refused_before_anything_is_explored(
 
 
 @pytest.mark.slow
-def test_high_limits_that_a_loop_does_not_heed_are_explored() -> None:
-    assert explore("--loop", "pi", "--max-steps", "5000").exit_code == 1
-    assert explore("--loop", "react", "--max-steps", "120").exit_code == 0
+def test_high_limits_that_a_loop_does_not_heed_are_explored(cli: Cli) -> None:
+    assert cli("explore", "--loop", "pi", "--max-steps", "5000").exit_code == 1
+    assert cli("explore", "--loop", "react", "--max-steps", "120").exit_code == 0

@@ -4,29 +4,26 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.trace.codec import read_trace
 
 SCENARIO = "title: It answers\nprompt: Hi\nmodel: [{say: Hello there.}]\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("a.simloop.yaml").write_text(SCENARIO)
-    assert simloop("run", "a.simloop.yaml", "--trace", "a.jsonl").exit_code == 0
+    assert cli("run", "a.simloop.yaml", "--trace", "a.jsonl").exit_code == 0
     return tmp_path
 
 
-def simloop(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
-
-
 @pytest.mark.parametrize("source", ["a.jsonl", "a.simloop.yaml", "quickstart"])
-def test_a_page_is_written_for_a_trace_a_scenario_and_a_name(folder: Path, source: str) -> None:
-    result = simloop("export", source, "--html", "page.html")
+def test_a_page_is_written_for_a_trace_a_scenario_and_a_name(
+    cli: Cli, folder: Path, source: str
+) -> None:
+    result = cli("export", source, "--html", "page.html")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "written to page.html\n"
     page = Path("page.html").read_text("utf-8")
@@ -34,47 +31,47 @@ def test_a_page_is_written_for_a_trace_a_scenario_and_a_name(folder: Path, sourc
     assert ("<title>It answers</title>" in page) is (source != "quickstart")
 
 
-def test_a_trace_and_its_scenario_give_the_same_page(folder: Path) -> None:
-    pages = [
-        simloop("export", name, "--html", "-").stdout for name in ("a.jsonl", "a.simloop.yaml")
-    ]
+def test_a_trace_and_its_scenario_give_the_same_page(cli: Cli, folder: Path) -> None:
+    pages = [cli("export", name, "--html", "-").stdout for name in ("a.jsonl", "a.simloop.yaml")]
     assert pages[0] == pages[1]
 
 
-def test_a_diagram_and_spans_are_printed_or_written(folder: Path) -> None:
-    assert simloop("export", "a.jsonl", "--mermaid").stdout.startswith("sequenceDiagram\n")
-    assert "resourceSpans" in json.loads(simloop("export", "a.jsonl", "--otel").stdout)
-    result = simloop("export", "a.jsonl", "--html", "a.html", "--mermaid", "a.mmd", "--otel")
+def test_a_diagram_and_spans_are_printed_or_written(cli: Cli, folder: Path) -> None:
+    assert cli("export", "a.jsonl", "--mermaid").stdout.startswith("sequenceDiagram\n")
+    assert "resourceSpans" in json.loads(cli("export", "a.jsonl", "--otel").stdout)
+    result = cli("export", "a.jsonl", "--html", "a.html", "--mermaid", "a.mmd", "--otel")
     assert result.exit_code == 0
     assert "resourceSpans" in json.loads(result.stdout)
     assert Path("a.mmd").read_text("utf-8").startswith("sequenceDiagram\n")
     assert Path("a.html").exists()
 
 
-def test_a_scenario_runs_on_the_loop_and_with_the_seed_that_are_given(folder: Path) -> None:
-    page = simloop("export", "a.simloop.yaml", "--html", "-", "--loop", "pi", "--seed", "7").stdout
+def test_a_scenario_runs_on_the_loop_and_with_the_seed_that_are_given(
+    cli: Cli, folder: Path
+) -> None:
+    page = cli("export", "a.simloop.yaml", "--html", "-", "--loop", "pi", "--seed", "7").stdout
     assert "<p>loop pi, seed 7," in page
 
 
-def test_a_run_that_fails_is_written_as_far_as_it_went(folder: Path) -> None:
+def test_a_run_that_fails_is_written_as_far_as_it_went(cli: Cli, folder: Path) -> None:
     Path("b.simloop.yaml").write_text("prompt: Hi\nmodel: [{http: {status: 429}}]\n")
-    result = simloop("export", "b.simloop.yaml", "--html", "-")
+    result = cli("export", "b.simloop.yaml", "--html", "-")
     assert result.exit_code == 0
     assert '<strong class="bad">did not end, ScriptExhausted</strong>' in result.stdout
 
 
-def test_a_truncated_trace_is_written_and_said_to_be_cut(folder: Path) -> None:
+def test_a_truncated_trace_is_written_and_said_to_be_cut(cli: Cli, folder: Path) -> None:
     lines = Path("a.jsonl").read_bytes().splitlines(keepends=True)
     Path("cut.jsonl").write_bytes(b"".join(lines[:5]))
-    result = simloop("export", "cut.jsonl", "--html", "cut.html")
+    result = cli("export", "cut.jsonl", "--html", "cut.html")
     assert result.exit_code == 0
     assert "cut.jsonl: the trace is truncated" in result.stderr
     assert "the trace is truncated" in Path("cut.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("file", ["a.jsonl", "a.simloop.yaml", "./a.jsonl"])
-def test_neither_a_trace_nor_the_source_is_overwritten(folder: Path, file: str) -> None:
-    result = simloop("export", "a.simloop.yaml", "--html", file)
+def test_neither_a_trace_nor_the_source_is_overwritten(cli: Cli, folder: Path, file: str) -> None:
+    result = cli("export", "a.simloop.yaml", "--html", file)
     assert result.exit_code == 2
     assert "name another file" in result.stderr
     assert read_trace(Path("a.jsonl")).footer is not None
@@ -94,9 +91,9 @@ def test_neither_a_trace_nor_the_source_is_overwritten(folder: Path, file: str) 
     ],
 )
 def test_a_wrong_call_says_what_is_wrong(
-    folder: Path, arguments: list[str], complaint: str
+    cli: Cli, folder: Path, arguments: list[str], complaint: str
 ) -> None:
-    result = simloop("export", *arguments)
+    result = cli("export", *arguments)
     assert result.exit_code == 2
     assert complaint in result.stderr
     assert not Path("x").exists()

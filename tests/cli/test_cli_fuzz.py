@@ -3,10 +3,9 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 from filesizes import file_size_limit
 
-from simloop.cli import main
 from simloop.fuzz.play import failure_in
 from simloop.scenario.loader import load_scenario
 
@@ -39,24 +38,22 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_agent_that_retries:Agent"
 
 
-def fuzz(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["fuzz", *arguments])
-
-
 def timeless(text: str) -> str:
     return re.sub(r"[\d.]+ s of processor time", "", text)
 
 
-def test_a_loop_that_keeps_the_rules_ends_with_0() -> None:
-    result = fuzz("--runs", "20", "--loop", "react")
+def test_a_loop_that_keeps_the_rules_ends_with_0(cli: Cli) -> None:
+    result = cli("fuzz", "--runs", "20", "--loop", "react")
     assert result.exit_code == 0, result.output
     assert "20 runs of react" in result.stdout
     assert "no failures" in result.stdout
 
 
 @pytest.mark.slow
-def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Path) -> None:
-    result = fuzz("--runs", "60", "--loop", agent, "--out", str(tmp_path / "found"))
+def test_a_failure_is_written_as_a_scenario_that_fails(
+    cli: Cli, agent: str, tmp_path: Path
+) -> None:
+    result = cli("fuzz", "--runs", "60", "--loop", agent, "--out", str(tmp_path / "found"))
     assert result.exit_code == 1, result.output
     rule = re.findall(r"FAILED (\S+) in run", result.stdout)[0]
     file = tmp_path / "found" / f"{rule}.simloop.yaml"
@@ -69,15 +66,17 @@ def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_equal_seeds_give_equal_reports_but_for_the_times(agent: str) -> None:
-    reports = [fuzz("--runs", "60", "--seed", "7", "--loop", agent).stdout for _ in range(2)]
+def test_equal_seeds_give_equal_reports_but_for_the_times(cli: Cli, agent: str) -> None:
+    reports = [cli("fuzz", "--runs", "60", "--seed", "7", "--loop", agent).stdout for _ in range(2)]
     assert timeless(reports[0]) == timeless(reports[1])
-    assert timeless(fuzz("--runs", "60", "--seed", "8", "--loop", agent).stdout) != reports[0]
+    assert (
+        timeless(cli("fuzz", "--runs", "60", "--seed", "8", "--loop", agent).stdout) != reports[0]
+    )
 
 
 @pytest.mark.slow
-def test_the_report_can_be_json(agent: str) -> None:
-    result = fuzz("--runs", "100", "--loop", agent, "--format", "json")
+def test_the_report_can_be_json(cli: Cli, agent: str) -> None:
+    result = cli("fuzz", "--runs", "100", "--loop", agent, "--format", "json")
     report = json.loads(result.stdout)
     assert (report["runs"], report["loop"]) == (100, agent)
     assert report["failures"][0]["reproduced"] is True
@@ -85,9 +84,11 @@ def test_the_report_can_be_json(agent: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_failure_that_needs_earlier_runs_is_not_marked_as_reproduced(tmp_path: Path) -> None:
+def test_a_failure_that_needs_earlier_runs_is_not_marked_as_reproduced(
+    cli: Cli, tmp_path: Path
+) -> None:
     folder = tmp_path / "found"
-    shown = fuzz("--runs", "9", "--loop", "searching:remembers", "--out", str(folder))
+    shown = cli("fuzz", "--runs", "9", "--loop", "searching:remembers", "--out", str(folder))
     assert "alone, in a new process, it does not fail: the loop keeps state" in shown.stdout
     text = (folder / "adjacent-results.simloop.yaml").read_text()
     assert "# alone, in a new process, it does not fail" in text
@@ -96,44 +97,44 @@ def test_a_failure_that_needs_earlier_runs_is_not_marked_as_reproduced(tmp_path:
 
 @pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_a_wrong_use_and_keeps_the_old_file(
-    agent: str, tmp_path: Path
+    cli: Cli, agent: str, tmp_path: Path
 ) -> None:
     arguments = ("--runs", "60", "--loop", agent, "--out", str(tmp_path))
-    fuzz(*arguments)
+    cli("fuzz", *arguments)
     journal = (tmp_path / "search.jsonl").read_bytes()
     (old,) = tmp_path.glob("agent-respects*.yaml")
     text = old.read_text()
     with file_size_limit(len(journal) + 10):
-        shown = fuzz(*arguments, "--seed", "1")
+        shown = cli("fuzz", *arguments, "--seed", "1")
     assert shown.exit_code == 2, shown.output
     assert "search.jsonl: cannot be written: File too large" in shown.stderr
     assert old.read_text() == text
     assert (tmp_path / "search.jsonl").read_bytes().startswith(journal)
 
 
-def test_an_unknown_loop_is_a_wrong_use() -> None:
-    assert fuzz("--loop", "referense").exit_code == 2
+def test_an_unknown_loop_is_a_wrong_use(cli: Cli) -> None:
+    assert cli("fuzz", "--loop", "referense").exit_code == 2
 
 
-def test_the_report_has_the_goals_and_names_those_that_were_never_reached() -> None:
-    result = fuzz("--runs", "60", "--loop", "react")
+def test_the_report_has_the_goals_and_names_those_that_were_never_reached(cli: Cli) -> None:
+    result = cli("fuzz", "--runs", "60", "--loop", "react")
     assert re.search(r"[1-9]\d* of \d+ goals reached, counted in \d+ of the runs", result.stdout)
     assert "not reached: " in result.stdout
     assert "hook-fails" not in result.stdout, "react has no hooks"
 
 
-def test_the_scenarios_to_begin_with_can_be_named(tmp_path: Path) -> None:
-    assert fuzz("--from", str(tmp_path / "no.simloop.yaml")).exit_code == 2
-    result = fuzz("--runs", "30", "--from", "start/quickstart")
+def test_the_scenarios_to_begin_with_can_be_named(cli: Cli, tmp_path: Path) -> None:
+    assert cli("fuzz", "--from", str(tmp_path / "no.simloop.yaml")).exit_code == 2
+    result = cli("fuzz", "--runs", "30", "--from", "start/quickstart")
     assert "30 runs of reference" in result.stdout
-    refused = fuzz("--runs", "30", "--from", "start/quickstart", "--loop", "react")
+    refused = cli("fuzz", "--runs", "30", "--from", "start/quickstart", "--loop", "react")
     assert refused.exit_code == 2
     assert "react never shortens its history" in refused.stderr
 
 
 @pytest.mark.slow
-def test_a_failure_is_shrunk_before_it_is_written(agent: str, tmp_path: Path) -> None:
-    fuzz("--runs", "60", "--loop", agent, "--out", str(tmp_path))
+def test_a_failure_is_shrunk_before_it_is_written(cli: Cli, agent: str, tmp_path: Path) -> None:
+    cli("fuzz", "--runs", "60", "--loop", agent, "--out", str(tmp_path))
     found = [load_scenario(file) for file in tmp_path.glob("*.simloop.yaml")]
     assert found
     assert all(len(scenario.model) <= 4 for scenario in found)

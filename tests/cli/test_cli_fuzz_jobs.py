@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.fuzz import watch
 from simloop.scenario.loader import load_scenario
 
@@ -20,18 +19,16 @@ ENDLESS = (*LOOP, "--runs", "1000000", "--jobs", "2")
 SUPPORT = Path(__file__).parent.parent / "support"
 
 
-def fuzz(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["fuzz", *map(str, arguments)])
-
-
 def untimed(text: str) -> str:
     return re.sub(r"[\d.]+ s of processor time.*", "", text)
 
 
 @pytest.mark.slow
-def test_processes_find_what_one_process_finds_and_write_the_same_files(tmp_path: Path) -> None:
-    one = fuzz(*LOOP, "--runs", "90", "--out", tmp_path / "1")
-    two = fuzz(*LOOP, "--runs", "90", "--out", tmp_path / "1x", "--jobs", "2")
+def test_processes_find_what_one_process_finds_and_write_the_same_files(
+    cli: Cli, tmp_path: Path
+) -> None:
+    one = cli("fuzz", *LOOP, "--runs", "90", "--out", tmp_path / "1")
+    two = cli("fuzz", *LOOP, "--runs", "90", "--out", tmp_path / "1x", "--jobs", "2")
     assert "90 runs of searching:repeats" in one.stdout
     assert untimed(two.stdout).replace("1x", "1") == untimed(one.stdout)
     files = [file.name for file in sorted((tmp_path / "1").glob("*.yaml"))]
@@ -41,28 +38,32 @@ def test_processes_find_what_one_process_finds_and_write_the_same_files(tmp_path
 
 
 @pytest.mark.slow
-def test_a_repeated_command_resumes_the_search_and_counts_its_runs(tmp_path: Path) -> None:
-    fuzz(*LOOP, "--runs", "60", "--out", tmp_path)
+def test_a_repeated_command_resumes_the_search_and_counts_its_runs(
+    cli: Cli, tmp_path: Path
+) -> None:
+    cli("fuzz", *LOOP, "--runs", "60", "--out", tmp_path)
     (first, *_) = sorted(tmp_path.glob("*.simloop.yaml"))
-    resumed = fuzz(*LOOP, "--runs", "90", "--out", tmp_path, "--format", "json")
+    resumed = cli("fuzz", *LOOP, "--runs", "90", "--out", tmp_path, "--format", "json")
     assert "search.jsonl has 60 runs of this search already" in resumed.stderr
     report = json.loads(resumed.stdout)
     assert report["runs"] == 90
-    at_once = json.loads(fuzz(*LOOP, "--runs", "90", "--format", "json").stdout)
+    at_once = json.loads(cli("fuzz", *LOOP, "--runs", "90", "--format", "json").stdout)
     timed = {"cpu_s", "failures"}
     assert {k: v for k, v in report.items() if k not in timed} == {
         k: v for k, v in at_once.items() if k not in timed
     }
     names = [(each["name"], each["run"], each["count"]) for each in report["failures"]]
     assert names == [(each["name"], each["run"], each["count"]) for each in at_once["failures"]]
-    again = fuzz(*LOOP, "--runs", "90", "--out", tmp_path)
+    again = cli("fuzz", *LOOP, "--runs", "90", "--out", tmp_path)
     assert again.stdout.count("FAILED") == 0, "it was printed when it was found"
     assert str(first) in again.stdout
 
 
 @pytest.mark.slow
-def test_a_run_that_ends_its_process_is_a_failure_of_the_loop(tmp_path: Path) -> None:
-    shown = fuzz("--loop", "searching:dies", "--runs", "60", "--jobs", "2", "--out", tmp_path)
+def test_a_run_that_ends_its_process_is_a_failure_of_the_loop(cli: Cli, tmp_path: Path) -> None:
+    shown = cli(
+        "fuzz", "--loop", "searching:dies", "--runs", "60", "--jobs", "2", "--out", tmp_path
+    )
     assert shown.exit_code == 1, shown.output
     assert "internal error" not in shown.output
     assert "60 runs of searching:dies" in shown.stdout
@@ -75,11 +76,12 @@ def test_a_run_that_ends_its_process_is_a_failure_of_the_loop(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_run_that_spins_is_named_and_ended_with_the_search(
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watch, "LONG_S", 0.5)
     monkeypatch.setattr(watch, "TICK_S", 0.1)
-    shown = fuzz("--loop", "searching:looks", "--seconds", "0.5")
+    shown = cli("fuzz", "--loop", "searching:looks", "--seconds", "0.5")
     assert shown.exit_code == 1, shown.output
     (run,) = re.findall(r"FAILED finishes in run (\d+): run \1 of seed 0 had not", shown.stdout)
     last = int(run)
@@ -132,17 +134,17 @@ def test_a_search_that_is_killed_leaves_no_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_runs_on_a_dask_cluster(tmp_path: Path) -> None:
+def test_a_search_runs_on_a_dask_cluster(cli: Cli, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     with distributed.LocalCluster(processes=True, **options) as cluster:
-        shown = fuzz(*LOOP, "--runs", "60", "--dask", cluster.scheduler_address)
-    assert untimed(shown.stdout) == untimed(fuzz(*LOOP, "--runs", "60").stdout)
+        shown = cli("fuzz", *LOOP, "--runs", "60", "--dask", cluster.scheduler_address)
+    assert untimed(shown.stdout) == untimed(cli("fuzz", *LOOP, "--runs", "60").stdout)
 
 
 @pytest.mark.slow
-def test_an_address_without_a_scheduler_is_refused() -> None:
+def test_an_address_without_a_scheduler_is_refused(cli: Cli) -> None:
     pytest.importorskip("distributed")
-    shown = fuzz(*LOOP, "--runs", "1", "--dask", "tcp://127.0.0.1:1")
+    shown = cli("fuzz", *LOOP, "--runs", "1", "--dask", "tcp://127.0.0.1:1")
     assert shown.exit_code == 2
     assert "no Dask scheduler answers" in shown.stderr

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commandline import Cli
 from hostile import HOSTILE, hostile, hostile_scenarios, plain, raw_in
 from hostiletraces import GREETING, KINDS, trace, traces
 
-from simloop.cli import main
 from simloop.snapshots import TraceSnapshotExtension
 from simloop.trace.codec import encode, write_trace
 from simloop.trace.diff import first_difference
@@ -16,14 +16,8 @@ from simloop.trace.entries import AnyEntry
 NAME = "a\x1b[31m\nFORGED.jsonl"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def simloop(*arguments: str) -> Result:
-    result = CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
+def simloop(cli: Cli, *arguments: str) -> Result:
+    result = cli(*arguments)
     assert result.exit_code in {0, 1, 2}, result.stderr
     return result
 
@@ -41,14 +35,12 @@ READING = [
 
 
 @pytest.mark.parametrize("arguments", READING, ids=" ".join)
-def test_no_field_of_a_trace_reaches_a_terminal_as_it_is(
-    folder: Path, arguments: list[str]
-) -> None:
-    write_trace(trace([]), folder / "plain.jsonl")
+def test_no_field_of_a_trace_reaches_a_terminal_as_it_is(cli: Cli, arguments: list[str]) -> None:
+    write_trace(trace([]), cli.folder / "plain.jsonl")
     shown = ""
     for one in traces():
-        write_trace(one, folder / NAME)
-        result = simloop(*arguments, NAME)
+        write_trace(one, cli.folder / NAME)
+        result = simloop(cli, *arguments, NAME)
         shown += result.stdout + result.stderr
     assert "FORGED" in shown
     assert raw_in(shown) == []
@@ -56,11 +48,11 @@ def test_no_field_of_a_trace_reaches_a_terminal_as_it_is(
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_text_of_each_kind_of_entry_is_in_the_timeline_and_escaped(
-    folder: Path, kind: type[AnyEntry]
+    cli: Cli, kind: type[AnyEntry]
 ) -> None:
     odd = list(hostile(kind))
-    write_trace(trace(odd), folder / NAME)
-    result = simloop("show", NAME)
+    write_trace(trace(odd), cli.folder / NAME)
+    result = simloop(cli, "show", NAME)
     assert result.exit_code == 0
     assert ("FORGED" in result.stdout) is bool(odd)
     assert raw_in(result.stdout) == []
@@ -97,8 +89,10 @@ COMPARE = ["compare", "--loop", "reference", "--format"]
     [[*CHECK, "text"], [*CHECK, "json"], [*COMPARE, "text"], [*COMPARE, "html"]],
     ids=" ".join,
 )
-def test_no_text_of_a_scenario_is_printed_as_it_is(scenarios: Path, arguments: list[str]) -> None:
-    result = simloop(*arguments, str(scenarios))
+def test_no_text_of_a_scenario_is_printed_as_it_is(
+    cli: Cli, scenarios: Path, arguments: list[str]
+) -> None:
+    result = simloop(cli, *arguments, str(scenarios))
     assert "FORGED" in result.stdout
     assert raw_in(result.stdout + result.stderr) == []
     if "html" in arguments:
@@ -106,7 +100,7 @@ def test_no_text_of_a_scenario_is_printed_as_it_is(scenarios: Path, arguments: l
 
 
 @pytest.mark.slow
-def test_no_text_of_a_scenario_reaches_a_timeline_as_it_is(scenarios: Path) -> None:
+def test_no_text_of_a_scenario_reaches_a_timeline_as_it_is(cli: Cli, scenarios: Path) -> None:
     for path in sorted(scenarios.iterdir()):
-        result = simloop("run", str(path))
+        result = simloop(cli, "run", str(path))
         assert raw_in(result.stdout + result.stderr) == [], path.name

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
-from writing import write
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import write_trace
@@ -31,10 +29,6 @@ def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "marks", raising=False)
 
 
-def simloop(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
-
-
 def trace_of(loop: str, name: str = "a.jsonl") -> str:
     """A trace that says that it is of this loop, as any stranger can write one."""
     trace = run(parse_scenario(GOOD)).trace
@@ -47,52 +41,56 @@ READING = [["show"], ["show", "--events", "document"], ["show", "--events", "ses
 
 
 @pytest.mark.parametrize("arguments", [*READING, ["replay"]], ids=" ".join)
-def test_nothing_that_a_trace_names_is_imported(arguments: list[str]) -> None:
+def test_nothing_that_a_trace_names_is_imported(cli: Cli, arguments: list[str]) -> None:
     traces = [trace_of("marks:loop"), trace_of("marks:loop", "b.jsonl")]
-    result = simloop(*arguments, *traces[: 2 if arguments == ["diff"] else 1])
+    result = cli(*arguments, *traces[: 2 if arguments == ["diff"] else 1])
     assert result.exit_code in {0, 2}
     assert "marks" not in sys.modules
     assert not Path("imported").exists()
 
 
-def test_the_events_of_a_loop_of_ones_own_are_those_of_the_document() -> None:
-    own = simloop("show", "--events", "document", trace_of("marks:loop"))
-    bundled = simloop("show", "--events", "document", trace_of("reference"))
+def test_the_events_of_a_loop_of_ones_own_are_those_of_the_document(cli: Cli) -> None:
+    own = cli("show", "--events", "document", trace_of("marks:loop"))
+    bundled = cli("show", "--events", "document", trace_of("reference"))
     assert (own.exit_code, own.stdout) == (0, bundled.stdout)
 
 
 class TestAReplay:
-    def test_of_a_loop_that_does_not_come_with_simloop_says_why_it_needs_the_loop(self) -> None:
-        result = simloop("replay", trace_of("marks:loop"))
+    def test_of_a_loop_that_does_not_come_with_simloop_says_why_it_needs_the_loop(
+        self, cli: Cli
+    ) -> None:
+        result = cli("replay", trace_of("marks:loop"))
         assert (result.exit_code, result.stdout) == (2, "ERROR   a.jsonl  not replayed\n")
         assert "no module is imported that only the trace names" in result.stderr
         assert result.stderr.endswith("(if you trust it, add: --loop marks:loop)\n")
 
-    def test_imports_the_loop_that_the_user_names(self) -> None:
-        result = simloop("replay", "--loop", "marks:loop", trace_of("marks:loop"))
+    def test_imports_the_loop_that_the_user_names(self, cli: Cli) -> None:
+        result = cli("replay", "--loop", "marks:loop", trace_of("marks:loop"))
         assert result.exit_code == 2
         assert "the loop `marks:loop` cannot be loaded: AttributeError" in result.stderr
         assert Path("imported").exists()
 
-    def test_runs_a_trace_on_the_loop_that_the_user_names(self) -> None:
-        result = simloop("replay", "--loop", "reference", trace_of("marks:loop"))
+    def test_runs_a_trace_on_the_loop_that_the_user_names(self, cli: Cli) -> None:
+        result = cli("replay", "--loop", "reference", trace_of("marks:loop"))
         assert result.exit_code == 0
         assert "loop differs: recorded marks:loop, replayed reference" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["run", "check", "record", "compare"])
 @pytest.mark.parametrize("loop", ["sys:exit", *(f"{name}:loop" for name in LEAVES)])
-def test_a_loop_that_ends_the_program_is_an_error_of_its_scenario(verb: str, loop: str) -> None:
-    write("folder/a", GOOD)
-    write("folder/b", f"loop: {loop}\n{GOOD}")
-    write("folder/c", GOOD)
+def test_a_loop_that_ends_the_program_is_an_error_of_its_scenario(
+    cli: Cli, verb: str, loop: str
+) -> None:
+    cli.write("folder/a", GOOD)
+    cli.write("folder/b", f"loop: {loop}\n{GOOD}")
+    cli.write("folder/c", GOOD)
     options = ["-v"] if verb == "check" else []
     if verb == "compare":
         options = ["--loop", "reference", "--loop", "pi"]
-    result = simloop(verb, *options, "folder")
+    result = cli(verb, *options, "folder")
     if verb == "compare":  # the loops are those of the command line
         assert result.exit_code == 0
-        result = simloop("compare", "--loop", loop, "folder/a.simloop.yaml")
+        result = cli("compare", "--loop", loop, "folder/a.simloop.yaml")
         assert result.exit_code == 2
     else:
         words = [line.split()[0] for line in result.stdout.splitlines()]

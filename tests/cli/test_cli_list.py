@@ -2,17 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.scenario import catalog
 from simloop.scenario.catalog import bundled
 
 SCENARIO = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\n"
-
-
-def listed(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["list", *arguments])
 
 
 def installed(folder: Path, scenarios: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -27,63 +22,63 @@ def installed(folder: Path, scenarios: dict[str, str], monkeypatch: pytest.Monke
 
 
 def test_scenarios_are_listed_by_name_with_their_titles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(tmp_path, {"z/last": SCENARIO, "a": SCENARIO}, monkeypatch)
-    result = listed()
+    result = cli("list")
     assert result.exit_code == 0
     assert result.stdout == "a       It answers\nz/last  It answers\n"
     assert result.stderr == ""
 
 
 def test_json_is_an_array_of_name_path_title_and_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = installed(tmp_path, {"theme/a": SCENARIO}, monkeypatch)
     path = folder / "theme" / "a.simloop.yaml"
     row = {"name": "theme/a", "path": str(path), "title": "It answers", "loop": "reference"}
-    assert json.loads(listed("--format", "json").stdout) == [row]
+    assert json.loads(cli("list", "--format", "json").stdout) == [row]
 
 
 @pytest.mark.slow
 def test_the_scenarios_of_this_installation_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = [row["name"] for row in json.loads(listed("--format", "json").stdout)]
+    names = [row["name"] for row in json.loads(cli("list", "--format", "json").stdout)]
     assert names == [one.name for one in bundled()]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_installation_without_scenarios_says_so_on_stderr(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(tmp_path, {}, monkeypatch)
-    result = listed()
+    result = cli("list")
     assert result.exit_code == 0
     assert result.stdout == ""
     assert "see: simloop doctor" in result.stderr
-    assert listed("--format", "json").stdout == "[]\n"
+    assert cli("list", "--format", "json").stdout == "[]\n"
 
 
 def test_a_bundled_scenario_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(tmp_path, {"a": SCENARIO, "bad": "modell: 1\n"}, monkeypatch)
-    result = listed()
+    result = cli("list")
     assert result.exit_code == 2
     assert "bad.simloop.yaml:1:1: " in result.stderr
 
 
 @pytest.mark.slow
-def test_a_theme_lists_its_own_scenarios() -> None:
-    run = CliRunner().invoke(main, ["list", "retry/"])
+def test_a_theme_lists_its_own_scenarios(cli: Cli) -> None:
+    run = cli("list", "retry/")
     names = [line.split()[0] for line in run.stdout.splitlines()]
     assert names == [one.name for one in bundled() if one.name.startswith("retry/")]
     assert names
 
 
-def test_a_theme_that_there_is_not_is_refused() -> None:
-    run = CliRunner().invoke(main, ["list", "retri/"])
+def test_a_theme_that_there_is_not_is_refused(cli: Cli) -> None:
+    run = cli("list", "retri/")
     assert run.exit_code == 2
     assert "did you mean `retry/`?" in run.stderr

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
+from commandline import Cli
 
 import simloop.__main__
 import simloop.cli
@@ -89,8 +89,8 @@ class TestAnswersAtOnce:
 
 
 class TestTheGroup:
-    def test_help_names_every_verb_as_the_verb_describes_itself(self) -> None:
-        shown = CliRunner().invoke(main, ["--help"]).stdout
+    def test_help_names_every_verb_as_the_verb_describes_itself(self, cli: Cli) -> None:
+        shown = cli("--help").stdout
         context = click.Context(main)
         for verb, (_, summary) in VERBS.items():
             command = main.get_command(context, verb)
@@ -100,32 +100,32 @@ class TestTheGroup:
             assert re.search(rf"^  {verb} +{re.escape(summary)}$", shown, re.MULTILINE)
 
     @pytest.mark.parametrize("verb", VERBS)
-    def test_every_verb_has_help(self, verb: str) -> None:
-        result = CliRunner().invoke(main, [verb, "--help"])
+    def test_every_verb_has_help(self, cli: Cli, verb: str) -> None:
+        result = cli(verb, "--help")
         assert result.exit_code == 0
         assert result.stdout.startswith("Usage: ")
 
-    def test_a_mistyped_verb_is_answered_with_the_nearest(self) -> None:
-        result = CliRunner().invoke(main, ["rnu"])
+    def test_a_mistyped_verb_is_answered_with_the_nearest(self, cli: Cli) -> None:
+        result = cli("rnu")
         assert result.exit_code == 2
         assert result.stdout == ""
         assert "no such command: rnu (did you mean `run`?)" in result.stderr
 
-    def test_a_verb_like_no_other_is_answered_with_all(self) -> None:
-        result = CliRunner().invoke(main, ["\x1bzzz"])
+    def test_a_verb_like_no_other_is_answered_with_all(self, cli: Cli) -> None:
+        result = cli("\x1bzzz")
         assert result.exit_code == 2
         assert f"\\x1bzzz (there are {', '.join(VERBS)})" in result.stderr
 
     @pytest.mark.parametrize("arguments", [[], ["--nosuch"], ["run"], ["show"], ["cat", "x", "y"]])
-    def test_wrong_usage_is_told_on_stderr(self, arguments: list[str]) -> None:
-        result = CliRunner().invoke(main, arguments)
+    def test_wrong_usage_is_told_on_stderr(self, cli: Cli, arguments: list[str]) -> None:
+        result = cli(*arguments)
         assert result.exit_code == 2
         assert result.stdout == ""
         assert "Usage: " in result.stderr
 
-    def test_the_version_is_that_of_the_distribution(self) -> None:
+    def test_the_version_is_that_of_the_distribution(self, cli: Cli) -> None:
         version = metadata.version("agent-simloop")
-        result = CliRunner().invoke(main, ["--version"])
+        result = cli("--version")
         assert result.exit_code == 0
         assert result.stdout == f"simloop {version}\n"
 
@@ -162,24 +162,28 @@ class TestExitCodes:
             (ScenarioError("two\nlines \x1b[2J"), 2, "two\\nlines \\x1b[2J\n"),
         ],
     )
-    def test_errors_of_ours_have_their_own(self, error: Exception, code: int, said: str) -> None:
-        result = CliRunner().invoke(self.ending_with(error), ["end"])
+    def test_errors_of_ours_have_their_own(
+        self, cli: Cli, error: Exception, code: int, said: str
+    ) -> None:
+        cli.command = self.ending_with(error)
+        result = cli("end")
         assert result.exit_code == code
         assert result.stdout == ""
         assert result.stderr == said
 
     @pytest.mark.parametrize("error", [InternalError("broken"), ValueError("broken")])
-    def test_what_nobody_expected_is_3_and_one_line(self, error: Exception) -> None:
-        result = CliRunner(env={"SIMLOOP_DEBUG": ""}).invoke(self.ending_with(error), ["end"])
+    def test_what_nobody_expected_is_3_and_one_line(self, cli: Cli, error: Exception) -> None:
+        cli.command = self.ending_with(error)
+        result = cli("end", env={"SIMLOOP_DEBUG": ""})
         assert result.exit_code == 3
         assert result.stdout == ""
         start = f"internal error: {type(error).__name__}: broken; please report it"
         assert result.stderr.startswith(start)
         assert result.stderr.count("\n") == 1
 
-    def test_the_traceback_is_there_when_it_is_asked_for(self) -> None:
-        group = self.ending_with(ValueError("broken"))
-        result = CliRunner(env={"SIMLOOP_DEBUG": "1"}).invoke(group, ["end"])
+    def test_the_traceback_is_there_when_it_is_asked_for(self, cli: Cli) -> None:
+        cli.command = self.ending_with(ValueError("broken"))
+        result = cli("end", env={"SIMLOOP_DEBUG": "1"})
         assert result.exit_code == 3
         assert result.stderr.startswith("Traceback (most recent call last):")
         assert result.stderr.splitlines()[-1].startswith("internal error: ValueError: broken")
@@ -231,7 +235,7 @@ class TestExitCodes:
         ended = subprocess.run(SIMLOOP, env=env, capture_output=True, check=False)
         assert (ended.returncode, ended.stderr) == (130, b"interrupted\n")
 
-    def test_ctrl_c_while_garbage_is_collected_is_not_lost(self) -> None:
+    def test_ctrl_c_while_garbage_is_collected_is_not_lost(self, cli: Cli) -> None:
         class Interrupting:
             def __del__(self) -> None:
                 signal.raise_signal(signal.SIGINT)  # Python only prints what is raised here
@@ -246,11 +250,12 @@ class TestExitCodes:
                 pass
             click.echo("waited in vain")
 
-        result = CliRunner().invoke(group, ["wait"])
+        cli.command = group
+        result = cli("wait")
         assert result.exit_code == 130
         assert result.output.split() == ["interrupted"]
 
-    def test_ctrl_c_that_a_library_turns_into_an_error_is_130(self) -> None:
+    def test_ctrl_c_that_a_library_turns_into_an_error_is_130(self, cli: Cli) -> None:
         group = Verbs("simloop")
 
         @group.command("convert")
@@ -260,13 +265,14 @@ class TestExitCodes:
             except KeyboardInterrupt as error:
                 raise ValueError("as pydantic does in a serializer") from error
 
-        result = CliRunner().invoke(group, ["convert"])
+        cli.command = group
+        result = cli("convert")
         assert result.exit_code == 130
         assert result.output.split() == ["interrupted"]
 
-    def test_the_handlers_of_the_process_are_put_back(self) -> None:
+    def test_the_handlers_of_the_process_are_put_back(self, cli: Cli) -> None:
         before = sys.unraisablehook, signal.getsignal(signal.SIGINT)
-        CliRunner().invoke(main, ["--version"])
+        cli("--version")
         assert (sys.unraisablehook, signal.getsignal(signal.SIGINT)) == before
 
 

@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.trace.codec import read_trace
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "agents.md"
@@ -34,17 +33,13 @@ def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def simloop(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
-
-
-def recorded() -> str:
-    assert simloop("run", "a.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl").exit_code == 0
+def recorded(cli: Cli) -> str:
+    assert cli("run", "a.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl").exit_code == 0
     return "a.jsonl"
 
 
-def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end() -> None:
-    shown = simloop("run", "a.simloop.yaml", "--loop", LOOP)
+def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end(cli: Cli) -> None:
+    shown = cli("run", "a.simloop.yaml", "--loop", LOOP)
     assert shown.exit_code == 0
     assert f"loop {LOOP}, seed 0" in shown.stdout
     assert re.findall(r"(?:s  | {14})(\w[\w ]*?)  ", shown.stdout.partition("\n\n")[2]) == [
@@ -53,97 +48,97 @@ def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end() -> Non
     ]  # fmt: skip
 
 
-def test_a_scenario_file_may_name_it() -> None:
+def test_a_scenario_file_may_name_it(cli: Cli) -> None:
     Path("b.simloop.yaml").write_text(f"loop: {LOOP}\n{CALLS}")
-    assert simloop("check", "b.simloop.yaml").exit_code == 0
+    assert cli("check", "b.simloop.yaml").exit_code == 0
 
 
-def test_its_trace_holds_its_name_and_no_counters() -> None:
-    trace = read_trace(recorded())
+def test_its_trace_holds_its_name_and_no_counters(cli: Cli) -> None:
+    trace = read_trace(recorded(cli))
     assert (trace.header.loop, trace.header.python) == (LOOP, ("loop",))
     assert [end.counters for end in trace.ends] == [None]
 
 
-def test_its_trace_is_replayed_if_the_caller_names_it() -> None:
-    refused = simloop("replay", recorded())
+def test_its_trace_is_replayed_if_the_caller_names_it(cli: Cli) -> None:
+    refused = cli("replay", recorded(cli))
     assert refused.exit_code == 2
     assert f"add: --loop {LOOP}" in refused.stderr
-    again = simloop("replay", "--loop", LOOP, "a.jsonl")
+    again = cli("replay", "--loop", LOOP, "a.jsonl")
     assert (again.exit_code, again.stdout[:2]) == (0, "ok")
 
 
-def test_its_trace_is_the_same_in_each_run() -> None:
-    first = Path(recorded()).read_bytes()
-    assert simloop("diff", "a.jsonl", recorded()).exit_code == 0
+def test_its_trace_is_the_same_in_each_run(cli: Cli) -> None:
+    first = Path(recorded(cli)).read_bytes()
+    assert cli("diff", "a.jsonl", recorded(cli)).exit_code == 0
     assert Path("a.jsonl").read_bytes() == first
 
 
-def test_the_events_of_its_trace_are_those_of_the_document() -> None:
-    shown = simloop("show", recorded(), "--events", "document")
+def test_the_events_of_its_trace_are_those_of_the_document(cli: Cli) -> None:
+    shown = cli("show", recorded(cli), "--events", "document")
     events = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [(event["type"], event["at_ns"] // 10**9) for event in events] == [
         ("message", 2), ("tool_call", 2), ("tool_result", 3), ("message", 3), ("done", 3),
     ]  # fmt: skip
 
 
-def test_it_is_compared_with_bundled_loops() -> None:
-    shown = simloop("compare", "a.simloop.yaml", "--loop", "reference", "--loop", LOOP)
+def test_it_is_compared_with_bundled_loops(cli: Cli) -> None:
+    shown = cli("compare", "a.simloop.yaml", "--loop", "reference", "--loop", LOOP)
     assert shown.exit_code == 0
     assert re.search(rf"{LOOP} +completed +3 +1 +3s +A tree\.", shown.stdout)
 
 
-def test_what_it_lacks_is_told_as_of_a_bundled_loop() -> None:
+def test_what_it_lacks_is_told_as_of_a_bundled_loop(cli: Cli) -> None:
     Path("b.simloop.yaml").write_text(
         "prompt: x\nhooks: [{at: before_llm_call}]\nmodel: [{say: y}]\n"
     )
-    shown = simloop("check", "b.simloop.yaml", "--loop", LOOP)
+    shown = cli("check", "b.simloop.yaml", "--loop", LOOP)
     assert "cannot express" in shown.output
     assert "an agent of your own has no hooks of simloop" in shown.output
 
 
-def test_it_cannot_be_explored_and_the_way_out_is_named() -> None:
-    shown = simloop("explore", "--loop", LOOP)
+def test_it_cannot_be_explored_and_the_way_out_is_named(cli: Cli) -> None:
+    shown = cli("explore", "--loop", LOOP)
     assert shown.exit_code == 2
     assert "is an agent, and only machines can be explored" in shown.stderr
     assert "simloop check all --loop" in shown.stderr
 
 
-def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario() -> None:
+def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario(cli: Cli) -> None:
     name = "retry/rate-limit"
     (line,) = re.findall(rf"^{name}: .*$", PAGE.read_text("utf-8"), re.MULTILINE)
     Path("mine.yaml").write_text(line)
     Path("wrong.yaml").write_text(f"{name}: {{outcome: failed}}")
-    assert simloop("check", name, "--loop", LOOP, "--expect", "wrong.yaml").exit_code == 1
-    assert simloop("check", name, "--loop", LOOP, "--expect", "mine.yaml").exit_code == 0
+    assert cli("check", name, "--loop", LOOP, "--expect", "wrong.yaml").exit_code == 1
+    assert cli("check", name, "--loop", LOOP, "--expect", "mine.yaml").exit_code == 0
 
 
-def test_counters_that_a_bundled_scenario_expects_of_its_loop_are_not_expected_of_an_agent() -> (
-    None
-):
-    assert simloop("check", "retry/rate-limit", "--loop", LOOP).exit_code == 0
+def test_counters_that_a_bundled_scenario_expects_of_its_loop_are_not_expected_of_an_agent(
+    cli: Cli,
+) -> None:
+    assert cli("check", "retry/rate-limit", "--loop", LOOP).exit_code == 0
 
 
-def test_a_plain_function_that_may_be_an_agent_is_told_how_one_is_written() -> None:
+def test_a_plain_function_that_may_be_an_agent_is_told_how_one_is_written(cli: Cli) -> None:
     Path("plain.py").write_text("def agent(question):\n    return 'x'\n")
-    shown = simloop("run", "a.simloop.yaml", "--loop", "plain:agent")
+    shown = cli("run", "a.simloop.yaml", "--loop", "plain:agent")
     assert shown.exit_code == 2
     assert "write its first parameter as `prompt: str` for an agent" in shown.stderr
 
 
-def test_explore_names_the_command_that_runs_it() -> None:
-    assert f"simloop check all --loop {LOOP}" in simloop("explore", "--loop", LOOP).stderr
+def test_explore_names_the_command_that_runs_it(cli: Cli) -> None:
+    assert f"simloop check all --loop {LOOP}" in cli("explore", "--loop", LOOP).stderr
 
 
-def test_the_traceback_of_an_agent_that_fails_is_shown_by_run() -> None:
+def test_the_traceback_of_an_agent_that_fails_is_shown_by_run(cli: Cli) -> None:
     Path("failing.py").write_text("async def agent(prompt):\n    return 1 / 0\n")
     Path("c.simloop.yaml").write_text("prompt: Hi\nmodel: []\nexpect: {outcome: completed}\n")
-    shown = simloop("run", "c.simloop.yaml", "--loop", "failing:agent")
+    shown = cli("run", "c.simloop.yaml", "--loop", "failing:agent")
     assert shown.exit_code == 1
     assert "raised by the agent:\nTraceback" in shown.stderr
     assert 'failing.py", line 2, in agent\n' in shown.stderr
     assert "simloop/" not in shown.stderr.partition("raised by")[2]
     Path("c.simloop.yaml").write_text("prompt: Hi\nmodel: []\nexpect: {outcome: failed}\n")
-    shown = simloop("run", "c.simloop.yaml", "--loop", "failing:agent")
+    shown = cli("run", "c.simloop.yaml", "--loop", "failing:agent")
     assert (shown.exit_code, shown.stderr) == (0, "")
 
 
@@ -187,11 +182,11 @@ COMMANDS = (
     ],
 )
 def test_an_agent_that_cannot_be_made_is_one_error_before_any_run(
-    agent: str, found: str, command: str
+    cli: Cli, agent: str, found: str, command: str
 ) -> None:
     Path("unmade_bot.py").write_text(UNMADE)
     Path("b.simloop.yaml").write_text(CALLS)
-    ended = simloop(*command.split(), "--loop", f"unmade_bot:{agent}")
+    ended = cli(*command.split(), "--loop", f"unmade_bot:{agent}")
     (line,) = ended.stderr.splitlines()
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert line.startswith(f"loop: the agent `unmade_bot:{agent}` cannot be made: {found}")
@@ -201,11 +196,11 @@ def test_an_agent_that_cannot_be_made_is_one_error_before_any_run(
 
 @pytest.mark.parametrize("verb", ["run", "check"])
 def test_the_constructor_of_an_agent_has_dummy_keys(
-    verb: str, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     Path("unmade_bot.py").write_text(UNMADE)
     Path("hello.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
-    assert simloop(verb, "hello.simloop.yaml", "--loop", "unmade_bot:Keyed").exit_code == 0
-    assert "25 runs" in simloop("fuzz", "--runs", "25", "--loop", "unmade_bot:Keyed").stdout
+    assert cli(verb, "hello.simloop.yaml", "--loop", "unmade_bot:Keyed").exit_code == 0
+    assert "25 runs" in cli("fuzz", "--runs", "25", "--loop", "unmade_bot:Keyed").stdout

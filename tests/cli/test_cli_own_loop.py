@@ -5,10 +5,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 
 from simloop import load_scenario, run, write_trace
-from simloop.cli import main
 
 LOOP = """
 from simloop.loops.pi import PiLoop
@@ -40,10 +39,6 @@ expect_on: {react: {text: Done.}}
 """
 
 
-def simloop(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
-
-
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder with a loop and a scenario; the name of the loop."""
@@ -56,104 +51,115 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("verb", ["run", "check", "record"])
-def test_every_verb_that_runs_scenarios_judges_a_loop_as_a_design(verb: str, project: str) -> None:
-    assert simloop(verb, "a.simloop.yaml", "--loop", project).exit_code == 1
-    judged = simloop(verb, "a.simloop.yaml", "--loop", project, "--judge-as", "react")
+def test_every_verb_that_runs_scenarios_judges_a_loop_as_a_design(
+    cli: Cli, verb: str, project: str
+) -> None:
+    assert cli(verb, "a.simloop.yaml", "--loop", project).exit_code == 1
+    judged = cli(verb, "a.simloop.yaml", "--loop", project, "--judge-as", "react")
     assert judged.exit_code == 0, judged.output
 
 
 @pytest.mark.parametrize("verb", ["run", "check", "record"])
-def test_every_verb_that_runs_scenarios_takes_options_of_the_loop(verb: str, project: str) -> None:
+def test_every_verb_that_runs_scenarios_takes_options_of_the_loop(
+    cli: Cli, verb: str, project: str
+) -> None:
     given = (verb, "a.simloop.yaml", "--loop", project, "--judge-as", "react", "--option")
-    assert simloop(*given, "patience=3").exit_code == 0
-    refused = simloop(*given, "patience=6")
+    assert cli(*given, "patience=3").exit_code == 0
+    refused = cli(*given, "patience=6")
     assert (refused.exit_code, "too patient" in refused.output) == (2, True)
-    unknown = simloop(*given, "patients=6")
+    unknown = cli(*given, "patients=6")
     assert (unknown.exit_code, "it takes patience" in unknown.output) == (2, True)
 
 
 def test_compare_judges_a_loop_of_the_users_own_as_a_design_beside_that_design(
+    cli: Cli,
     project: str,
 ) -> None:
     loops = ("compare", "a.simloop.yaml", "--loop", "react", "--loop", project)
-    assert simloop(*loops).exit_code == 1
-    judged = simloop(*loops, "--judge-as", "react")
+    assert cli(*loops).exit_code == 1
+    judged = cli(*loops, "--judge-as", "react")
     assert judged.exit_code == 0, judged.output
 
 
-def test_compare_gives_options_to_the_users_own_loop_alone(project: str) -> None:
+def test_compare_gives_options_to_the_users_own_loop_alone(cli: Cli, project: str) -> None:
     loops = ("compare", "a.simloop.yaml", "--loop", "react", "--loop", project)
     given = (*loops, "--judge-as", "react", "--option")
-    assert simloop(*given, "patience=3").exit_code == 0
-    refused = simloop(*given, "patience=6")
+    assert cli(*given, "patience=3").exit_code == 0
+    refused = cli(*given, "patience=6")
     assert (refused.exit_code, "too patient" in " ".join(refused.output.split())) == (2, True)
 
 
-def test_compare_reproduces_a_row_with_the_judge_and_the_options_of_its_loop(project: str) -> None:
+def test_compare_reproduces_a_row_with_the_judge_and_the_options_of_its_loop(
+    cli: Cli, project: str
+) -> None:
     text = SCENARIO.replace("Done.}}", "Else.}}")
     Path("b.simloop.yaml").write_text(text, "utf-8")
     loops = ("b.simloop.yaml", "--loop", project, "--judge-as", "react", "--option", "patience=3")
     line = next(
-        line for line in simloop("compare", *loops).output.splitlines() if "reproduce: " in line
+        line for line in cli("compare", *loops).output.splitlines() if "reproduce: " in line
     )
-    again = simloop(*shlex.split(line.partition("simloop ")[2]))
+    again = cli(*shlex.split(line.partition("simloop ")[2]))
     assert (again.exit_code, "expected 'Else.', got 'Done.'" in again.output) == (1, True)
 
 
-def test_compare_gives_options_to_a_bundled_loop_if_it_is_the_only_one() -> None:
+def test_compare_gives_options_to_a_bundled_loop_if_it_is_the_only_one(cli: Cli) -> None:
     given = ("compare", "retry/rate-limit", "--option", "max_retries=0", "--loop")
-    assert "too-many-errors  1" in simloop(*given, "opencode").output
-    refused = simloop(*given, "opencode", "--loop", "pi")
+    assert "too-many-errors  1" in cli(*given, "opencode").output
+    refused = cli(*given, "opencode", "--loop", "pi")
     assert refused.exit_code == 2
     assert "--option is for one loop" in refused.output
 
 
 @pytest.mark.parametrize("flag", [("--judge-as", "react"), ("--option", "a=3")], ids=" ".join)
 def test_compare_refuses_settings_of_one_loop_for_several(
-    flag: tuple[str, str], project: str
+    cli: Cli, flag: tuple[str, str], project: str
 ) -> None:
     other = project.replace("Mine", "Heir")
-    refused = simloop("compare", "a.simloop.yaml", "--loop", project, "--loop", other, *flag)
+    refused = cli("compare", "a.simloop.yaml", "--loop", project, "--loop", other, *flag)
     assert (refused.exit_code, f"{flag[0]} is for one loop" in refused.output) == (2, True)
-    assert simloop("compare", "a.simloop.yaml", *flag).exit_code == 2
+    assert cli("compare", "a.simloop.yaml", *flag).exit_code == 2
 
 
-def test_a_recorded_run_is_replayed_with_its_options_if_its_loop_is_named(project: str) -> None:
+def test_a_recorded_run_is_replayed_with_its_options_if_its_loop_is_named(
+    cli: Cli, project: str
+) -> None:
     given = ("--loop", project, "--judge-as", "react", "--option", "patience=3")
-    assert simloop("record", "a.simloop.yaml", *given).exit_code == 0
-    assert simloop("replay", "a.trace.jsonl").exit_code == 2
-    replayed = simloop("replay", "a.trace.jsonl", "--loop", project)
+    assert cli("record", "a.simloop.yaml", *given).exit_code == 0
+    assert cli("replay", "a.trace.jsonl").exit_code == 2
+    replayed = cli("replay", "a.trace.jsonl", "--loop", project)
     assert replayed.exit_code == 0, replayed.output
     assert "differs" not in replayed.output
 
 
 @pytest.mark.parametrize("flag", ["--judge-as=react", "--option=a=1"])
 @pytest.mark.parametrize("verb", ["run", "check"])
-def test_settings_of_one_loop_are_refused_for_all_of_them(verb: str, flag: str) -> None:
-    refused = simloop(verb, "quickstart", "--loop", "all", flag)
+def test_settings_of_one_loop_are_refused_for_all_of_them(cli: Cli, verb: str, flag: str) -> None:
+    refused = cli(verb, "quickstart", "--loop", "all", flag)
     assert refused.exit_code == 2
     assert "is for a single loop, and not for --loop all" in refused.output
 
 
-def test_exploring_takes_options_of_a_loop_of_ones_own(project: str) -> None:
+def test_exploring_takes_options_of_a_loop_of_ones_own(cli: Cli, project: str) -> None:
     given = ("explore", "--loop", project, "--max-steps", "2")
-    assert simloop(*given, "--option", "patience=3").exit_code == 0
-    assert "too patient" in simloop(*given, "--option", "patience=6").output
+    assert cli(*given, "--option", "patience=3").exit_code == 0
+    assert "too patient" in cli(*given, "--option", "patience=6").output
 
 
-def test_exploring_a_design_that_is_endless_on_purpose_ends_well(project: str) -> None:
-    explored = simloop("explore", "--loop", project.replace("Mine", "Watched"))
+def test_exploring_a_design_that_is_endless_on_purpose_ends_well(cli: Cli, project: str) -> None:
+    explored = cli("explore", "--loop", project.replace("Mine", "Watched"))
     assert explored.exit_code == 0
     assert ": a run may never end, on purpose (" in explored.stdout
     assert "endless      a person watches it" in explored.stdout
 
 
-def test_replay_demands_the_name_of_a_subclass_that_was_given_as_an_object(project: str) -> None:
+def test_replay_demands_the_name_of_a_subclass_that_was_given_as_an_object(
+    cli: Cli, project: str
+) -> None:
     module = project.partition(":")[0]
     trace = run(load_scenario("a.simloop.yaml"), loop=import_module(module).Heir()).trace
     write_trace(trace, Path("a.jsonl"))
-    refused = simloop("replay", "a.jsonl")
+    refused = cli("replay", "a.jsonl")
     assert refused.exit_code == 2
     assert f"if you trust it, add: --loop {module}:Heir" in refused.stderr
-    again = simloop("replay", "a.jsonl", "--loop", f"{module}:Heir")
+    again = cli("replay", "a.jsonl", "--loop", f"{module}:Heir")
     assert (again.exit_code, again.stdout.split()[0]) == (0, "ok"), again.output

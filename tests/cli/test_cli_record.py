@@ -3,10 +3,8 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-from writing import write
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.runs.simulation import run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.loader import load_scenario
@@ -19,42 +17,32 @@ UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
 RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def record(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["record", *arguments])
-
-
 def traces() -> list[str]:
     return sorted(path.as_posix() for path in Path().rglob("*.trace.jsonl"))
 
 
 class TestATraceFile:
-    def test_is_beside_the_scenario_and_named_with_its_outcome(self) -> None:
-        result = record(write("f/a", PASSES))
+    def test_is_beside_the_scenario_and_named_with_its_outcome(self, cli: Cli) -> None:
+        result = cli("record", cli.write("f/a", PASSES))
         assert result.exit_code == 0
         assert result.stderr == ""
         assert result.stdout == "ok      f/a.trace.jsonl  completed in 0s (virtual), 1 request\n"
         assert traces() == ["f/a.trace.jsonl"]
 
-    def test_holds_the_run_byte_for_byte(self) -> None:
-        name = write("a", PASSES)
-        record(name)
+    def test_holds_the_run_byte_for_byte(self, cli: Cli) -> None:
+        name = cli.write("a", PASSES)
+        cli("record", name)
         assert Path("a.trace.jsonl").read_bytes() == encode(run(load_scenario(name)).trace)
 
-    def test_of_a_file_with_another_ending_is_named_without_it(self) -> None:
-        Path(write("a", PASSES)).rename("b.yaml")
-        assert record("b.yaml").exit_code == 0
+    def test_of_a_file_with_another_ending_is_named_without_it(self, cli: Cli) -> None:
+        Path(cli.write("a", PASSES)).rename("b.yaml")
+        assert cli("record", "b.yaml").exit_code == 0
         assert traces() == ["b.trace.jsonl"]
 
-    def test_of_a_folder_are_beside_each_scenario(self) -> None:
+    def test_of_a_folder_are_beside_each_scenario(self, cli: Cli) -> None:
         for name in ("f/a", "f/b/x"):
-            write(name, PASSES)
-        result = record("f")
+            cli.write(name, PASSES)
+        result = cli("record", "f")
         assert traces() == ["f/a.trace.jsonl", "f/b/x.trace.jsonl"]
         assert result.stdout.splitlines() == [
             "ok      f/a.trace.jsonl    completed in 0s (virtual), 1 request",
@@ -62,80 +50,82 @@ class TestATraceFile:
             "2 passed",
         ]
 
-    def test_of_a_bundled_name_is_in_the_current_folder(self) -> None:
+    def test_of_a_bundled_name_is_in_the_current_folder(self, cli: Cli) -> None:
         path = next(iter(sorted(bundled_folder().rglob(f"*{SUFFIX}"))))
         name = path.relative_to(bundled_folder()).as_posix().removesuffix(SUFFIX)
         before = sorted(bundled_folder().rglob("*"))
-        assert record(name).exit_code == 0
+        assert cli("record", name).exit_code == 0
         assert traces() == [f"{name.rpartition('/')[2]}.trace.jsonl"]
         assert sorted(bundled_folder().rglob("*")) == before
 
     @pytest.mark.slow
-    def test_of_a_theme_is_in_its_own_folder_and_of_all_in_those_of_their_themes(self) -> None:
-        assert record("start/", "--to", "one").exit_code == 0
+    def test_of_a_theme_is_in_its_own_folder_and_of_all_in_those_of_their_themes(
+        self, cli: Cli
+    ) -> None:
+        assert cli("record", "start/", "--to", "one").exit_code == 0
         assert "one/quickstart.trace.jsonl" in traces()
-        assert record("all", "--to", "all-of-them").exit_code == 0
+        assert cli("record", "all", "--to", "all-of-them").exit_code == 0
         assert "all-of-them/start/quickstart.trace.jsonl" in traces()
         themes = {path.parent.name for path in bundled_folder().rglob(f"*{SUFFIX}")}
         assert {path.name for path in Path("all-of-them").iterdir()} == themes
 
-    def test_that_is_there_is_replaced(self) -> None:
+    def test_that_is_there_is_replaced(self, cli: Cli) -> None:
         Path("a.trace.jsonl").write_text("old", "utf-8")
-        record(write("a", PASSES))
+        cli("record", cli.write("a", PASSES))
         assert read_trace(Path("a.trace.jsonl")).footer is not None
 
-    def test_has_the_seed_and_the_loop_that_are_given(self) -> None:
-        name = write("a", f"loop: not.here:Loop\n{PASSES}")
-        assert record(name, "--seed", "9", "--loop", "reference").exit_code == 0
+    def test_has_the_seed_and_the_loop_that_are_given(self, cli: Cli) -> None:
+        name = cli.write("a", f"loop: not.here:Loop\n{PASSES}")
+        assert cli("record", name, "--seed", "9", "--loop", "reference").exit_code == 0
         header = read_trace(Path("a.trace.jsonl")).header
         assert (header.seed, header.loop) == (9, "reference")
 
-    def test_is_what_replay_takes(self) -> None:
-        record(write("a", PASSES))
-        assert CliRunner().invoke(main, ["replay", "a.trace.jsonl"]).exit_code == 0
+    def test_is_what_replay_takes(self, cli: Cli) -> None:
+        cli("record", cli.write("a", PASSES))
+        assert cli("replay", "a.trace.jsonl").exit_code == 0
 
 
 class TestAnotherFolder:
-    def test_is_created_and_takes_the_traces_of_files(self) -> None:
-        assert record(write("f/a", PASSES), "--to", "x/y").exit_code == 0
+    def test_is_created_and_takes_the_traces_of_files(self, cli: Cli) -> None:
+        assert cli("record", cli.write("f/a", PASSES), "--to", "x/y").exit_code == 0
         assert traces() == ["x/y/a.trace.jsonl"]
 
-    def test_has_the_same_folders_as_a_path_that_is_one(self) -> None:
+    def test_has_the_same_folders_as_a_path_that_is_one(self, cli: Cli) -> None:
         for name in ("f/a", "f/b/a", "f/c/a"):
-            write(name, PASSES)
-        assert record("f", "--to", "x").exit_code == 0
+            cli.write(name, PASSES)
+        assert cli("record", "f", "--to", "x").exit_code == 0
         assert traces() == ["x/a.trace.jsonl", "x/b/a.trace.jsonl", "x/c/a.trace.jsonl"]
 
-    def test_takes_the_traces_of_bundled_names(self) -> None:
-        assert record("start/quickstart", "--to", "x").exit_code == 0
+    def test_takes_the_traces_of_bundled_names(self, cli: Cli) -> None:
+        assert cli("record", "start/quickstart", "--to", "x").exit_code == 0
         assert traces() == ["x/quickstart.trace.jsonl"]
 
-    def test_has_room_for_one_trace_of_a_name(self) -> None:
-        first, second = write("f/a", PASSES), write("g/a", PASSES.replace("Hi", "Ho"))
-        result = record(first, second, "--to", "x")
+    def test_has_room_for_one_trace_of_a_name(self, cli: Cli) -> None:
+        first, second = cli.write("f/a", PASSES), cli.write("g/a", PASSES.replace("Hi", "Ho"))
+        result = cli("record", first, second, "--to", "x")
         assert result.exit_code == 2
         assert result.stdout.splitlines()[-1] == "1 passed, 1 error"
         assert f"x/a.trace.jsonl: {first} is recorded there" in result.stderr
         header = read_trace(Path("x/a.trace.jsonl")).header
         assert b'"Hi"' in bytes(header.scenario)
 
-    def test_that_is_a_file_is_wrong_usage(self) -> None:
+    def test_that_is_a_file_is_wrong_usage(self, cli: Cli) -> None:
         Path("x").touch()
-        result = record(write("a", PASSES), "--to", "x")
+        result = cli("record", cli.write("a", PASSES), "--to", "x")
         assert (result.exit_code, result.stdout) == (2, "")
         assert "--to" in result.stderr
 
-    def test_that_cannot_be_created_is_an_error_that_names_it(self) -> None:
+    def test_that_cannot_be_created_is_an_error_that_names_it(self, cli: Cli) -> None:
         Path("x").touch()
-        result = record(write("a", PASSES), "--to", "x/y")
+        result = cli("record", cli.write("a", PASSES), "--to", "x/y")
         assert result.exit_code == 2
         assert result.stdout.startswith("ERROR   a.simloop.yaml")
         assert result.stderr.startswith("x/y: the folder cannot be created: ")
 
 
 class TestWhatIsWrong:
-    def test_with_an_expectation_is_recorded_all_the_same_and_said(self) -> None:
-        result = record(write("a", FAILS))
+    def test_with_an_expectation_is_recorded_all_the_same_and_said(self, cli: Cli) -> None:
+        result = cli("record", cli.write("a", FAILS))
         assert result.exit_code == 1
         assert result.stdout.splitlines() == [
             "FAILED  a.trace.jsonl  completed in 0s (virtual), 1 request",
@@ -144,9 +134,14 @@ class TestWhatIsWrong:
         ]
         assert read_trace(Path("a.trace.jsonl")).footer is not None
 
-    def test_with_a_file_never_keeps_the_others_from_being_recorded(self) -> None:
-        files = [write("a", "modell: ["), write("b", FAILS), "no-such-name", write("c", PASSES)]
-        result = record(*files)
+    def test_with_a_file_never_keeps_the_others_from_being_recorded(self, cli: Cli) -> None:
+        files = [
+            cli.write("a", "modell: ["),
+            cli.write("b", FAILS),
+            "no-such-name",
+            cli.write("c", PASSES),
+        ]
+        result = cli("record", *files)
         assert result.exit_code == 2
         words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
         assert words == ["ERROR", "FAILED", "ERROR", "ok", "1"]
@@ -157,57 +152,60 @@ class TestWhatIsWrong:
         ("text", "code"), [(EXHAUSTED, 1), (RUNAWAY, 1)], ids=["exhausted", "runaway"]
     )
     def test_with_a_run_that_has_no_outcome_never_replaces_a_good_trace(
-        self, text: str, code: int
+        self, cli: Cli, text: str, code: int
     ) -> None:
-        name = write("a", PASSES)
-        record(name)
+        name = cli.write("a", PASSES)
+        cli("record", name)
         good = Path("a.trace.jsonl").read_bytes()
-        result = record(write("a", text))
+        result = cli("record", cli.write("a", text))
         assert result.exit_code == code
         assert "a.simloop.yaml: not recorded, because the run has no outcome" in result.stderr
         assert Path("a.trace.jsonl").read_bytes() == good
 
-    def test_with_the_script_of_a_run_that_ended_is_recorded_and_an_error(self) -> None:
-        result = record(write("a", UNUSED))
+    def test_with_the_script_of_a_run_that_ended_is_recorded_and_an_error(self, cli: Cli) -> None:
+        result = cli("record", cli.write("a", UNUSED))
         assert result.exit_code == 1
         assert result.stdout.startswith("FAILED  a.trace.jsonl  completed")
         assert traces() == ["a.trace.jsonl"]
 
     def test_with_the_disk_leaves_the_old_trace_as_it_was(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        name = write("a", PASSES)
+        name = cli.write("a", PASSES)
         Path("a.trace.jsonl").write_text("old", "utf-8")
 
         def full(_: int) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
-        result = record(name)
+        result = cli("record", name)
         assert result.exit_code == 2
         assert "cannot be written: No space left on device" in result.stderr
         assert Path("a.trace.jsonl").read_text("utf-8") == "old"
-        assert sorted(path.name for path in folder.iterdir()) == ["a.simloop.yaml", "a.trace.jsonl"]
+        assert sorted(path.name for path in cli.folder.iterdir()) == [
+            "a.simloop.yaml",
+            "a.trace.jsonl",
+        ]
 
-    def test_with_a_link_never_overwrites_the_scenario(self) -> None:
-        scenario = write("f/a", PASSES)
+    def test_with_a_link_never_overwrites_the_scenario(self, cli: Cli) -> None:
+        scenario = cli.write("f/a", PASSES)
         Path("f/a.trace.jsonl").symlink_to("a.simloop.yaml")
-        result = record(scenario)
+        result = cli("record", scenario)
         assert result.exit_code == 2
         assert "f/a.trace.jsonl: this is a link to the scenario" in result.stderr
         assert Path(scenario).read_text() == PASSES
 
-    def test_with_a_loop_is_one_error_before_anything_is_written(self) -> None:
-        result = record(write("a", PASSES), write("b", PASSES), "--loop", "nosuch")
+    def test_with_a_loop_is_one_error_before_anything_is_written(self, cli: Cli) -> None:
+        result = cli("record", cli.write("a", PASSES), cli.write("b", PASSES), "--loop", "nosuch")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.count("nosuch") == 1
         assert traces() == []
 
-    def test_with_a_name_prints_no_control_character(self) -> None:
-        result = record(write("a\x1b[2J\a", PASSES), "no\x1b[2J\asuch")
+    def test_with_a_name_prints_no_control_character(self, cli: Cli) -> None:
+        result = cli("record", cli.write("a\x1b[2J\a", PASSES), "no\x1b[2J\asuch")
         assert not set(result.output) & {"\x1b", "\a"}
         assert "a\\x1b[2J\\x07.trace.jsonl" in result.stdout
 
-    def test_without_a_scenario_is_wrong_usage(self) -> None:
-        result = record()
+    def test_without_a_scenario_is_wrong_usage(self, cli: Cli) -> None:
+        result = cli("record")
         assert (result.exit_code, result.stdout) == (2, "")

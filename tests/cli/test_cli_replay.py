@@ -4,9 +4,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.errors import InternalError
 from simloop.runs.simulation import Simulation, run
 from simloop.scenario.loader import parse_scenario
@@ -15,11 +14,6 @@ from simloop.trace.codec import encode, read_trace, write_trace
 from simloop.trace.looptrace import LoopTrace
 
 SCENARIO = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello there.}]\n"
-
-
-@pytest.fixture(autouse=True)
-def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def played() -> LoopTrace:
@@ -45,19 +39,15 @@ def first_text() -> int:
     return next(each.seq for each in played().entries if isinstance(each, entries.TextDelta))
 
 
-def replay(*traces: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["replay", *traces])
-
-
 class TestARecordedRun:
-    def test_that_is_still_the_same_is_identical(self) -> None:
+    def test_that_is_still_the_same_is_identical(self, cli: Cli) -> None:
         count = len(played().entries)
-        result = replay(write("a.jsonl", played()))
+        result = cli("replay", write("a.jsonl", played()))
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout == f"ok      a.jsonl  identical, {count} entries\n"
 
-    def test_that_is_not_is_shown_where_it_diverges_and_how_to_see_it(self) -> None:
-        result = replay(rewritten("a b.jsonl"))
+    def test_that_is_not_is_shown_where_it_diverges_and_how_to_see_it(self, cli: Cli) -> None:
+        result = cli("replay", rewritten("a b.jsonl"))
         assert (result.exit_code, result.stderr) == (1, "")
         first, where, *context, recorded, replayed, command = result.stdout.splitlines()
         assert first == "FAILED  a b.jsonl  diverged"
@@ -69,112 +59,112 @@ class TestARecordedRun:
         assert replayed == "          + replayed  Hello there."
         assert command == "        see it: simloop show 'a b.jsonl'"
 
-    def test_can_be_seen_with_the_command_that_is_named(self) -> None:
-        line = replay(rewritten("a b.jsonl")).stdout.splitlines()[-1]
+    def test_can_be_seen_with_the_command_that_is_named(self, cli: Cli) -> None:
+        line = cli("replay", rewritten("a b.jsonl")).stdout.splitlines()[-1]
         command = shlex.split(line.removeprefix("        see it: simloop "))
-        shown = CliRunner().invoke(main, command)
+        shown = cli(*command)
         assert shown.exit_code == 0
         assert "Bye" in shown.stdout
 
-    def test_that_was_cut_is_compared_as_far_as_it_goes_and_said_to_be(self) -> None:
+    def test_that_was_cut_is_compared_as_far_as_it_goes_and_said_to_be(self, cli: Cli) -> None:
         lines = encode(played()).splitlines(keepends=True)
         Path("a.jsonl").write_bytes(b"".join(lines[:5]) + lines[5][:10])
-        result = replay("a.jsonl")
+        result = cli("replay", "a.jsonl")
         assert result.exit_code == 0
         assert result.stdout == "ok      a.jsonl  identical, 4 entries\n"
         assert result.stderr.startswith("a.jsonl: the trace is truncated: the file ends after 4 ")
 
-    def test_under_other_limits_is_told_on_stderr(self) -> None:
+    def test_under_other_limits_is_told_on_stderr(self, cli: Cli) -> None:
         trace = played()
         limits = {**trace.header.limits, "max_steps": 7}
         trace.header = msgspec.structs.replace(trace.header, limits=limits)
-        result = replay(write("a.jsonl", trace))
+        result = cli("replay", write("a.jsonl", trace))
         usual = played().header.limits["max_steps"]
         assert result.exit_code == 0
         said = f"a.jsonl: limits.max_steps differs: recorded 7, replayed {usual}\n"
         assert result.stderr == said
 
-    def test_prints_no_control_character_of_a_trace(self) -> None:
+    def test_prints_no_control_character_of_a_trace(self, cli: Cli) -> None:
         trace = played()
         assert trace.footer is not None
         count, at_ns = len(trace.entries), trace.elapsed_ns
         trace.entries.append(entries.Notice(count, at_ns, "\x1b[2J\a\r\u202e"))
         trace.footer = msgspec.structs.replace(trace.footer, entries=count + 1)
-        result = replay(write("a\x1b[2J\a.jsonl", trace))
+        result = cli("replay", write("a\x1b[2J\a.jsonl", trace))
         assert result.exit_code == 1
         assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e"}
         assert "\\x1b[2J" in result.stdout
 
 
 class TestWhatCannotBeReplayed:
-    def test_is_a_run_that_needed_python_code_and_the_way_out_is_named(self) -> None:
+    def test_is_a_run_that_needed_python_code_and_the_way_out_is_named(self, cli: Cli) -> None:
         def look() -> str:
             return "x"
 
         trace = run(parse_scenario(SCENARIO), tools=[look]).trace
-        result = replay(write("a.jsonl", trace))
+        result = cli("replay", write("a.jsonl", trace))
         assert result.exit_code == 2
         assert result.stdout == "ERROR   a.jsonl  not replayed\n"
         assert result.stderr.startswith("a.jsonl: this run needed Python code")
         assert "tool look" in result.stderr
         assert "simloop diff" in result.stderr
 
-    def test_is_a_file_that_was_changed(self) -> None:
+    def test_is_a_file_that_was_changed(self, cli: Cli) -> None:
         name = write("a.jsonl", played())
         Path(name).write_bytes(Path(name).read_bytes().replace(b" there.", b" where."))
-        result = replay(name)
+        result = cli("replay", name)
         assert result.exit_code == 2
         assert "the digest does not match: the file was changed" in result.stderr
 
     @pytest.mark.parametrize("content", [b"", b"prompt: Hi\n", b"\x00\xff\x1b[2J"])
-    def test_is_what_is_no_trace(self, content: bytes) -> None:
+    def test_is_what_is_no_trace(self, cli: Cli, content: bytes) -> None:
         Path("a.jsonl").write_bytes(content)
-        result = replay("a.jsonl")
+        result = cli("replay", "a.jsonl")
         assert result.exit_code == 2
         assert result.stderr.startswith("a.jsonl:1: this is not a simloop trace")
 
-    def test_is_a_trace_of_an_older_version_and_the_way_out_is_named(self) -> None:
+    def test_is_a_trace_of_an_older_version_and_the_way_out_is_named(self, cli: Cli) -> None:
         old = encode(played()).replace(b'"version":3', b'"version":2', 1)
         Path("a.jsonl").write_bytes(old)
-        result = replay("a.jsonl")
+        result = cli("replay", "a.jsonl")
         assert (result.exit_code, result.stdout) == (2, "ERROR   a.jsonl  not replayed\n")
         assert result.stderr == (
             "a.jsonl:1: this trace has the format of version 2, and this simloop reads version 3 "
             "(record it again: simloop record SCENARIO)\n"
         )
 
-    def test_is_a_file_that_is_not_there_or_a_folder(self) -> None:
+    def test_is_a_file_that_is_not_there_or_a_folder(self, cli: Cli) -> None:
         Path("folder").mkdir()
-        result = replay("nosuch.jsonl", "folder")
+        result = cli("replay", "nosuch.jsonl", "folder")
         assert result.exit_code == 2
         assert "nosuch.jsonl: cannot be read: " in result.stderr
         assert "folder: this is no regular file" in result.stderr
 
-    def test_is_a_run_of_a_loop_that_is_not_there(self) -> None:
+    def test_is_a_run_of_a_loop_that_is_not_there(self, cli: Cli) -> None:
         trace = played()
         trace.header = msgspec.structs.replace(trace.header, loop="gone")
-        result = replay(write("a.jsonl", trace))
+        result = cli("replay", write("a.jsonl", trace))
         assert result.exit_code == 2
         assert result.stderr.startswith("a.jsonl: loop: there is no loop `gone`")
 
-    def test_never_keeps_the_others_from_it(self) -> None:
+    def test_never_keeps_the_others_from_it(self, cli: Cli) -> None:
         Path("b.jsonl").touch()
-        result = replay(rewritten("a.jsonl"), "b.jsonl", write("c.jsonl", played()))
+        result = cli("replay", rewritten("a.jsonl"), "b.jsonl", write("c.jsonl", played()))
         assert result.exit_code == 2
         words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
         assert words == ["FAILED", "ERROR", "ok", "1"]
         assert result.stdout.splitlines()[-1] == "1 passed, 1 failed, 1 error"
 
-    def test_nothing_at_all_is_wrong_usage(self) -> None:
-        result = replay()
+    def test_nothing_at_all_is_wrong_usage(self, cli: Cli) -> None:
+        result = cli("replay")
         assert (result.exit_code, result.stdout) == (2, "")
 
 
 class TestJson:
-    def test_has_the_status_the_difference_and_the_error_of_each_trace(self) -> None:
+    def test_has_the_status_the_difference_and_the_error_of_each_trace(self, cli: Cli) -> None:
         Path("b.jsonl").touch()
         names = [rewritten("a.jsonl"), "b.jsonl", write("c.jsonl", played())]
-        result = replay(*names, "--format", "json")
+        result = cli("replay", *names, "--format", "json")
         document = json.loads(result.stdout)
         assert (result.exit_code, document["status"]) == (2, "error")
         diverged, broken, same = document["replays"]
@@ -192,34 +182,34 @@ class TestJson:
         assert error["message"] in result.stderr
         assert (same["entries"], same["failures"]) == (len(played().entries), [])
 
-    def test_has_the_circumstances_that_differ_and_where_a_trace_was_cut(self) -> None:
+    def test_has_the_circumstances_that_differ_and_where_a_trace_was_cut(self, cli: Cli) -> None:
         trace = played()
         limits = {**trace.header.limits, "max_steps": 7}
         trace.header = msgspec.structs.replace(trace.header, limits=limits)
         lines = encode(trace).splitlines(keepends=True)
         Path("a.jsonl").write_bytes(b"".join(lines[:5]))
-        (one,) = json.loads(replay("a.jsonl", "--format", "json").stdout)["replays"]
+        (one,) = json.loads(cli("replay", "a.jsonl", "--format", "json").stdout)["replays"]
         assert one["settings"] == [
             {"key": "limits.max_steps", "recorded": 7, "replayed": 100},
         ]
         assert one["truncated"].startswith("the file ends after 4 ")
 
 
-def test_a_fault_of_ours_is_3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_3(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def break_down(_: Simulation) -> None:
         raise InternalError("broken")
 
     name = write("a.jsonl", played())
     monkeypatch.setattr(Simulation, "run", break_down)
-    result = replay(name)
+    result = cli("replay", name)
     assert result.exit_code == 3
     assert "please report it" in result.stderr
 
 
-def test_an_edited_scenario_is_no_divergence_of_its_old_trace() -> None:
+def test_an_edited_scenario_is_no_divergence_of_its_old_trace(cli: Cli) -> None:
     scenario = Path("a.simloop.yaml")
     scenario.write_text(SCENARIO, "utf-8")
-    assert CliRunner().invoke(main, ["record", str(scenario)]).exit_code == 0
+    assert cli("record", str(scenario)).exit_code == 0
     scenario.write_text(SCENARIO.replace("Hello", "Bye"), "utf-8")
-    assert replay("a.trace.jsonl").exit_code == 0
+    assert cli("replay", "a.trace.jsonl").exit_code == 0
     assert read_trace(Path("a.trace.jsonl")).footer is not None

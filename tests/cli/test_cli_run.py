@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-from running import EXHAUSTED, FAILS, PASSES, run
-from writing import write
+from click.testing import Result
+from commandline import EXHAUSTED, FAILS, PASSES, Cli
 
-from simloop.cli import main
 from simloop.trace.codec import encode, read_trace
 
 UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
@@ -26,30 +24,23 @@ model: [{call: {t: {}}, times: 1000000}]
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def mistake(line: int, column: int, key: str, message: str, hint: str | None) -> dict[str, Any]:
     """A mistake in a.simloop.yaml as JSON."""
     place = {"path": "a.simloop.yaml", "line": line, "column": column, "key": key}
     return {"type": "ScenarioError", "message": message, **place, "hint": hint, "reproduce": None}
 
 
-def run_json(*arguments: str) -> tuple[Result, list[dict[str, Any]]]:
-    result = run(*arguments, "--format", "json")
+def run_json(cli: Cli, *arguments: str) -> tuple[Result, list[dict[str, Any]]]:
+    result = cli("run", *arguments, "--format", "json")
     document = json.loads(result.stdout)
     assert list(document) == ["format_version", "status", "runs"]
     assert document["format_version"] == 2
     return result, document["runs"]
 
 
-@pytest.mark.usefixtures("folder")
 class TestASingleScenario:
-    def test_is_shown_with_title_timeline_and_verdict(self) -> None:
-        result = run(write("a", PASSES))
+    def test_is_shown_with_title_timeline_and_verdict(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES))
         lines = result.stdout.splitlines()
         assert result.exit_code == 0
         assert lines[0] == "It answers"
@@ -57,8 +48,10 @@ class TestASingleScenario:
         assert lines[-1] == "ok      a.simloop.yaml  completed in 0s (virtual), 1 request"
         assert result.stderr == ""
 
-    def test_that_fails_names_each_failure_and_the_command_that_reproduces_it(self) -> None:
-        result = run(write("a", FAILS), "--seed", "7")
+    def test_that_fails_names_each_failure_and_the_command_that_reproduces_it(
+        self, cli: Cli
+    ) -> None:
+        result = cli("run", cli.write("a", FAILS), "--seed", "7")
         assert result.exit_code == 1
         assert result.stdout.splitlines()[-3:] == [
             "FAILED  a.simloop.yaml  completed in 0s (virtual), 1 request",
@@ -67,8 +60,8 @@ class TestASingleScenario:
         ]
         assert result.stderr == ""
 
-    def test_that_expects_nothing_is_told_to(self) -> None:
-        result = run(write("a", "prompt: Hi\nmodel: [{say: Hello.}]\n"))
+    def test_that_expects_nothing_is_told_to(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", "prompt: Hi\nmodel: [{say: Hello.}]\n"))
         assert result.stdout.endswith("completed in 0s (virtual), 1 request\n")
 
     @pytest.mark.parametrize(
@@ -85,47 +78,48 @@ class TestASingleScenario:
         ],
     )
     def test_that_raises_is_shown_as_far_as_it_came(
-        self, text: str, code: int, ending: str, complaint: str
+        self, cli: Cli, text: str, code: int, ending: str, complaint: str
     ) -> None:
-        result = run(write("a", text))
+        result = cli("run", cli.write("a", text))
         assert result.exit_code == code
         assert "+ user: Hi" in result.stdout
         assert result.stdout.splitlines()[-1].startswith(ending)
         assert result.stderr.startswith(complaint)
 
     @pytest.mark.parametrize("text", [FAILS, RUNAWAY], ids=["fails", "runaway"])
-    def test_that_is_wrong_ends_with_the_one_command_that_shows_it_again(self, text: str) -> None:
+    def test_that_is_wrong_ends_with_the_one_command_that_shows_it_again(
+        self, cli: Cli, text: str
+    ) -> None:
         overridden = f"loop: not.here:Loop\n{text}"
-        first = run(write("a b", overridden), "--seed", "7", "--loop", "reference")
+        first = cli("run", cli.write("a b", overridden), "--seed", "7", "--loop", "reference")
         (command,) = re.findall("reproduce: simloop run (.+)", first.output)
-        again = run(*shlex.split(command))
+        again = cli("run", *shlex.split(command))
         assert (first.exit_code, first.output) == (1, again.output)
 
-    def test_that_cannot_be_read_prints_one_line_on_stderr_and_nothing_else(self) -> None:
-        result = run(write("a", "prompt: Hi\nmodell: []\n"))
+    def test_that_cannot_be_read_prints_one_line_on_stderr_and_nothing_else(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", "prompt: Hi\nmodell: []\n"))
         assert result.exit_code == 2
         assert result.stdout == ""
         assert result.stderr.startswith("a.simloop.yaml:2:1: modell: unknown key (did you mean")
         assert result.stderr.count("\n") == 1
 
-    def test_prints_no_control_character_of_a_model_or_a_title(self) -> None:
+    def test_prints_no_control_character_of_a_model_or_a_title(self, cli: Cli) -> None:
         hostile = '"\\e[2J\\r\\u202Ex\\x9b1m"'
         text = f"title: {hostile}\nprompt: Hi\nmodel: [{{say: {hostile}}}]\nexpect: {{text: x}}\n"
-        result = run(write("a", text))
+        result = cli("run", cli.write("a", text))
         assert result.exit_code == 1
         assert not set(result.output) & {"\x1b", "\r", "\u202e", "\x9b"}
         assert "\\x1b[2J" in result.stdout
 
-    def test_prints_no_control_character_of_a_name(self) -> None:
-        result = run("no\x1b[2Jsuch")
+    def test_prints_no_control_character_of_a_name(self, cli: Cli) -> None:
+        result = cli("run", "no\x1b[2Jsuch")
         assert "\x1b" not in result.output
         assert "\\x1b[2J" in result.stderr
 
 
-@pytest.mark.usefixtures("folder")
 class TestSeveralScenarios:
-    def test_get_one_verdict_each_and_a_count(self) -> None:
-        result = run(write("a", PASSES), write("bb", PASSES))
+    def test_get_one_verdict_each_and_a_count(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES), cli.write("bb", PASSES))
         assert result.exit_code == 0
         assert result.stdout.splitlines() == [
             "ok      a.simloop.yaml   completed in 0s (virtual), 1 request",
@@ -133,9 +127,9 @@ class TestSeveralScenarios:
             "2 passed",
         ]
 
-    def test_run_to_the_last_whatever_the_first_ones_do(self) -> None:
-        files = [write("a", "modell: ["), write("b", EXHAUSTED), write("c", RUNAWAY)]
-        result = run(*files, write("d", FAILS), "no-such-name", write("e", PASSES))
+    def test_run_to_the_last_whatever_the_first_ones_do(self, cli: Cli) -> None:
+        files = [cli.write("a", "modell: ["), cli.write("b", EXHAUSTED), cli.write("c", RUNAWAY)]
+        result = cli("run", *files, cli.write("d", FAILS), "no-such-name", cli.write("e", PASSES))
         words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
         assert words == ["ERROR", "FAILED", "FAILED", "FAILED", "ERROR", "ok", "1"]
         assert result.stdout.splitlines()[-1] == "1 passed, 3 failed, 2 errors"
@@ -148,38 +142,39 @@ class TestSeveralScenarios:
         [((PASSES, PASSES), 0), ((PASSES, FAILS), 1), ((FAILS, "x"), 2), (("x", RUNAWAY), 2)],
         ids=["passed", "failed", "failed-and-unreadable", "unreadable-and-runaway"],
     )
-    def test_end_with_the_worst_exit_code(self, texts: tuple[str, ...], code: int) -> None:
-        files = [write(f"s{number}", text) for number, text in enumerate(texts)]
-        assert run(*files).exit_code == code
-        assert run(*files, "--format", "json").exit_code == code
+    def test_end_with_the_worst_exit_code(
+        self, cli: Cli, texts: tuple[str, ...], code: int
+    ) -> None:
+        files = [cli.write(f"s{number}", text) for number, text in enumerate(texts)]
+        assert cli("run", *files).exit_code == code
+        assert cli("run", *files, "--format", "json").exit_code == code
 
-    def test_of_a_folder_are_those_below_it_in_order(self) -> None:
+    def test_of_a_folder_are_those_below_it_in_order(self, cli: Cli) -> None:
         for name in ("f/z", "f/b/x", "f/a", "f/.venv/hidden"):
-            write(name, PASSES)
+            cli.write(name, PASSES)
         Path("f/a.yaml").write_text("not one of them", "utf-8")
-        _, runs = run_json("f")
+        _, runs = run_json(cli, "f")
         paths = ["f/a.simloop.yaml", "f/b/x.simloop.yaml", "f/z.simloop.yaml"]
         assert [one["path"] for one in runs] == paths
 
-    def test_are_run_once_each(self) -> None:
-        name = write("f/a", PASSES)
-        _, runs = run_json(name, "f", name)
+    def test_are_run_once_each(self, cli: Cli) -> None:
+        name = cli.write("f/a", PASSES)
+        _, runs = run_json(cli, name, "f", name)
         assert len(runs) == 1
 
-    def test_a_folder_without_any_is_an_error(self, folder: Path) -> None:
-        (folder / "empty").mkdir()
-        result = run("empty")
+    def test_a_folder_without_any_is_an_error(self, cli: Cli) -> None:
+        (cli.folder / "empty").mkdir()
+        result = cli("run", "empty")
         assert result.exit_code == 2
         assert result.stderr == "empty: no *.simloop.yaml in this folder or below it\n"
 
-    def test_a_name_that_is_too_long_is_an_error(self) -> None:
-        assert run("x" * 5_000).exit_code == 2
+    def test_a_name_that_is_too_long_is_an_error(self, cli: Cli) -> None:
+        assert cli("run", "x" * 5_000).exit_code == 2
 
 
-@pytest.mark.usefixtures("folder")
 class TestTheTraceFile:
-    def test_holds_the_run(self) -> None:
-        result = run(write("a", PASSES), "--trace", "a.jsonl")
+    def test_holds_the_run(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES), "--trace", "a.jsonl")
         trace = read_trace(Path("a.jsonl"))
         assert result.exit_code == 0
         assert trace.footer is not None
@@ -187,59 +182,60 @@ class TestTheTraceFile:
         assert encode(trace) == Path("a.jsonl").read_bytes()
 
     @pytest.mark.parametrize(("text", "code"), [(FAILS, 1), (UNUSED, 1)], ids=["fails", "unused"])
-    def test_is_whole_when_the_run_ended_and_was_wrong(self, text: str, code: int) -> None:
-        assert run(write("a", text), "--trace", "a.jsonl").exit_code == code
+    def test_is_whole_when_the_run_ended_and_was_wrong(
+        self, cli: Cli, text: str, code: int
+    ) -> None:
+        assert cli("run", cli.write("a", text), "--trace", "a.jsonl").exit_code == code
         assert read_trace(Path("a.jsonl")).footer is not None
 
     @pytest.mark.parametrize(
         ("text", "code"), [(EXHAUSTED, 1), (RUNAWAY, 1)], ids=["exhausted", "runaway"]
     )
-    def test_is_written_when_the_run_raised(self, text: str, code: int) -> None:
-        assert run(write("a", text), "--trace", "a.jsonl").exit_code == code
+    def test_is_written_when_the_run_raised(self, cli: Cli, text: str, code: int) -> None:
+        assert cli("run", cli.write("a", text), "--trace", "a.jsonl").exit_code == code
         trace = read_trace(Path("a.jsonl"))
         assert trace.entries
         assert (trace.footer, trace.truncated) == (None, "")
 
     @pytest.mark.slow
-    def test_is_written_when_the_run_was_interrupted(self) -> None:
-        name = write("a", LONG)
+    def test_is_written_when_the_run_was_interrupted(self, cli: Cli) -> None:
+        name = cli.write("a", LONG)
         before = signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, 1.0)
         try:
-            result = run(name, "--trace", "a.jsonl")
+            result = cli("run", name, "--trace", "a.jsonl")
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         assert result.exit_code == 130
         assert len(read_trace(Path("a.jsonl")).entries) > 100
 
-    def test_needs_a_single_scenario(self) -> None:
-        result = run(write("a", PASSES), write("b", PASSES), "--trace", "a.jsonl")
+    def test_needs_a_single_scenario(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES), cli.write("b", PASSES), "--trace", "a.jsonl")
         assert result.exit_code == 2
         assert "--trace needs a single scenario, and these are 2" in result.stderr
         assert result.stdout == ""
         assert not Path("a.jsonl").exists()
 
-    def test_never_overwrites_the_scenario(self) -> None:
-        result = run(write("a", PASSES), "--trace", "./a.simloop.yaml")
+    def test_never_overwrites_the_scenario(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES), "--trace", "./a.simloop.yaml")
         assert result.exit_code == 2
         assert "would overwrite the scenario" in result.stderr
         assert Path("a.simloop.yaml").read_text("utf-8") == PASSES
 
-    def test_that_cannot_be_written_is_an_error_and_hides_no_verdict(self) -> None:
-        result = run(write("a", FAILS), "--trace", "no/such/folder/a.jsonl")
+    def test_that_cannot_be_written_is_an_error_and_hides_no_verdict(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", FAILS), "--trace", "no/such/folder/a.jsonl")
         assert result.exit_code == 2
         assert "expect.text" in result.stdout
         assert "cannot be written" in result.stderr
 
 
-@pytest.mark.usefixtures("folder")
 class TestJson:
-    def test_tells_how_a_run_ended(self) -> None:
+    def test_tells_how_a_run_ended(self, cli: Cli) -> None:
         text = PASSES.replace("prompt", "seed: 3\nprompt").replace(
             "{say: Hello.}", "{http: {status: 500}}, {say: Hello.}"
         )
-        result, runs = run_json(write("a", text))
+        result, runs = run_json(cli, cli.write("a", text))
         assert result.exit_code == 0
         assert runs == [
             {
@@ -264,18 +260,18 @@ class TestJson:
             }
         ]
 
-    def test_tells_the_outcome_of_each_prompt(self) -> None:
+    def test_tells_the_outcome_of_each_prompt(self, cli: Cli) -> None:
         filtered = "{say: No., finish: content-filter}, {say: Hello.}"
         text = PASSES.replace("{say: Hello.}", filtered).replace("prompt", "then: [Again]\nprompt")
-        _, runs = run_json(write("a", text))
+        _, runs = run_json(cli, cli.write("a", text))
         assert runs[0]["outcomes"] == ["content-filtered", "completed"]
         assert runs[0]["outcome"] == "completed"
-        told = run("a.simloop.yaml").stdout
+        told = cli("run", "a.simloop.yaml").stdout
         assert "content-filtered, completed in 0s (virtual)" in told
 
-    def test_lists_failures_as_data(self) -> None:
+    def test_lists_failures_as_data(self, cli: Cli) -> None:
         text = FAILS.replace("text: Bye.", "text: {contains: Bye}, elapsed: {min: 1s}, sent: []")
-        result, runs = run_json(write("a", text))
+        result, runs = run_json(cli, cli.write("a", text))
         assert (result.exit_code, runs[0]["status"], runs[0]["errors"]) == (1, "failed", [])
         facts = [{k: v for k, v in each.items() if k != "message"} for each in runs[0]["failures"]]
         assert facts == [
@@ -284,12 +280,14 @@ class TestJson:
             {"key": "expect.sent", "expected": [], "got": ["user"], "seq": 3},
         ]
         assert [f"        {each['message']}" for each in runs[0]["failures"]] == [
-            line for line in run("a.simloop.yaml").stdout.splitlines() if line[8:15] == "expect."
+            line
+            for line in cli("run", "a.simloop.yaml").stdout.splitlines()
+            if line[8:15] == "expect."
         ]
 
-    def test_has_one_object_for_each_mistake_of_a_file_with_its_place(self) -> None:
+    def test_has_one_object_for_each_mistake_of_a_file_with_its_place(self, cli: Cli) -> None:
         text = "prompt: Hi\nlimits: {max_stepps: 3}\nmodel:\n  - {say: Hi., pace: 5}\nseed: -1\n"
-        result, runs = run_json(write("a", text))
+        result, runs = run_json(cli, cli.write("a", text))
         assert (result.exit_code, runs[0]["status"]) == (2, "error")
         assert runs[0]["errors"] == [
             mistake(2, 10, "limits.max_stepps", "unknown key", "did you mean `max_steps`?"),
@@ -303,17 +301,22 @@ class TestJson:
             mistake(5, 7, "seed", "must be at least 0", None),
         ]
 
-    def test_has_the_status_of_each_run_and_of_the_worst(self) -> None:
+    def test_has_the_status_of_each_run_and_of_the_worst(self, cli: Cli) -> None:
         react = f"loop: react\nhooks: [{{at: before_llm_call}}]\n{PASSES}"
-        names = [write("a", PASSES), write("b", FAILS), write("c", react), write("d", "x")]
+        names = [
+            cli.write("a", PASSES),
+            cli.write("b", FAILS),
+            cli.write("c", react),
+            cli.write("d", "x"),
+        ]
         for last, status in enumerate(("ok", "failed", "error", "error"), start=1):
-            document = json.loads(run(*names[:last], "--format", "json").stdout)
+            document = json.loads(cli("run", *names[:last], "--format", "json").stdout)
             assert document["status"] == status
         statuses = [one["status"] for one in document["runs"]]
         assert statuses == ["ok", "failed", "cannot", "error"]
 
-    def test_tells_the_error_of_a_run_that_raised(self) -> None:
-        result, runs = run_json(write("a", EXHAUSTED), write("b", "x"), "nosuch")
+    def test_tells_the_error_of_a_run_that_raised(self, cli: Cli) -> None:
+        result, runs = run_json(cli, cli.write("a", EXHAUSTED), cli.write("b", "x"), "nosuch")
         assert result.exit_code == 2
         types = [one["errors"][0]["type"] for one in runs]
         assert types == ["ScriptExhausted", "ScenarioError", "ScenarioError"]
@@ -322,73 +325,74 @@ class TestJson:
         assert all(one["outcome"] is None and one["counters"] is None for one in runs)
         assert runs[2]["errors"][0]["message"] in result.stderr
 
-    def test_keeps_what_a_run_with_unused_replies_came_to(self) -> None:
-        _, runs = run_json(write("a", UNUSED))
+    def test_keeps_what_a_run_with_unused_replies_came_to(self, cli: Cli) -> None:
+        _, runs = run_json(cli, cli.write("a", UNUSED))
         assert runs[0]["outcome"] == "completed"
         assert runs[0]["errors"][0]["type"] == "ScriptUnused"
 
-    def test_is_ascii_whatever_a_model_says(self) -> None:
-        result, runs = run_json(write("a", 'prompt: Hi\nmodel: [{say: "\\e[2Jé\\u202E"}]\n'))
+    def test_is_ascii_whatever_a_model_says(self, cli: Cli) -> None:
+        result, runs = run_json(
+            cli, cli.write("a", 'prompt: Hi\nmodel: [{say: "\\e[2Jé\\u202E"}]\n')
+        )
         assert result.stdout.isascii()
         assert "\x1b" not in result.stdout
         assert runs[0]["text"] == "\x1b[2Jé\u202e"
 
 
-@pytest.mark.usefixtures("folder")
 class TestOptions:
-    def test_the_seed_replaces_that_of_the_scenario(self) -> None:
-        _, runs = run_json(write("a", f"seed: 3\n{PASSES}"), "--seed", "9")
+    def test_the_seed_replaces_that_of_the_scenario(self, cli: Cli) -> None:
+        _, runs = run_json(cli, cli.write("a", f"seed: 3\n{PASSES}"), "--seed", "9")
         assert runs[0]["seed"] == 9
 
     @pytest.mark.parametrize("seed", ["-1", str(2**63), "x"])
-    def test_a_seed_out_of_range_is_wrong_usage(self, seed: str) -> None:
-        result = run(write("a", PASSES), "--seed", seed)
+    def test_a_seed_out_of_range_is_wrong_usage(self, cli: Cli, seed: str) -> None:
+        result = cli("run", cli.write("a", PASSES), "--seed", seed)
         assert result.exit_code == 2
         assert "--seed" in result.stderr
 
-    def test_the_loop_replaces_that_of_the_scenario(self) -> None:
-        name = write("a", f"loop: not.here:Loop\n{PASSES}")
-        assert run(name).exit_code == 2
-        _, runs = run_json(name, "--loop", "reference")
+    def test_the_loop_replaces_that_of_the_scenario(self, cli: Cli) -> None:
+        name = cli.write("a", f"loop: not.here:Loop\n{PASSES}")
+        assert cli("run", name).exit_code == 2
+        _, runs = run_json(cli, name, "--loop", "reference")
         assert runs[0]["loop"] == "reference"
 
-    def test_an_unknown_loop_is_one_error_for_all_scenarios(self) -> None:
-        result = run(write("a", PASSES), write("b", PASSES), "--loop", "nosuch")
+    def test_an_unknown_loop_is_one_error_for_all_scenarios(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES), cli.write("b", PASSES), "--loop", "nosuch")
         assert result.exit_code == 2
         assert result.stderr.count("nosuch") == 1
         assert "known: " in result.stderr
 
-    def test_without_a_scenario_is_wrong_usage(self) -> None:
-        result = run()
+    def test_without_a_scenario_is_wrong_usage(self, cli: Cli) -> None:
+        result = cli("run")
         assert result.exit_code == 2
         assert result.stdout == ""
         assert "Missing argument" in result.stderr
 
 
-def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere() -> None:
-    listed = json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
+def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere(cli: Cli) -> None:
+    listed = json.loads(cli("list", "--format", "json").stdout)
     name, path = listed[0]["name"], listed[0]["path"]
-    assert [run_json(argument)[1][0]["name"] for argument in (name, path)] == [name, name]
+    assert [run_json(cli, argument)[1][0]["name"] for argument in (name, path)] == [name, name]
 
 
 @pytest.mark.slow
-def test_a_theme_and_the_library_are_run_by_name_where_there_are_no_such_folders() -> None:
-    listed = json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
+def test_a_theme_and_the_library_are_run_by_name_where_there_are_no_such_folders(cli: Cli) -> None:
+    listed = json.loads(cli("list", "--format", "json").stdout)
     names = [one["name"] for one in listed]
-    ran = {what: [one["name"] for one in run_json(what)[1]] for what in ("start/", "all")}
+    ran = {what: [one["name"] for one in run_json(cli, what)[1]] for what in ("start/", "all")}
     assert sorted(ran["all"]) == sorted(names)
     assert ran["start/"] == [name for name in names if name.startswith("start/")]
 
 
-def test_a_folder_that_hides_a_theme_is_said_to(folder: Path) -> None:
-    (folder / "retry").mkdir()
-    result = run("retry/")
+def test_a_folder_that_hides_a_theme_is_said_to(cli: Cli) -> None:
+    (cli.folder / "retry").mkdir()
+    result = cli("run", "retry/")
     assert result.exit_code == 2
     assert "it hides the bundled ones of that name" in result.stderr
 
 
-def test_waiting_is_virtual(folder: Path) -> None:
+def test_waiting_is_virtual(cli: Cli) -> None:
     text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
-    result = run(write("a", text))
+    result = cli("run", cli.write("a", text))
     assert "completed in 3600000s (virtual)" in result.stdout
-    assert os.listdir(folder) == ["a.simloop.yaml"]  # noqa: PTH208 - names are what is claimed
+    assert os.listdir(cli.folder) == ["a.simloop.yaml"]  # noqa: PTH208 - names are what is claimed

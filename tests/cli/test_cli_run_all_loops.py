@@ -1,25 +1,16 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from running import EXHAUSTED, FAILS, PASSES, run
-from writing import write
-
-from simloop.cli import main
+from commandline import EXHAUSTED, FAILS, PASSES, Cli
 
 HOOKED = "title: Hooked\nprompt: Hi\nhooks: [{at: before_llm_call}]\nmodel: [{say: Hello.}]\n"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.usefixtures("folder")
 class TestAllLoops:
-    def test_are_a_row_each_and_what_one_cannot_express_is_told_with_the_reason(self) -> None:
-        result = run(write("a", HOOKED), "--loop", "all")
+    def test_are_a_row_each_and_what_one_cannot_express_is_told_with_the_reason(
+        self, cli: Cli
+    ) -> None:
+        result = cli("run", cli.write("a", HOOKED), "--loop", "all")
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.splitlines() == [
             "a.simloop.yaml  Hooked",
@@ -33,9 +24,9 @@ class TestAllLoops:
             "*    the scenario's own loop",
         ]
 
-    def test_of_several_scenarios_are_one_table_each_and_a_count(self) -> None:
-        files = [write("a", PASSES), write("b", "modell: ["), write("c", FAILS)]
-        result = run(*files, "--loop", "all")
+    def test_of_several_scenarios_are_one_table_each_and_a_count(self, cli: Cli) -> None:
+        files = [cli.write("a", PASSES), cli.write("b", "modell: ["), cli.write("c", FAILS)]
+        result = cli("run", *files, "--loop", "all")
         assert result.exit_code == 2
         lines = result.stdout.splitlines()
         assert [line for line in lines if ".simloop.yaml" in line and "reproduce" not in line] == [
@@ -47,10 +38,10 @@ class TestAllLoops:
         assert lines[-1] == "3 scenarios: 4 as expected, 4 not as expected, 1 not run"
         assert result.stderr.startswith("b.simloop.yaml:1:")
 
-    def test_in_json_are_what_compare_prints(self) -> None:
-        files = [write("a", HOOKED), write("b", FAILS)]
-        result = run(*files, "--loop", "all", "--format", "json")
-        compared = CliRunner().invoke(main, ["compare", *files, "--format", "json"])
+    def test_in_json_are_what_compare_prints(self, cli: Cli) -> None:
+        files = [cli.write("a", HOOKED), cli.write("b", FAILS)]
+        result = cli("run", *files, "--loop", "all", "--format", "json")
+        compared = cli("compare", *files, "--format", "json")
         assert (result.exit_code, result.stdout) == (1, compared.stdout)
 
     @pytest.mark.parametrize("output_format", ["text", "json"])
@@ -60,17 +51,17 @@ class TestAllLoops:
         ids=["passed", "failed", "failed-and-exhausted", "unreadable"],
     )
     def test_end_with_the_worst_exit_code(
-        self, texts: tuple[str, ...], code: int, output_format: str
+        self, cli: Cli, texts: tuple[str, ...], code: int, output_format: str
     ) -> None:
-        files = [write(f"s{number}", text) for number, text in enumerate(texts)]
-        assert run(*files, "--loop", "all", "--format", output_format).exit_code == code
+        files = [cli.write(f"s{number}", text) for number, text in enumerate(texts)]
+        assert cli("run", *files, "--loop", "all", "--format", output_format).exit_code == code
 
-    def test_have_no_trace_file(self) -> None:
-        result = run(write("a", PASSES), "--loop", "all", "--trace", "a.jsonl")
+    def test_have_no_trace_file(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES), "--loop", "all", "--trace", "a.jsonl")
         assert (result.exit_code, result.stdout) == (2, "")
         assert "--trace needs a single loop, and these are 4" in result.stderr
         assert not Path("a.jsonl").exists()
 
-    def test_are_each_run_with_the_seed_that_is_given(self) -> None:
-        result = run(write("a", FAILS), "--loop", "all", "--seed", "7")
+    def test_are_each_run_with_the_seed_that_is_given(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", FAILS), "--loop", "all", "--seed", "7")
         assert result.stdout.count("reproduce: simloop run a.simloop.yaml --seed 7") == 4

@@ -4,11 +4,9 @@ import json
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from running import run
-from writing import write
+from commandline import Cli
 
 from simloop.cli.report import hook_costs
 from simloop.engine.hook_meter import HookCost
@@ -21,13 +19,8 @@ hooks: [{at: before_llm_call, name: guard, takes: 1s}]
 PLAIN = "prompt: Hi\nmodel: [{say: Hello.}]\n"
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def test_a_table_has_each_hook_with_its_calls() -> None:
-    lines = run(write("a", HOOKED), "--hook-cost").stdout.splitlines()
+def test_a_table_has_each_hook_with_its_calls(cli: Cli) -> None:
+    lines = cli("run", cli.write("a", HOOKED), "--hook-cost").stdout.splitlines()
     assert lines[-3:-1] == [
         "Real time of the hooks alone; no trace has it:",
         "guard at before_llm_call",
@@ -55,21 +48,23 @@ def test_the_figures_can_be_read_and_a_slow_hook_is_named() -> None:
     ]
 
 
-def test_a_run_without_hooks_says_so() -> None:
-    assert run(write("a", PLAIN), "--hook-cost").stdout.endswith("\n\nThis run has no hooks.\n")
+def test_a_run_without_hooks_says_so(cli: Cli) -> None:
+    assert cli("run", cli.write("a", PLAIN), "--hook-cost").stdout.endswith(
+        "\n\nThis run has no hooks.\n"
+    )
 
 
-def test_json_has_the_figures_of_each_hook() -> None:
-    result = run(write("a", HOOKED), "--hook-cost", "--format", "json")
+def test_json_has_the_figures_of_each_hook(cli: Cli) -> None:
+    result = cli("run", cli.write("a", HOOKED), "--hook-cost", "--format", "json")
     (cost,) = json.loads(result.stdout)["runs"][0]["hook_cost"]
     assert (cost["hook"], cost["calls"]) == ("guard", 1)
     assert (cost["blocks"], cost["is_slow"]) == (False, False)
     assert 0 <= cost["median_ns"] == cost["p95_ns"] == cost["total_ns"]
 
 
-def test_several_scenarios_or_all_loops_are_refused() -> None:
-    several = run(write("a", PLAIN), write("b", PLAIN), "--hook-cost")
-    every = run(write("a", PLAIN), "--hook-cost", "--loop", "all")
+def test_several_scenarios_or_all_loops_are_refused(cli: Cli) -> None:
+    several = cli("run", cli.write("a", PLAIN), cli.write("b", PLAIN), "--hook-cost")
+    every = cli("run", cli.write("a", PLAIN), "--hook-cost", "--loop", "all")
     assert (several.exit_code, every.exit_code) == (2, 2)
     assert "--hook-cost needs a single scenario, and these are 2" in several.stderr
     assert "--hook-cost needs a single loop" in every.stderr
@@ -92,13 +87,15 @@ hooks = Hooks(before_llm_call=[quiet])
 """
 
     @pytest.fixture(autouse=True)
-    def module(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        Path("run_hooks_module.py").write_text(self.MODULE)
-        monkeypatch.syspath_prepend(Path.cwd())
+    def module(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        cli.file("run_hooks_module.py", self.MODULE)
+        monkeypatch.syspath_prepend(cli.folder)
         monkeypatch.delitem(sys.modules, "run_hooks_module", raising=False)
 
-    def test_are_called_and_measured(self) -> None:
-        result = run(write("a", HOOKED), "--hooks", "run_hooks_module:shout", "--hook-cost")
+    def test_are_called_and_measured(self, cli: Cli) -> None:
+        result = cli(
+            "run", cli.write("a", HOOKED), "--hooks", "run_hooks_module:shout", "--hook-cost"
+        )
         assert result.exit_code == 0
         assert "SHOUT" in result.stdout
         hooks = [
@@ -106,29 +103,31 @@ hooks = Hooks(before_llm_call=[quiet])
         ]
         assert hooks == ["guard at before_llm_call", "run_hooks_module:shout at before_llm_call"]
 
-    def test_may_be_several_with_their_points(self) -> None:
+    def test_may_be_several_with_their_points(self, cli: Cli) -> None:
         names = ("--hooks", "run_hooks_module:shout", "--hooks", "run_hooks_module:hooks")
-        result = run(write("a", PLAIN), *names, "--format", "json", "--hook-cost")
+        result = cli("run", cli.write("a", PLAIN), *names, "--format", "json", "--hook-cost")
         (one,) = json.loads(result.stdout)["runs"]
         assert [cost["hook"] for cost in one["hook_cost"]] == ["run_hooks_module:shout", "quiet"]
 
-    def test_are_in_the_command_that_reproduces_a_failure(self) -> None:
-        failing = write("a", PLAIN + "expect: {text: Bye.}\n")
-        result = run(failing, "--hooks", "run_hooks_module:shout")
+    def test_are_in_the_command_that_reproduces_a_failure(self, cli: Cli) -> None:
+        failing = cli.write("a", PLAIN + "expect: {text: Bye.}\n")
+        result = cli("run", failing, "--hooks", "run_hooks_module:shout")
         assert result.exit_code == 1
         assert f"reproduce: simloop run {failing} --seed 0 --hooks run_hooks_module:shout\n" in (
             result.stdout
         )
 
-    def test_need_to_say_where_they_run(self) -> None:
-        result = run(write("a", PLAIN), "--hooks", "run_hooks_module:anywhere")
+    def test_need_to_say_where_they_run(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PLAIN), "--hooks", "run_hooks_module:anywhere")
         assert (result.exit_code, result.stdout) == (2, "")
         said = (
             "--hooks: nothing says at which point `run_hooks_module:anywhere` is to run (annotate"
         )
         assert said in result.stderr
 
-    def test_need_a_loop_that_has_hooks(self) -> None:
-        every = run(write("a", PLAIN), "--hooks", "run_hooks_module:shout", "--loop", "all")
+    def test_need_a_loop_that_has_hooks(self, cli: Cli) -> None:
+        every = cli(
+            "run", cli.write("a", PLAIN), "--hooks", "run_hooks_module:shout", "--loop", "all"
+        )
         assert every.exit_code == 2
         assert "--hooks needs a single loop" in every.stderr

@@ -7,23 +7,20 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
-from click.testing import CliRunner
+from commandline import Cli
 
-from simloop.cli import main
 from simloop.cli.new import STARTER
 from simloop.scenario.jsonschema import schema_text
 
 
-@pytest.fixture(scope="module")
-def schema() -> Any:
-    result = CliRunner().invoke(main, ["schema"])
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    return json.loads(result.stdout)
+@pytest.fixture
+def schema(cli: Cli) -> Any:
+    return json.loads(cli("schema").stdout)
 
 
-def test_what_is_printed_is_the_text_that_is_committed() -> None:
-    assert CliRunner().invoke(main, ["schema"]).stdout == schema_text()
+def test_what_is_printed_is_the_text_that_is_committed(cli: Cli) -> None:
+    result = cli("schema")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, schema_text(), "")
 
 
 @pytest.mark.slow

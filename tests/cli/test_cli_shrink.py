@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from commandline import Cli
 from shrinking import LARGE
 
-from simloop.cli import main, shrink
+from simloop.cli import shrink
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.writing import SCHEMA_FILE, scenario_text
 
@@ -25,12 +25,8 @@ def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def simloop(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
-
-
-def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
-    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "600")
+def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again(cli: Cli) -> None:
+    result = cli("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "600")
     assert result.exit_code == 1
     sentence = "The tool of a call runs at most once."
     *scenario, judged, how, size, written, reproduce, test = result.stdout.splitlines()
@@ -46,63 +42,63 @@ def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
     assert Path(SCHEMA_FILE).exists()
 
 
-def test_the_file_says_what_it_shows_and_fails_by_itself() -> None:
-    simloop("shrink", "wrong.simloop.yaml", "--out", "small.yaml")
+def test_the_file_says_what_it_shows_and_fails_by_itself(cli: Cli) -> None:
+    cli("shrink", "wrong.simloop.yaml", "--out", "small.yaml")
     assert Path("small.yaml").read_text("utf-8").splitlines()[1:5] == [
         "# Shrunk from wrong.simloop.yaml.",
         "# expectation: A run ends as its scenario expects.",
         "#   expect.backoffs: expected ['7s'], got ['2s']",
         "# reproduce: simloop check small.yaml",
     ]
-    assert simloop("check", "small.yaml").exit_code == 1
+    assert cli("check", "small.yaml").exit_code == 1
 
 
-def test_a_scenario_that_does_not_fail_is_left_alone() -> None:
-    result = simloop("shrink", "right.simloop.yaml")
+def test_a_scenario_that_does_not_fail_is_left_alone(cli: Cli) -> None:
+    result = cli("shrink", "right.simloop.yaml")
     assert result.exit_code == 0
     assert result.stdout == "right.simloop.yaml does not fail, so there is nothing to shrink\n"
     assert not list(Path().glob("*.shrunk*"))
 
 
-def test_a_trace_is_shrunk_as_it_was_recorded() -> None:
-    simloop("run", "wrong.simloop.yaml", "--loop", "opencode", "--seed", "4", "--trace", "a.jsonl")
-    result = simloop("shrink", "a.jsonl")
+def test_a_trace_is_shrunk_as_it_was_recorded(cli: Cli) -> None:
+    cli("run", "wrong.simloop.yaml", "--loop", "opencode", "--seed", "4", "--trace", "a.jsonl")
+    result = cli("shrink", "a.jsonl")
     assert result.exit_code == 1, result.output
     assert load_scenario("a.shrunk.simloop.yaml").loop == "opencode"
     assert "expected ['7s'], got ['1s']" in result.stdout
 
 
-def test_the_loop_of_a_stranger_in_a_trace_is_not_imported() -> None:
-    simloop("run", "large.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl")
-    refused = simloop("shrink", "a.jsonl")
+def test_the_loop_of_a_stranger_in_a_trace_is_not_imported(cli: Cli) -> None:
+    cli("run", "large.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl")
+    refused = cli("shrink", "a.jsonl")
     assert refused.exit_code == 2
     assert f"a.jsonl: this run was of the loop `{LOOP}`" in refused.stderr
-    assert simloop("shrink", "a.jsonl", "--loop", LOOP).exit_code == 1
+    assert cli("shrink", "a.jsonl", "--loop", LOOP).exit_code == 1
 
 
-def test_a_second_result_gets_a_name_of_its_own_and_no_file_is_written_over() -> None:
-    simloop("shrink", "wrong.simloop.yaml")
-    again = simloop("shrink", "wrong.simloop.yaml")
+def test_a_second_result_gets_a_name_of_its_own_and_no_file_is_written_over(cli: Cli) -> None:
+    cli("shrink", "wrong.simloop.yaml")
+    again = cli("shrink", "wrong.simloop.yaml")
     assert "written to wrong.shrunk-2.simloop.yaml" in again.stdout
-    refused = simloop("shrink", "wrong.simloop.yaml", "--out", "right.simloop.yaml")
+    refused = cli("shrink", "wrong.simloop.yaml", "--out", "right.simloop.yaml")
     assert refused.exit_code == 2
     assert "right.simloop.yaml: the file exists already" in refused.stderr
     assert Path("right.simloop.yaml").read_text("utf-8") == RIGHT
 
 
-def test_what_cannot_be_read_is_wrong_usage() -> None:
-    assert simloop("shrink", "nowhere.simloop.yaml").exit_code == 2
-    assert simloop("shrink", "nowhere.jsonl").exit_code == 2
-    assert simloop("shrink", "wrong.simloop.yaml", "--seconds", "0").exit_code == 2
+def test_what_cannot_be_read_is_wrong_usage(cli: Cli) -> None:
+    assert cli("shrink", "nowhere.simloop.yaml").exit_code == 2
+    assert cli("shrink", "nowhere.jsonl").exit_code == 2
+    assert cli("shrink", "wrong.simloop.yaml", "--seconds", "0").exit_code == 2
 
 
-def test_it_says_if_its_time_was_too_short() -> None:
-    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "0.000001")
+def test_it_says_if_its_time_was_too_short(cli: Cli) -> None:
+    result = cli("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "0.000001")
     assert result.exit_code == 1
     assert "the scenario may not be minimal: the time limit was reached" in result.stderr
 
 
-def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_the_smallest_so_far(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     count = itertools.count()
 
     def interrupt(_: Any) -> str:
@@ -111,9 +107,9 @@ def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> No
         return ""
 
     monkeypatch.setattr(shrink, "_progress", interrupt)
-    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP)
+    result = cli("shrink", "large.simloop.yaml", "--loop", LOOP)
     assert result.exit_code == 130
     assert "the scenario may not be minimal: the reduction was interrupted" in result.stderr
     smaller = load_scenario("large.shrunk.simloop.yaml")
     assert len(scenario_text(smaller)) < len(scenario_text(LARGE))
-    assert simloop("shrink", "large.shrunk.simloop.yaml", "--loop", LOOP).exit_code == 1
+    assert cli("shrink", "large.shrunk.simloop.yaml", "--loop", LOOP).exit_code == 1

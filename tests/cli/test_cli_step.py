@@ -2,9 +2,7 @@
 
 import click.testing
 import pytest
-from click.testing import CliRunner
-
-from simloop.cli import main
+from commandline import Cli
 
 
 @pytest.mark.parametrize(
@@ -20,17 +18,21 @@ from simloop.cli import main
         (["a.jsonl", "x"], "simloop run x --trace b.jsonl && simloop diff a.jsonl b.jsonl"),
     ],
 )
-def test_without_a_terminal_it_names_the_command_to_use(named: list[str], instead: str) -> None:
-    result = CliRunner().invoke(main, ["step", *named])
+def test_without_a_terminal_it_names_the_command_to_use(
+    cli: Cli, named: list[str], instead: str
+) -> None:
+    result = cli("step", *named)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr == f"the replayer needs a terminal (use: {instead})\n"
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_says_what_to_install(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda _: True)
     monkeypatch.setattr("simloop.cli.step.find_spec", lambda _: None)
-    result = CliRunner().invoke(main, ["step", "quickstart"])
+    result = cli("step", "quickstart")
     assert result.exit_code == 2
     assert (
         "the replayer needs textual (in a clone of simloop: pip install '.[tui]')" in result.stderr
@@ -38,19 +40,19 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert result.stdout == ""
 
 
-def test_two_runs_and_another_loop_exclude_each_other() -> None:
-    result = CliRunner().invoke(main, ["step", "a", "b", "--against", "pi"])
+def test_two_runs_and_another_loop_exclude_each_other(cli: Cli) -> None:
+    result = cli("step", "a", "b", "--against", "pi")
     assert result.exit_code == 2
     assert "--against takes one run, and not two" in result.stderr
 
 
-def test_an_unknown_other_loop_is_refused_at_once() -> None:
-    result = CliRunner().invoke(main, ["step", "quickstart", "--against", "pie"])
+def test_an_unknown_other_loop_is_refused_at_once(cli: Cli) -> None:
+    result = cli("step", "quickstart", "--against", "pie")
     assert result.exit_code == 2
     assert "pie" in result.stderr
 
 
-def test_settings_without_a_run_are_refused() -> None:
-    result = CliRunner().invoke(main, ["step", "--loop", "pi"])
+def test_settings_without_a_run_are_refused(cli: Cli) -> None:
+    result = cli("step", "--loop", "pi")
     assert result.exit_code == 2
     assert "the settings of a run need a trace or a scenario" in result.stderr

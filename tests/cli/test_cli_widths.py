@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click.testing
 import pytest
-from click.testing import CliRunner
+from commandline import Cli
 
-from simloop.cli import main, terminal
+from simloop.cli import terminal
 from simloop.cli.folding import cells
 
 LONG = "この文はとても長いので折り返されます。" * 6
@@ -50,22 +50,26 @@ def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_no_line_is_wider_than_the_terminal(
-    arguments: tuple[str, ...], columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli,
+    arguments: tuple[str, ...],
+    columns: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "長い名前.simloop.yaml").write_text(FILE, "utf-8")
     given = [one.replace("FILE", "長い名前.simloop.yaml") for one in arguments]
-    run = CliRunner().invoke(main, given)
+    run = cli(*given)
     lines = re.split("[\r\n]", run.stdout + run.stderr)  # a bar ends with a carriage return
     assert len(lines) > 1
     assert [line for line in lines if cells(line) > columns] == []
 
 
 @pytest.mark.usefixtures("columns")
-def test_json_is_not_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_is_not_folded(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.simloop.yaml").write_text(FILE, "utf-8")
-    run = CliRunner().invoke(main, ["run", "--format", "json", "a.simloop.yaml"])
+    run = cli("run", "--format", "json", "a.simloop.yaml")
     assert max(map(cells, run.stdout.split("\n"))) > 80
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium
-from comparing import BROKEN_SERVER, FAILS, HOOKED, LOOKS, compare
-from writing import write
+from commandline import Cli
+from comparing import BROKEN_SERVER, FAILS, HOOKED, LOOKS
 
 from simloop.cursor.lanes import words_of
 from simloop.cursor.opening import opened_run
@@ -24,17 +24,17 @@ ALL = ["one/a", "one/b", "two/c", "two/d"]
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, text in zip(ALL, (LOOKS, HOOKED, FAILS, BROKEN_SERVER), strict=True):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        write(name, text)
-    return written(tmp_path, "one", "two")
+        cli.write(name, text)
+    return written(cli, tmp_path, "one", "two")
 
 
-def written(folder: Path, *names: str) -> Path:
+def written(cli: Cli, folder: Path, *names: str) -> Path:
     path = folder / "page.html"
-    path.write_text(compare(*names, "--format", "html").stdout, "utf-8")
+    path.write_text(cli("compare", *names, "--format", "html").stdout, "utf-8")
     return path
 
 
@@ -165,10 +165,12 @@ def test_a_link_to_a_run_opens_its_panel_and_says_that_nothing_was_run(
 
 
 @pytest.mark.parametrize("width", [400, 1200])
-def test_the_names_can_be_read_at_each_width(chromium: Browser, file: Path, width: int) -> None:
+def test_the_names_can_be_read_at_each_width(
+    cli: Cli, chromium: Browser, file: Path, width: int
+) -> None:
     long = "long-" * 20
-    write(f"two/{long}", LOOKS.replace("It looks", "x" * 300))
-    page = written(file.parent, "one", "two")
+    cli.write(f"two/{long}", LOOKS.replace("It looks", "x" * 300))
+    page = written(cli, file.parent, "one", "two")
     for fragment in ("", "#run=4.0"):
         chromium.open(page, fragment, width=width)
         assert chromium.ask("document.documentElement.scrollWidth") <= width
@@ -181,12 +183,12 @@ def test_the_names_can_be_read_at_each_width(chromium: Browser, file: Path, widt
 
 
 def test_markup_in_a_scenario_is_shown_as_it_is_written(
-    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     hostile = f'title: "{MARKUP}"\nprompt: "{MARKUP}"\nmodel: [{{say: "{MARKUP}\\e[2J"}}]\n'
-    write("<b>&", hostile)
-    chromium.open(written(tmp_path, "<b>&.simloop.yaml"), "#run=0.0")
+    cli.write("<b>&", hostile)
+    chromium.open(written(cli, tmp_path, "<b>&.simloop.yaml"), "#run=0.0")
     panel = chromium.ask("run.innerText")
     assert MARKUP in panel
     assert "\\x1b[2J" in panel

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
+from commandline import Cli
 
 from simloop.cli import main
 from simloop.scenario.catalog import bundled_names
@@ -71,8 +71,8 @@ def test_verbs_are_offered() -> None:
     assert completed("exp") == ["explore", "export"]
 
 
-def test_help_says_how_to_switch_it_on() -> None:
-    shown = " ".join(CliRunner().invoke(main, ["--help"]).stdout.split())
+def test_help_says_how_to_switch_it_on(cli: Cli) -> None:
+    shown = " ".join(cli("--help").stdout.split())
     assert 'eval "$(_SIMLOOP_COMPLETE=bash_source simloop)"' in shown
     assert "zsh_source" in shown
     assert "_SIMLOOP_COMPLETE=fish_source simloop | source" in shown

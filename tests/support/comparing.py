@@ -1,11 +1,4 @@
-"""`simloop compare`, and the scenarios that it is given."""
-
-import json
-from typing import Any
-
-from click.testing import CliRunner, Result
-
-from simloop.cli import main
+"""Scenarios for `simloop compare`."""
 
 LOOKS = """\
 title: It looks
@@ -33,12 +26,3 @@ model: [{call: {dump: {}}, times: 2}, {say: The same.}]
 summaries: [{say: Nothing but x.}]
 """
 HOSTILE = '"\\e[2J\\0\\a\\r\\u202Ex\\x9b1m\\uFFFE<script>&\\"é"'
-
-
-def compare(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["compare", *arguments])
-
-
-def compare_json(*arguments: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(compare(*arguments, "--format", "json").stdout)
-    return document
