@@ -25,7 +25,7 @@ from simloop.kernel.limits import Limits
 from simloop.runs.runner import Runner
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
-from simloop.virtual.running import run_virtual
+from simloop.virtual.simulate import run_virtual
 from simloop.world.tools import Tool
 from simloop.world.user_function import UserFunction
 

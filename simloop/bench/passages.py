@@ -19,7 +19,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.policies import HookIsolation
 from simloop.trace.entries import Hook
 from simloop.trace.recorder import Recorder
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.cancellation import Cancellation
 from simloop.world.tools import Tool
 from simloop.world.user_function import UserFunction

@@ -31,7 +31,7 @@ from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
-from simloop.virtual.output import Output
+from simloop.virtual.border.output import Output
 from simloop.world.user_errors import UserError
 
 

@@ -129,7 +129,7 @@ class Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke the verb as click does; verbs print here."""
-        from simloop.virtual.output import captured  # noqa: PLC0415 - for a verb, not for `--help`
+        from simloop.virtual.border.output import captured  # noqa: PLC0415 - for a verb, not for `--help`
 
         with _closed_output_told(), captured():
             return super().invoke(ctx)

@@ -27,7 +27,7 @@ from simloop.runs.account import printed
 from simloop.runs.result import Result
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
-from simloop.virtual.output import NAMES
+from simloop.virtual.border.output import NAMES
 
 _WORDS = ("ok", "FAILED", "ERROR")
 _WIDTH = max(len(word) for word in _WORDS)

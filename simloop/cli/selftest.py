@@ -13,8 +13,8 @@ from simloop.runs.simulation import run
 from simloop.scenario.catalog import bundled, bundled_folder
 from simloop.scenario.loader import load_scenario
 from simloop.trace.codec import encode
+from simloop.virtual.clock.instants import SECOND_NS
 from simloop.virtual.simulate import running_loop, simulate
-from simloop.virtual.timers import SECOND_NS
 
 _HOUR_S = 3_600
 _PATIENCE_S = 60

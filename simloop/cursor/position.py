@@ -16,7 +16,7 @@ from simloop.kernel.signals import Signal
 from simloop.messages import Counters, Message, Request, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.virtual.waits import Wait
+from simloop.virtual.clock.waits import Wait
 
 _NS_PER_MS = 1_000_000
 _MOST_PARTS = 2_000

@@ -17,9 +17,9 @@ from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import Simulation
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.waits import Wait, before_time_moves, sleep_of_caller, waits
 from simloop.virtual.simulate import running_loop
-from simloop.virtual.waits import Wait, before_time_moves, sleep_of_caller, waits
 
 MOST_WATCHED = 20_000
 """The entries of a run whose waits are noted."""

@@ -22,7 +22,7 @@ from simloop.messages import (
 )
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.model_port import ModelPort
 
 SUMMARY_SYSTEM_PROMPT = "Summarise a conversation between a user and an assistant that uses tools."

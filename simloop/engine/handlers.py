@@ -41,8 +41,8 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.trace import entries
-from simloop.virtual.border import EPOCH_NS
-from simloop.virtual.timeouts import GRACE_MS, Timeouts
+from simloop.virtual.border.exchange import EPOCH_NS
+from simloop.virtual.clock.timeouts import GRACE_MS, Timeouts
 from simloop.world.model_port import RecordedStream
 from simloop.world.tools import Tool
 from simloop.world.world import World

@@ -14,7 +14,7 @@ from types import coroutine
 from typing import Any, TypeAlias
 
 from simloop.engine.hooks import POINTS, Hooks
-from simloop.virtual.started import is_coroutine
+from simloop.virtual.clock.awaitables import is_coroutine
 from simloop.world.user_function import UserFunction
 
 SLOW_NS = 10_000_000

@@ -31,8 +31,8 @@ from simloop.messages import (
     Usage,
 )
 from simloop.trace import entries
-from simloop.virtual.started import Started, begin
-from simloop.virtual.timeouts import NS_PER_MS, Timeouts
+from simloop.virtual.clock.awaitables import Started, begin
+from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
 from simloop.world.model_port import RecordedStream
 
 _TIMED_OUT = Fault("the model did not answer in time", code="timeout")

@@ -12,7 +12,7 @@ from itertools import groupby
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
 from simloop.engine.running_tasks import RunningTasks
 from simloop.engine.user_code import UserCode
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.user_function import UserFunction
 
 

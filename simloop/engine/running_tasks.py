@@ -7,7 +7,7 @@ every task that is spawned is waited for or stopped, so that no tool and no hook
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.timeouts import Timeouts
 
 Work = Callable[[Timeouts], Coroutine[object, object, None]]
 """The work for one call or hook, under the timeouts of the task that does it."""

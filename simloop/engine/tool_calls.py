@@ -23,8 +23,8 @@ from simloop.escape import writable
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
-from simloop.virtual.started import Started
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.awaitables import Started
+from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.arguments import read_again, read_arguments
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort, details_of, failed, unbroken

@@ -22,7 +22,7 @@ from simloop.fuzz.watch import Overdue, RunWatch
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import scenario_text
-from simloop.virtual.output import captured
+from simloop.virtual.border.output import captured
 
 _SLICE_S = 0.5
 """The real seconds after which a range ends: results are stored and shown that often."""

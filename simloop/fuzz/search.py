@@ -32,7 +32,7 @@ from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop, is_made, kept_limits
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
-from simloop.virtual.border import kept_border
+from simloop.virtual.border.exchange import kept_border
 
 _RUNS_OF_FAMILY = 10
 """The worlds of a family: making a family takes as long as a run, and covers more than ten."""

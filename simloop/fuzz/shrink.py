@@ -27,7 +27,7 @@ from simloop.runs.plan import Plan
 from simloop.scenario.expect import REST
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import content
-from simloop.virtual.border import kept_border
+from simloop.virtual.border.exchange import kept_border
 
 MAX_RUNS = 3_000
 MAX_SECONDS = 2.0

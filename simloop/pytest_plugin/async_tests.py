@@ -119,7 +119,7 @@ def _body(
     args: tuple[Any, ...],
     given: dict[str, Any],
 ) -> Callable[[], Awaitable[None]]:
-    from simloop.virtual.thread_call import call_in_thread  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.virtual.threads.calls import call_in_thread  # noqa: PLC0415 - see the docstring of the plugin
 
     is_async = inspect.iscoroutinefunction(main)
 

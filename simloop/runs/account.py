@@ -11,7 +11,7 @@ from simloop.escape import escape
 from simloop.runs.mismatch import Mismatch
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
-from simloop.virtual.output import NAMES, Output
+from simloop.virtual.border.output import NAMES, Output
 from simloop.world.user_errors import UserError
 
 LINES = 16

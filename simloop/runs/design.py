@@ -19,8 +19,8 @@ from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.isolation import isolated
 from simloop.runs.own_loop import A_LOOP, AN_AGENT, is_maker
+from simloop.virtual.places import place_of_error
 from simloop.virtual.simulate import running_loop, simulate
-from simloop.virtual.waiting import place_of_error
 from simloop.wire.api_keys import dummy_keys
 from simloop.world.agent import Agent, agent_from, is_agent
 

@@ -35,11 +35,10 @@ from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.novelty import REPETITIONS, Novelty
 from simloop.trace.recorder import Listener, Recorder
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.output import Output
-from simloop.virtual.running import run_virtual
+from simloop.virtual.border.output import Output
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
-from simloop.virtual.simulate import running_loop, simulate
+from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercepted
 from simloop.wire.provider_side import ProviderSide
 from simloop.world.agent import Agent

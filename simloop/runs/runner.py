@@ -13,7 +13,7 @@ from simloop.runs.plan import Plan
 from simloop.runs.result import Result
 from simloop.runs.simulation import Simulation
 from simloop.scenario.schema import Scenario
-from simloop.virtual.border import kept_border
+from simloop.virtual.border.exchange import kept_border
 from simloop.wire.clients.interception import kept_interception
 
 

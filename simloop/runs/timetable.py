@@ -12,7 +12,7 @@ from simloop.messages import Queue
 from simloop.runs.triggers import Triggers
 from simloop.scenario.schema import Scenario
 from simloop.scenario.triggers import Trigger
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.world.user_port import UserPort
 from simloop.world.world import World
 

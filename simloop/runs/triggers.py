@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from simloop.scenario.triggers import Trigger
 from simloop.trace.entries import AnyEntry
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
 
 _PARTS = frozenset(
     {"text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish", "error"}

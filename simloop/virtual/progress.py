@@ -12,19 +12,14 @@ through the program.
 """
 
 import asyncio
-import sys
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simloop.errors import RunawayRun
-from simloop.virtual.reaches import is_exempt
-from simloop.virtual.simulated_thread import RealThread, make_locked
-from simloop.virtual.waiting import place_in_program, report
+from simloop.virtual.places import place_in_program, report
 
 if TYPE_CHECKING:
-    from simloop.virtual.clock import VirtualLoop
-    from simloop.virtual.simulated_thread import SimulatedThread
+    from simloop.virtual.clock.loop import VirtualLoop
 
 # Half a million callbacks take about a second, and a million reads too.
 MOST_CALLBACKS = 3_000_000
@@ -34,15 +29,6 @@ MOST_READS = 1_000_000
 _LOOKS_AT_NEWS = 4
 _MOST_SWALLOWED = 100
 _ADVICE = "let the program wait for longer at a time, or give simulate a larger max_callbacks"
-
-LOOK_S = 0.2
-LOOKS = 5
-"""A thread that has done nothing in so many looks, one second, waits for something real."""
-# The originals: a simulation has others in `time`.
-_clock_of: Any = getattr(time, "pthread_getcpuclockid", None)
-_read_clock: Any = getattr(time, "clock_gettime_ns", None)
-_process_time_ns = time.process_time_ns
-_MILLISECOND = 1_000_000
 
 
 def runaway(finding: str, hint: str = "") -> RunawayRun:
@@ -122,63 +108,3 @@ class Progress:
         if self._swallowed > _MOST_SWALLOWED:
             raise asyncio.CancelledError
         raise error
-
-
-def is_stuck(thread: "SimulatedThread", back: Any) -> bool:
-    """Return whether a thread waits for something real; False once it gives the turn `back`.
-
-    It does if it stays at one instruction, and uses no processor time, for a second. A process that
-    was stopped looks only once in the meantime, so it finds nothing wrong when it goes on.
-    """
-    before, alike = _work_of(thread), 0
-    while not back.acquire(timeout=LOOK_S):
-        now = _work_of(thread)
-        alike = alike + 1 if now is not None and now == before else 0
-        before = now
-        if alike >= LOOKS and not is_exempt(thread.frame):
-            return True
-    return False
-
-
-class LoopWatch:
-    """Watches the event loop's own thread, while no other thread has the turn.
-
-    That thread may wait for a lock from outside, which a parked thread holds. `pauses` tells that
-    it waits for a thread that has the turn.
-    """
-
-    def __init__(self, thread: "SimulatedThread", found: Callable[[], None]) -> None:
-        self.pauses = False
-        self._thread = thread
-        self._found = found
-        self._stop = make_locked()
-        self._real = RealThread(self._watch)
-
-    def stop(self) -> None:
-        """End the watch."""
-        self._stop.release()
-        self._real.join()
-
-    def _watch(self) -> None:
-        before, alike = None, 0
-        while not self._stop.acquire(timeout=LOOK_S):
-            now = None if self.pauses else _work_of(self._thread)
-            alike = alike + 1 if now is not None and now == before else 0
-            before = now
-            if alike >= LOOKS and not is_exempt(self._thread.frame):
-                alike = 0
-                self._found()
-
-
-def _work_of(thread: "SimulatedThread") -> tuple[Any, ...] | None:
-    """Return a value that changes when the thread does something; None once it is done."""
-    frame = sys._current_frames().get(thread.ident)  # noqa: SLF001 - the stack is the question
-    place = None if frame is None else (id(frame), frame.f_lasti)
-    # In milliseconds: to be interrupted takes some time as well.
-    if _clock_of is None:
-        return place, _process_time_ns() // _MILLISECOND
-    # A thread may end at any moment, and the clock of one that has ended is undefined behaviour.
-    with thread.life:
-        if thread.is_done:
-            return None
-        return place, _read_clock(_clock_of(thread.ident)) // _MILLISECOND

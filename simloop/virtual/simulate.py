@@ -1,18 +1,20 @@
 """Running any coroutine in a simulation: virtual clock, sealed border, one seed."""
+# ruff: noqa: SLF001 - as in clock.py
 
 import asyncio
 import contextlib
 import inspect
 import math
-from collections.abc import Awaitable, Coroutine
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from typing import Any, TypeVar
 
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
-from simloop.virtual.answers import simulation_of_this_thread
-from simloop.virtual.border import sealed
-from simloop.virtual.clock import MAX_VIRTUAL_NS, VirtualLoop
-from simloop.virtual.running import run_virtual
+from simloop.virtual.border.answers import simulation_of_this_thread
+from simloop.virtual.border.exchange import sealed
+from simloop.virtual.clock.loop import MAX_VIRTUAL_NS, VirtualLoop
 from simloop.virtual.seeds import Seeds
 
 T = TypeVar("T")
@@ -139,7 +141,7 @@ def _note(error: Exception, text: str) -> None:
 
 def running_loop() -> VirtualLoop:
     """Return the virtual loop of the caller. Raises ScenarioError on any other loop."""
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - a simulated thread runs none
+    loop = asyncio._get_running_loop()
     if not isinstance(loop, VirtualLoop):
         loop = simulation_of_this_thread() or asyncio.get_running_loop()
     if isinstance(loop, VirtualLoop):
@@ -147,3 +149,96 @@ def running_loop() -> VirtualLoop:
     raise ScenarioError(
         "this needs the virtual clock", hint="run the coroutine with simloop.simulate(...)"
     )
+
+
+_spare = threading.local()
+
+
+def run_virtual(
+    main: Coroutine[Any, Any, T],
+    *,
+    shuffle_seed: int | None = None,
+    max_virtual_ns: int = MAX_VIRTUAL_NS,
+    max_callbacks: int | None = None,
+    seal: Callable[[VirtualLoop], contextlib.AbstractContextManager[None]] | None = None,
+) -> T:
+    """Run `main` on a loop that is kept for this thread: creating one costs more than a run.
+
+    `seal` makes the border that encloses the whole run, with the clean-up of what `main` left.
+    """
+    __tracebackhide__ = True
+    loop: VirtualLoop | None = getattr(_spare, "loop", None)
+    if loop is None or loop.is_running():
+        loop = _spare.loop = VirtualLoop()
+    loop.shuffle_seed = shuffle_seed
+    loop.max_virtual_ns = max_virtual_ns
+    loop.max_callbacks = max_callbacks
+    try:
+        with contextlib.nullcontext() if seal is None else seal(loop):
+            return loop.run(main)
+    finally:
+        if loop.is_spoilt:  # no later run is to hear of the thread
+            _spare.loop = None
+            loop.close()
+
+
+def loop_factory(*, seed: int = 0, shuffle_ties: bool = False) -> asyncio.AbstractEventLoop:
+    """Return a new event loop on the virtual clock, which answers dates and randomness from `seed`.
+
+        with asyncio.Runner(loop_factory=simloop.loop_factory) as runner:
+            runner.run(main())
+
+    It is for people who keep their own plugin or runner: it has virtual time and no provider. Write
+    `functools.partial(simloop.loop_factory, seed=7)` for another seed.
+    """
+    return RunnersLoop(Seeds(seed), shuffle_ties=shuffle_ties)
+
+
+class RunnersLoop(VirtualLoop):
+    """A virtual loop that a runner runs as often as it wants, and closes."""
+
+    _stopping: bool
+
+    def __init__(self, seeds: Seeds, *, shuffle_ties: bool) -> None:
+        super().__init__(
+            shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None
+        )
+        self._sealed = sealed(self, seeds)
+
+    def run_forever(self) -> None:
+        """Run until `stop` is called. Raises as `simulate`."""
+        __tracebackhide__ = True
+        self._check_closed()  # type: ignore[attr-defined]
+        self._check_running()  # type: ignore[attr-defined]
+        hooks = sys.get_asyncgen_hooks()
+        with self._sealed:
+            self._enter()
+            try:
+                while self._ready or not self._stopping:
+                    self._run_once()
+                    if self._stopping:
+                        break
+            finally:
+                self._stopping = False
+                asyncio._set_running_loop(None)
+                self._thread_id = None
+                sys.set_asyncgen_hooks(*hooks)
+        if self.escapes:
+            raise self.escapes.pop(0)
+
+    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
+        """Run until `future` is done, and return its result."""
+        __tracebackhide__ = True
+        return asyncio.BaseEventLoop.run_until_complete(self, future)
+
+    def close(self) -> None:
+        """Close the loop, and end its threads where they are parked."""
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            with self._sealed:
+                threads.end()
+        super().close()
+
+    def stop(self) -> None:
+        """Stop after the callbacks that are ready."""
+        self._stopping = True

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.trace import entries
-from simloop.virtual.blocking import run_blocking
-from simloop.virtual.border import EPOCH_NS
-from simloop.virtual.waiting import askers_place, askers_place_in_task
+from simloop.virtual.border.exchange import EPOCH_NS
+from simloop.virtual.places import askers_place, askers_place_in_task
+from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.exchange import Answered, Exchange
 from simloop.wire.failed_tools import FailedTools
 from simloop.wire.formats.known import wire_formats

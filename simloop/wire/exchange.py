@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from simloop.messages import Fault, Finish, Part, StreamError, TextDelta
-from simloop.virtual.blocking import run_blocking
+from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.wire_format import Encoder, WireFormat, WireRequest
 from simloop.wire.http import (
     ConnectionLost,

@@ -14,8 +14,8 @@ import msgspec
 
 from simloop.errors import ScenarioError, install_hint
 from simloop.messages import ToolCall, ToolMessage
-from simloop.virtual.listener import OpenSession, report_session
-from simloop.virtual.waiting import callers_place
+from simloop.virtual.clock.listener import OpenSession, report_session
+from simloop.virtual.places import callers_place
 from simloop.world.current import current_world
 from simloop.world.own_calls import shown_arguments
 from simloop.world.tools_port import ToolsPort

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from simloop.errors import ScenarioError
-from simloop.virtual.thread_call import call_in_thread
+from simloop.virtual.threads.calls import call_in_thread
 from simloop.world.world import World
 
 

@@ -1,6 +1,7 @@
 """The entries about the code of an agent: its sleeps, its blocking calls, what it leaves behind.
 
-Not here: the traffic at the boundary (the ports), and hearing of the program (virtual/listener.py).
+Not here: the traffic at the boundary (the ports), and hearing of the program
+(virtual/clock/listener.py).
 The rule to keep: no name and no place depends on the version of Python, as far as that is possible.
 `wait_for` makes a task in some versions, so tasks that the program has not named have no name.
 """
@@ -15,10 +16,10 @@ from simloop.escape import writable
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.listener import OpenSession, is_of_simloop, listened
-from simloop.virtual.waiting import callers_place, place_of_error, place_of_task
-from simloop.virtual.waits import name_of_task
+from simloop.virtual.clock.listener import OpenSession, is_of_simloop, listened
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.waits import name_of_task
+from simloop.virtual.places import callers_place, place_of_error, place_of_task
 from simloop.world.user_errors import describe
 from simloop.world.world import World
 

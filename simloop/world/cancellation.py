@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
-from simloop.virtual.blocking import is_blocking
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.timeouts import GRACE_NS, MOST_CANCELS, NS_PER_MS, Timeout
-from simloop.virtual.timers import NEVER_NS
+from simloop.virtual.clock.instants import NEVER_NS
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.timeouts import GRACE_NS, MOST_CANCELS, NS_PER_MS, Timeout
+from simloop.virtual.threads.calls import is_blocking
 
 
 class Cancellation:

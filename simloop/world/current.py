@@ -11,7 +11,7 @@ from typing import Any
 
 from simloop.escape import writable
 from simloop.trace import entries
-from simloop.virtual.answers import simulation_of_this_thread
+from simloop.virtual.border.answers import simulation_of_this_thread
 from simloop.world.world import World
 
 _WORLDS: dict[Any, list[World]] = {}

@@ -18,8 +18,8 @@ from annotated_types import Ge, Le
 
 from simloop.errors import ScenarioError
 from simloop.messages import Fault, Finish, Part, Request, StreamError
+from simloop.virtual.clock.awaitables import is_coroutine
 from simloop.virtual.seeds import Seeds
-from simloop.virtual.started import is_coroutine
 from simloop.world.fake_model import Model
 from simloop.world.streams import GeneratedStream, WholeStream
 from simloop.world.tools import Tool

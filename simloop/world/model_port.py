@@ -35,7 +35,7 @@ from simloop.messages import (
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.faults_of_code import fault_of

@@ -14,7 +14,7 @@ from simloop.messages import ToolCall
 from simloop.trace import entries
 from simloop.trace.facts import MAY_ACT
 from simloop.trace.recorder import Recorder
-from simloop.virtual.threads import thread_here
+from simloop.virtual.threads.scheduler import thread_here
 from simloop.world.tools import canonical_json
 
 

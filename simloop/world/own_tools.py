@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from simloop.virtual.blocking import run_blocking
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.threads.calls import run_blocking
 from simloop.world.faults import FaultSites, disturb_tool
 
 T = TypeVar("T")

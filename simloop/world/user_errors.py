@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from simloop.escape import writable
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.world.fake_model import ScriptedFailure
 
 MOST_KEPT = 20

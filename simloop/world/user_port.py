@@ -18,7 +18,7 @@ from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
 from simloop.messages import Queue, StopCause
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.world.cancellation import Cancellation
 
 _CAUSES: dict[type, StopCause] = {

@@ -10,7 +10,7 @@ from clocks import Watch
 from simloop.bench.passages import INPUTS, Passages
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 from simloop.errors import ScenarioError
-from simloop.virtual.running import run_virtual
+from simloop.virtual.simulate import run_virtual
 from simloop.world.user_function import UserFunction
 
 

@@ -33,7 +33,7 @@ from simloop.messages import AssistantMessage, Message, Request, SummaryMessage,
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.fake_model import FunctionModel
 
 

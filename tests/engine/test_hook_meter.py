@@ -10,9 +10,8 @@ from pacing import nap
 
 from simloop.engine.hook_meter import BLOCKING_NS, SLOW_NS, HookCost, HookMeter, HookTimes
 from simloop.engine.hooks import POINTS, Hooks
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
-from simloop.virtual.started import begin
+from simloop.virtual.clock.awaitables import begin
+from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.user_function import UserFunction, independent
 
 

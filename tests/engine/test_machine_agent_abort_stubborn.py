@@ -24,7 +24,7 @@ from stopping import (
 from simloop import Callbacks, HookIsolation, Hooks, Limits, Reply, Scenario, ToolExecution
 from simloop.runs.simulation import Simulation
 from simloop.trace import entries
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
 
 in_any_order = pytest.mark.parametrize(
     "policy",

@@ -23,7 +23,7 @@ from simloop.messages import (
     ToolCallDelta,
 )
 from simloop.trace import entries, recorder
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
 
 # ------------------------------------------------------------------------- timeouts
 

@@ -19,8 +19,7 @@ from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
+from simloop.virtual.simulate import run_virtual, running_loop
 
 SEEDED = settings(derandomize=True)
 WORDS = st.lists(st.booleans(), max_size=6).map(tuple)

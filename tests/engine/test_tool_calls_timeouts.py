@@ -9,7 +9,7 @@ from toolcalling import answer, result_of, results
 from simloop import Reply, Tool, ToolExecution
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import ToolMessage
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
 
 
 def test_a_tool_that_takes_too_long_is_an_error_result() -> None:

@@ -26,7 +26,7 @@ from simloop.messages import Request, ToolMessage
 from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import encode
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
 from simloop.world.user_errors import describe
 
 MS = 1_000_000

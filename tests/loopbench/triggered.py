@@ -18,7 +18,7 @@ from fault import applied
 from simloop.fuzz.play import play
 from simloop.fuzz.search import Search
 from simloop.trace.entries import Boundary
-from simloop.virtual.border import kept_border
+from simloop.virtual.border.exchange import kept_border
 
 
 class Triggered(NamedTuple):

@@ -27,7 +27,7 @@ from simloop.trace.entries import (
     ToolStarted,
     Transition,
 )
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
 
 _MOMENTS: tuple[Kind, ...] = (
     Request,

@@ -28,7 +28,7 @@ from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import Simulation
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
-from simloop.virtual.running import run_virtual
+from simloop.virtual.simulate import run_virtual
 from simloop.world.world import World
 
 SETTINGS = EngineSettings()

@@ -13,8 +13,7 @@ from simloop.runs.triggers import Triggers
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.entries import Finish, Request, TextDelta, ToolStarted, Transition
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
+from simloop.virtual.simulate import run_virtual, running_loop
 
 PARTS = {"text-delta", "tool-call", "finish"}
 

@@ -6,10 +6,9 @@ from typing import Any, TypeVar
 
 from pacing import MS
 
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.timeouts import Timeouts
+from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.cancellation import Cancellation
 
 T = TypeVar("T")

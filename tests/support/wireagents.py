@@ -12,7 +12,7 @@ from typing import Any
 from wire import Heard, posted
 
 from simloop import traced
-from simloop.virtual.blocking import run_blocking
+from simloop.virtual.threads.calls import run_blocking
 
 Body = dict[str, Any]
 MOST_TRIES, MOST_ROUNDS = 3, 10

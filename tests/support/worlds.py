@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 from simloop.messages import Request
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.fake_model import FunctionModel, Model
 from simloop.world.model_port import ModelPort
 from simloop.world.tools import Tool, toolbox

@@ -10,7 +10,7 @@ import pytest
 
 from simloop import simulate
 from simloop.errors import Deadlock, ScenarioError
-from simloop.virtual.blocking import run_blocking
+from simloop.virtual.threads.calls import run_blocking
 
 
 async def slow(seconds: float = 3) -> str:

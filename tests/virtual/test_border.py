@@ -28,11 +28,10 @@ import pydantic
 import pytest
 
 from simloop.errors import ScenarioError
-from simloop.virtual.border import EPOCH_NS, sealed
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.running import run_virtual
+from simloop.virtual.border.exchange import EPOCH_NS, sealed
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
-from simloop.virtual.simulate import simulate
+from simloop.virtual.simulate import run_virtual, simulate
 
 SECOND = 1_000_000_000
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from simloop import InternalError, simulate
-from simloop.virtual import answers, reaches
-from simloop.virtual import border as sealed_module
+from simloop.virtual.border import answers, refusals
+from simloop.virtual.border import exchange as sealed_module
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ def test_the_border_is_entered_whole_whatever_stands_among_the_modules(
 
 
 STEPS = {
-    "the audit hook": (reaches, "watch_reaches"),
+    "the audit hook": (refusals, "watch_reaches"),
     "the scan": (sealed_module._Border, "_scan"),
     "the seed": (answers.SharedDraws, "begin"),
     "the method cache": (sealed_module, "_forget_cached_methods"),

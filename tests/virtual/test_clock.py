@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.running import run_virtual
-from simloop.virtual.timers import NEVER_NS
+from simloop.virtual.clock.instants import NEVER_NS
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.simulate import run_virtual
 
 SECOND = 1_000_000_000
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from pacing import MS, nap
 
 from simloop import simulate
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.simulate import run_virtual, running_loop
 
 
 def passes(seconds: int) -> None:

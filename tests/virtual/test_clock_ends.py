@@ -10,7 +10,7 @@ import pytest
 from test_clock import running
 
 from simloop.errors import RunawayRun
-from simloop.virtual.running import run_virtual
+from simloop.virtual.simulate import run_virtual
 
 
 def test_tasks_left_behind_are_cancelled_and_may_clean_up_in_virtual_time() -> None:

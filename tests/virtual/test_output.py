@@ -15,7 +15,7 @@ import pytest
 from simloop import Scenario, simulate
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
-from simloop.virtual.output import MOST_CHARS, Output, captured, diverted
+from simloop.virtual.border.output import MOST_CHARS, Output, captured, diverted
 
 
 class Streams:

@@ -12,7 +12,7 @@ from threadcases import in_thread
 
 from simloop import Scenario, ScenarioError, run, simulate
 from simloop.trace.codec import encode
-from simloop.virtual import progress, threads
+from simloop.virtual.threads import scheduler, watch
 
 OLDER_LOCK = threading.Lock()
 
@@ -127,9 +127,9 @@ def computes(prompt: str) -> str:
 
 def test_a_thread_may_end_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may ask for the clock of a thread that has ended."""
-    for module in (threads, progress):
+    for module in (scheduler, watch):
         monkeypatch.setattr(module, "LOOK_S", 1e-6)
-    monkeypatch.setattr(progress, "LOOKS", sys.maxsize)
+    monkeypatch.setattr(watch, "LOOKS", sys.maxsize)
     for number in range(300):
         played = run(Scenario(prompt=str(number)), loop=computes)
         assert played.text == str(sum(range(200 * number)))
@@ -142,7 +142,7 @@ def test_an_agent_that_computes_as_long_as_a_look_takes_has_one_result(*, is_pla
     clock = time.thread_time  # the original
 
     def plain(_: str) -> str:
-        end = clock() + progress.LOOK_S
+        end = clock() + watch.LOOK_S
         while clock() < end:
             pass
         return "computed"

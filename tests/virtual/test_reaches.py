@@ -22,7 +22,7 @@ import pytest
 from incases import in_cases
 
 from simloop import ScenarioError, simulate
-from simloop.virtual.reaches import watch_reaches
+from simloop.virtual.border.refusals import watch_reaches
 
 NOWHERE = ("127.0.0.1", 9)
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from simloop.errors import ScenarioError
-from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
+from simloop.virtual.simulate import run_virtual
 
 FIRST_DRAW = (
     'from simloop.virtual.seeds import Seeds; print(Seeds(7).stream("ties").getrandbits(64))'

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from pacing import nap
 
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
-from simloop.virtual.started import Started, begin, is_coroutine
+from simloop.virtual.clock.awaitables import Started, begin, is_coroutine
+from simloop.virtual.simulate import run_virtual, running_loop
 
 
 async def returns(value: Any) -> Any:

@@ -9,9 +9,8 @@ from interrupting import bounded, cancellation, current, is_stopped, now_ms
 from pacing import MS, nap
 
 from simloop.kernel.signals import AbortRequested
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
-from simloop.virtual.timeouts import GRACE_NS, MOST_CANCELS, Timeouts
+from simloop.virtual.clock.timeouts import GRACE_NS, MOST_CANCELS, Timeouts
+from simloop.virtual.simulate import run_virtual, running_loop
 
 
 def lasts(milliseconds: float, timeout_ms: int) -> tuple[bool, float]:

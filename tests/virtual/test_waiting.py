@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simloop.virtual.waiting import callers_place, place_of_task, where_it_waits
+from simloop.virtual.places import callers_place, place_of_task, where_it_waits
 
 WAITING = """
 async def request(what):
@@ -16,7 +16,7 @@ async def request(what):
 
 @pytest.mark.parametrize(
     ("module", "place"),
-    [("simloop.virtual.waits", ""), ("sdk.waits", "waits.py:1 in call")],
+    [("simloop.virtual.clock.waits", ""), ("sdk.waits", "waits.py:1 in call")],
 )
 def test_an_installed_simloop_is_no_place_of_the_program(module: str, place: str) -> None:
     file = f"/venv/lib/site-packages/{module.replace('.', '/')}.py"

@@ -11,7 +11,7 @@ from simloop import Reply, Result, Scenario, UserMessage, arun, note, run, simul
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.timeline import describe
-from simloop.virtual.listener import listener_of
+from simloop.virtual.clock.listener import listener_of
 from simloop.virtual.simulate import running_loop
 from simloop.world.agent_record import MOST_IN_A_ROW
 from simloop.world.world import World

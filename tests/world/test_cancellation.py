@@ -7,9 +7,8 @@ from interrupting import current, is_stopped, now_ms, play
 from pacing import MS, nap
 
 from simloop.kernel.signals import AbortRequested, HookFailed, Signal, WallClockExpired
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
+from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.cancellation import Cancellation
 
 

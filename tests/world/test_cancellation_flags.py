@@ -4,9 +4,8 @@ from interrupting import cancellation, current, is_stopped, now_ms, play
 from pacing import MS, nap
 
 from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
-from simloop.virtual.timeouts import Timeouts
+from simloop.virtual.clock.timeouts import Timeouts
+from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.cancellation import Cancellation
 
 # ---------------------------------------------------------------------- an abort as a flag

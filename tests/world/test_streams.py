@@ -16,8 +16,7 @@ from simloop.messages import (
     Part,
     TextDelta,
 )
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import running_loop
+from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.streams import (
     GeneratedStream,
     Stream,

@@ -16,7 +16,7 @@ from simloop import ScenarioError, Tool
 from simloop.messages import ToolCall, ToolMessage, ToolResult
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
 
 
 def square(n: int) -> str:

@@ -15,7 +15,7 @@ from simloop.messages import Queue, StopCause
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.world.user_port import UserPort
 
 SEEDED = settings(derandomize=True)

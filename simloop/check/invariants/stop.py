@@ -10,7 +10,7 @@ from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import Outcome, StopCause
 from simloop.trace.entries import Ended, Prompt, Request, StopRequested, ToolStarted
-from simloop.virtual.timeouts import GRACE_NS
+from simloop.virtual.clock.timeouts import GRACE_NS
 
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from simloop.errors import ScenarioError
-from simloop.virtual.blocking import run_blocking
+from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.endpoint import Endpoint
 from simloop.wire.http import (
     ConnectionLost,

@@ -17,9 +17,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from simloop.virtual.answers import simulation_of_this_thread
-from simloop.virtual.listener import OpenSession, report_session
-from simloop.virtual.waiting import callers_place
+from simloop.virtual.border.answers import simulation_of_this_thread
+from simloop.virtual.clock.listener import OpenSession, report_session
+from simloop.virtual.places import callers_place
 from simloop.wire.api_keys import Environment
 from simloop.wire.provider_side import SIDES, ProviderSide, current_endpoint
 

@@ -12,7 +12,7 @@ from simloop.check.invariants.stop import (
 )
 from simloop.check.invariants.subject import Subject
 from simloop.messages import Outcome, StopCause, UserMessage
-from simloop.virtual.timeouts import GRACE_MS
+from simloop.virtual.clock.timeouts import GRACE_MS
 
 GO = UserMessage("Go.")
 STOPPED = "after the run was stopped"

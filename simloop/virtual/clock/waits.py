@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from simloop.virtual.answers import THREADS
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.listener import WAKE, awaiter_of_timeout, is_of_simloop
-from simloop.virtual.waiting import callers_place, place_of_callback, place_of_task, sleeps_itself
+from simloop.virtual.border.answers import THREADS
+from simloop.virtual.clock.listener import WAKE, awaiter_of_timeout, is_of_simloop
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.places import callers_place, place_of_callback, place_of_task, sleeps_itself
 
 _UNNAMED = re.compile(r"main|task-\d+|close .*")
 

@@ -15,15 +15,14 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from simloop.virtual.listener import heard_timer
-from simloop.virtual.outside import REFUSED
-from simloop.virtual.simulated_thread import SimulatedThread
-from simloop.virtual.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
-from simloop.virtual.threads import thread_here
-from simloop.virtual.timers import NEVER_S
+from simloop.virtual.clock.instants import NEVER_S
+from simloop.virtual.clock.listener import heard_timer
+from simloop.virtual.clock.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
+from simloop.virtual.real_world import REFUSED
+from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
 
 if TYPE_CHECKING:
-    from simloop.virtual.clock import VirtualLoop
+    from simloop.virtual.clock.loop import VirtualLoop
 
 _OF_THE_OUTER = {"stop", "run_forever", "run_until_complete"}
 

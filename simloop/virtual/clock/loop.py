@@ -22,14 +22,19 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
-from simloop.virtual.answers import ANSWERS, simulation_of_this_thread
-from simloop.virtual.interrupts import noted_interrupts
-from simloop.virtual.listener import report_blocking
-from simloop.virtual.output import Output
-from simloop.virtual.outside import PROCESSES, REFUSED, THREAD, with_command
-from simloop.virtual.pools import is_of_processes, run_now
-from simloop.virtual.progress import Progress
-from simloop.virtual.tasks import (
+from simloop.virtual.border.answers import ANSWERS, simulation_of_this_thread
+from simloop.virtual.border.output import Output
+from simloop.virtual.clock.instants import (
+    EXACT_S,
+    NEVER_NS,
+    NEVER_S,
+    SECOND_NS,
+    clock_text,
+    none_or_ever,
+)
+from simloop.virtual.clock.interrupts import noted_interrupts
+from simloop.virtual.clock.listener import report_blocking
+from simloop.virtual.clock.tasks import (
     NumberedTask,
     closes,
     dropped,
@@ -38,10 +43,12 @@ from simloop.virtual.tasks import (
     note_awaiter,
     of_finalizer,
 )
-from simloop.virtual.threads import ThreadLeft, Threads
-from simloop.virtual.timers import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
-from simloop.virtual.waiting import MOST_NAMED, askers_place, report
-from simloop.virtual.wind_up import wind_up
+from simloop.virtual.clock.wind_up import wind_up
+from simloop.virtual.places import MOST_NAMED, askers_place, report
+from simloop.virtual.progress import Progress
+from simloop.virtual.real_world import PROCESSES, REFUSED, THREAD, with_command
+from simloop.virtual.threads.pools import is_of_processes, run_now
+from simloop.virtual.threads.scheduler import ThreadLeft, Threads
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]

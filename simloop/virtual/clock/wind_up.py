@@ -12,12 +12,12 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
-from simloop.virtual.tasks import closes, is_unseen
-from simloop.virtual.threads import Threads
-from simloop.virtual.waiting import MOST_NAMED
+from simloop.virtual.clock.tasks import closes, is_unseen
+from simloop.virtual.places import MOST_NAMED
+from simloop.virtual.threads.scheduler import Threads
 
 if TYPE_CHECKING:
-    from simloop.virtual.clock import VirtualLoop
+    from simloop.virtual.clock.loop import VirtualLoop
 
 _Task = asyncio.Task[Any]
 _keep_for_ever = ctypes.pythonapi.Py_IncRef

@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from types import GenericAlias
 from typing import Any
 
-from simloop.virtual.answers import Answers, answers_here, stand_in
-from simloop.virtual.inner_loop import InnerLoop
-from simloop.virtual.locks import SimulatedLock
-from simloop.virtual.simulated_thread import SimulatedThread
-from simloop.virtual.threads import thread_here
+from simloop.virtual.border.answers import Answers, answers_here, stand_in
+from simloop.virtual.threads.inner_loop import InnerLoop
+from simloop.virtual.threads.locks import SimulatedLock
+from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
 
 _threading: Any = threading
 _START: Any = threading.Thread.start

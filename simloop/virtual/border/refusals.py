@@ -20,8 +20,8 @@ from types import FrameType
 from typing import Any
 
 from simloop.errors import ScenarioError
-from simloop.virtual.answers import ANSWERS, answers_here
-from simloop.virtual.outside import PROCESS, THREAD, TRANSPORT, with_command
+from simloop.virtual.border.answers import ANSWERS, answers_here
+from simloop.virtual.real_world import PROCESS, THREAD, TRANSPORT, with_command
 
 _SIGNAL = "use loop.call_later, or asyncio.timeout"
 _END = "raise an exception to end the program"
@@ -136,7 +136,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 def _is_simulated(function: Any) -> bool:
     """Return whether the start of this function in a thread is that of a simulated one."""
-    return str(getattr(function, "__module__", "")) == "simloop.virtual.simulated_thread"
+    return str(getattr(function, "__module__", "")) == "simloop.virtual.threads.watch"
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:

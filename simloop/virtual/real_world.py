@@ -31,7 +31,7 @@ REFUSED = {
         "add_signal_handler remove_signal_handler"
     ),
     "return from the main coroutine": "stop",
-    "give the coroutine to simloop.virtual.clock.run_virtual": "run_forever run_until_complete",
+    "give the coroutine to simloop.virtual.simulate.run_virtual": "run_forever run_until_complete",
 }
 
 _LONGEST = 100

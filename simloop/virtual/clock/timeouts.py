@@ -10,8 +10,8 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
-from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.timers import NEVER_NS
+from simloop.virtual.clock.instants import NEVER_NS
+from simloop.virtual.clock.loop import VirtualLoop
 
 NS_PER_MS = 1_000_000
 # Code that is cancelled may clean up for so long; code that goes on is cancelled again. opencode

@@ -8,8 +8,8 @@ import asyncio
 from types import FrameType
 from typing import Any, cast
 
-from simloop.virtual.listener import listener_of
-from simloop.virtual.waiting import WAIT_FOR
+from simloop.virtual.clock.listener import listener_of
+from simloop.virtual.places import WAIT_FOR
 
 # The function of Python 3.11 that calls `create_task` for `wait_for`; others have none.
 _ENSURE_FUTURE = getattr(getattr(asyncio.tasks, "_ensure_future", None), "__code__", None)

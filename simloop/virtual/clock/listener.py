@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from simloop.virtual.timers import NEVER_S, SECOND_NS
-from simloop.virtual.waiting import WAIT_FOR, callers_place
+from simloop.virtual.clock.instants import NEVER_S, SECOND_NS
+from simloop.virtual.places import WAIT_FOR, callers_place
 
 LEAST_NS = SECOND_NS
 """The shortest sleep and the shortest blocking call that a listener hears of.
@@ -26,7 +26,8 @@ _WAITING = frozenset({"asyncio", "anyio", "concurrent", "queue", "threading"})
 _STAND_INS = frozenset(
     f"simloop.virtual.{name}"
     for name in (
-        *("answers", "clock", "listener", "locks", "pools", "tasks", "thread_stand_ins", "threads"),
+        *("border.answers", "border.thread_stand_ins", "clock.loop", "clock.listener"),
+        *("clock.tasks", "threads.locks", "threads.pools", "threads.scheduler"),
     )
 )
 """The modules of simloop whose functions a program calls without knowing it."""

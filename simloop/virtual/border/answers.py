@@ -20,13 +20,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simloop.virtual.importing import is_importing, stream_here
-from simloop.virtual.listener import report_sleep
-from simloop.virtual.memory import GeneratorState, Memory
+from simloop.virtual.border.randomness import GeneratorState, Memory, is_importing, stream_here
+from simloop.virtual.clock.listener import report_sleep
 from simloop.virtual.seeds import Seeds
 
 if TYPE_CHECKING:
-    from simloop.virtual.clock import VirtualLoop
+    from simloop.virtual.clock.loop import VirtualLoop
 
 _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)

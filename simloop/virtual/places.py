@@ -16,10 +16,10 @@ from itertools import islice
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from simloop.virtual.timers import clock_text
+from simloop.virtual.clock.instants import clock_text
 
 if TYPE_CHECKING:
-    from simloop.virtual.clock import VirtualLoop
+    from simloop.virtual.clock.loop import VirtualLoop
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings

@@ -19,15 +19,15 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import InternalError, ScenarioError
-from simloop.virtual import answers, reaches, thread_stand_ins
-from simloop.virtual.answers import ANSWERS, Answers, shared_draws
-from simloop.virtual.interrupts import noted_interrupts
-from simloop.virtual.memory import addresses
-from simloop.virtual.output import enter_streams, leave_streams
+from simloop.virtual.border import answers, refusals, thread_stand_ins
+from simloop.virtual.border.answers import ANSWERS, Answers, shared_draws
+from simloop.virtual.border.output import enter_streams, leave_streams
+from simloop.virtual.border.randomness import addresses
+from simloop.virtual.clock.interrupts import noted_interrupts
 from simloop.virtual.seeds import Seeds
 
 if TYPE_CHECKING:
-    from simloop.virtual.clock import VirtualLoop
+    from simloop.virtual.clock.loop import VirtualLoop
 
 # Every simulation starts at 2026-01-01T00:00:00Z, whatever the day it runs on.
 EPOCH_NS = 1_767_225_600 * 10**9
@@ -46,11 +46,11 @@ _SKIPPED = {
     "pytest_benchmark",
 }
 
-_FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | reaches.FUNCTIONS
+_FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS
 _BY_VALUE = {original: original for original in _FUNCTIONS} | {
     stand_in: original for original, stand_in in _FUNCTIONS.items()
 }
-_METHODS = answers.METHODS + thread_stand_ins.METHODS + reaches.METHODS
+_METHODS = answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS
 # Only values of these types are looked up: the hash of any other object may run its own code.
 # A class of another metaclass may define `__hash__` as well.
 _KINDS = frozenset(
@@ -244,7 +244,7 @@ class _Border:
             raise
 
     def _exchange(self, seeds: Seeds) -> None:
-        reaches.watch_reaches()
+        refusals.watch_reaches()
         # What is imported while the border is kept binds the stand-ins. So only the number of the
         # modules counts, as in `_open`: to look at each of them takes a twentieth of a short run.
         if not (self.keepers and self.is_checked and len(sys.modules) == len(self.modules)):
@@ -326,7 +326,7 @@ def _holder_of(namespace: dict[str, Any], *, clocks: bool) -> _Holder | None:
         if type(name) is str and type(value) in _KINDS and value in _BY_VALUE:
             original = _BY_VALUE[value]
             stand_in = _FUNCTIONS[original]
-            if clocks or original in reaches.FUNCTIONS:
+            if clocks or original in refusals.FUNCTIONS:
                 # Equal is not the same: each `random._inst.random` is another object.
                 originals[name] = original if value is stand_in else value
                 stand_ins[name] = stand_in

@@ -9,8 +9,7 @@ code outside.
 import _thread
 from typing import TYPE_CHECKING, Any
 
-from simloop.virtual.simulated_thread import SimulatedThread
-from simloop.virtual.threads import thread_here
+from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
 
 if TYPE_CHECKING:
     from types import TracebackType

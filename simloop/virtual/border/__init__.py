@@ -1,0 +1,1 @@
+"""The border of a simulation: what code of a program finds in the place of the machine."""

@@ -1,0 +1,1 @@
+"""The virtual clock: time, tasks, timers and the event loop."""

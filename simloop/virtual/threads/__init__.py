@@ -1,0 +1,1 @@
+"""Simulated threads: they run one at a time on the virtual clock."""
