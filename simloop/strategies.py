@@ -45,6 +45,7 @@ from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.scenario.writing import scenario_text
+from simloop.trace.kinds import ENGINE_TRIGGERS
 
 T = TypeVar("T")
 
@@ -353,7 +354,7 @@ class LoopStateMachine(RuleBasedStateMachine):
             self.replay()
 
     def _can_wait_for(self, trigger: Trigger) -> bool:
-        return self._has_triggers or trigger.after not in scripts.IN_ENGINE
+        return self._has_triggers or trigger.after not in ENGINE_TRIGGERS
 
 
 _MOST_PROMPTS = 4

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from simloop.messages import ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.trace.kinds import KINDS
 
 
 class Landmark(StrEnum):
@@ -43,7 +44,6 @@ class Watched(StrEnum):
 
 
 _COUNTERS = (Watched.ERROR_COUNT, Watched.TOTAL_STEPS, Watched.COMPACTION_ATTEMPTS)
-_HOOK_FAULTS = frozenset({"failed", "timed-out"})
 _TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
 _PIECES = _TEXTS | {entries.ToolCallDelta, entries.ToolCall}
 STALL_NS = 10**9
@@ -128,6 +128,8 @@ class Index:
                 self._piece(place, entry, record)
             while self._sleeps and self._sleeps[0][0] <= entry.at_ns:
                 self._close(heappop(self._sleeps)[1], place)
+            if KINDS[kind].fails(entry):
+                self._mark(Landmark.FAULT, place)
             read = _READERS.get(kind)
             if read is not None:
                 read(self, place, entry)
@@ -205,7 +207,6 @@ class Index:
         self._close_event("model", entry.request, place)
 
     def _fail(self, place: int, entry: entries.Error | entries.StreamCut) -> None:
-        self._mark(Landmark.FAULT, place)
         self.parts.setdefault(entry.request, []).append(place)
         self._close_event("model", entry.request, place)
         self._cut = True
@@ -223,8 +224,6 @@ class Index:
 
     def _return(self, place: int, entry: entries.ToolResult) -> None:
         self._asked.pop(entry.call_id, None)
-        if entry.is_error:
-            self._mark(Landmark.FAULT, place)
         self._close_event("tool", entry.call_id, place)
 
     def _move(self, place: int, entry: entries.Transition) -> None:
@@ -234,13 +233,8 @@ class Index:
             self._watch(counter, getattr(entry.counters, counter), place)
         self._close_event("backoff", None, place)
 
-    def _hook(self, place: int, entry: entries.Hook) -> None:
+    def _hook(self, place: int, _: entries.Hook) -> None:
         self._mark(Landmark.HOOK, place)
-        if entry.result in _HOOK_FAULTS:
-            self._mark(Landmark.FAULT, place)
-
-    def _callback(self, place: int, _: entries.Callback) -> None:
-        self._mark(Landmark.FAULT, place)
 
     def _compaction(self, place: int, entry: entries.Compaction) -> None:
         self._mark(Landmark.COMPACTION, place)
@@ -278,7 +272,6 @@ _READERS: dict[type, Callable[[Index, int, Any], None]] = {
     entries.ToolResult: Index._return,  # noqa: SLF001
     entries.Transition: Index._move,  # noqa: SLF001
     entries.Hook: Index._hook,  # noqa: SLF001
-    entries.Callback: Index._callback,  # noqa: SLF001
     entries.Compaction: Index._compaction,  # noqa: SLF001
     entries.Backoff: Index._backoff,  # noqa: SLF001
     entries.Sleep: Index._sleep,  # noqa: SLF001

@@ -10,15 +10,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from simloop.cursor.index import STALL_NS
-from simloop.cursor.lanes import Lane, is_failure, sign_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.rows import row
+from simloop.cursor.rows import words_of
 from simloop.escape import escape
 from simloop.messages import ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.timeline import clock, describe
+from simloop.trace.kinds import Lane, clock, is_failure, sign_of
 
 _WIDEST = 200
 _LONGEST_CALL = 60
@@ -41,8 +40,7 @@ def folds(recording: RecordedRun) -> dict[int, list[int]]:
 def entry_line(recording: RecordedRun, places: Sequence[int]) -> Line:
     """Return the line of an entry, or of all pieces of a text."""
     first, *more = (recording.entries[place] for place in places)
-    lane, sign, _ = sign_of(first)
-    return Line(lane, sign, row(describe(first, *more)).text, is_failure(first))
+    return Line(*sign_of(first), words_of(first, *more), is_failure(first))
 
 
 def answer_lines(recording: RecordedRun, place: int) -> list[Line]:
@@ -54,10 +52,9 @@ def _answer_line(recording: RecordedRun, call: int, message: ToolMessage) -> Lin
     asked = recording.entries[call]
     assert isinstance(asked, entries.ToolCall)
     result = entries.ToolResult(0, 0, asked.call_id, asked.name, message.text, message.is_error)
-    lane, sign, _ = sign_of(result)
     called = escape(f"{asked.name} {asked.arguments}", _LONGEST_CALL)
     words = escape(f"{called}: {message.text} [{asked.call_id}]", _WIDEST)
-    return Line(lane, sign, words, message.is_error)
+    return Line(*sign_of(result), words, message.is_error)
 
 
 def gaps(record: Sequence[AnyEntry]) -> list[int]:

@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from simloop.escape import escape
+from simloop.trace.entries import AnyEntry
+from simloop.trace.timeline import describe
 
 _WIDEST = 400
 _MOST_LINES = 200
@@ -18,8 +20,8 @@ _MOST_LINES = 200
 class Mark(StrEnum):
     """The meaning of a row; the value is the character that shows it.
 
-    A character that is also a sign of the timeline has the same meaning there (lanes.py), apart
-    from `>`, which is the sign of a prompt.
+    A character that is also a sign of the timeline has the same meaning there (trace/kinds.py),
+    apart from `>`, which is the sign of a prompt.
     """
 
     PLAIN = " "
@@ -81,6 +83,11 @@ def rows(
     left = text.count("\n") + 1 - min(len(lines), _MOST_LINES)
     if left > 0:
         yield row(f"{counted(left, 'more line')}, {len(text):,} characters in all", mark=Mark.QUIET)
+
+
+def words_of(entry: AnyEntry, *pieces: AnyEntry) -> str:
+    """Return an entry, with the next pieces of its text, as one line, escaped."""
+    return _cut(describe(entry, *pieces))
 
 
 def counted(count: int, noun: str) -> str:

@@ -9,15 +9,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from simloop.cursor.hook_values import HookChange, hook_changes
-from simloop.cursor.lanes import kind_of, words_of
 from simloop.cursor.position import CallState, Position
-from simloop.cursor.rows import FactRow, Mark, counted, row, rows
+from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
 from simloop.cursor.why import why
 from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import clock, hook_in_words, kind_of
 
 _NO_TEXT = "(empty)"
 _MOST_FOLDS = 20
@@ -294,11 +293,8 @@ def _course_of(call: CallState, position: Position) -> Iterator[FactRow]:
 
 def _hooks(position: Position) -> Iterator[FactRow]:
     for hook in position.hooks:
-        took = f" in {clock(hook.took_ns)}" if hook.took_ns else ""
-        changed = f", changed {' and '.join(hook.changed)}" if hook.changed else ""
-        detail = f": {hook.detail}" if hook.detail else ""
         mark = Mark.PLAIN if hook.result == "ok" else Mark.FAULT
-        yield row(f"{hook.hook} {hook.result}{took}{changed}{detail}", hook.point, mark, hook.seq)
+        yield row(hook_in_words(hook), hook.point, mark, hook.seq)
         for change in hook_changes(position, hook):
             yield from _values_of(change)
 

@@ -14,9 +14,8 @@ from simloop.kernel import signals
 from simloop.kernel.names import describe
 from simloop.kernel.retry import ExponentialBackoff, retry_after_ns
 from simloop.kernel.states import BackingOff
-from simloop.messages import StopCause
 from simloop.trace import entries
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import KINDS, clock
 
 _NS_PER_MS = 1_000_000
 
@@ -44,9 +43,12 @@ def _of_findings(position: Position) -> Iterator[str]:
 
 
 def _of_entry(position: Position) -> Iterator[str]:
-    explain = _EXPLAINED.get(type(position.entry))
-    if explain is not None:
-        yield from explain(position, position.entry)
+    entry = position.entry
+    decided = _DECIDED.get(type(entry))
+    if decided is not None:
+        yield from decided(position, entry)
+    elif reason := KINDS[type(entry)].reason(entry):
+        yield reason
 
 
 def _of_move(position: Position, entry: entries.Transition) -> Iterator[str]:
@@ -154,12 +156,7 @@ def _of_end(position: Position, entry: entries.Ended) -> Iterator[str]:
         yield from _at_limit(position, machine.bounds[entry.limit].counter)
     stop = position.newest(entries.StopRequested)
     if stop is not None:
-        yield from _of_stop(position, stop)
-
-
-def _of_stop(_: Position, entry: entries.StopRequested) -> Iterator[str]:
-    by = "the user aborted it" if entry.cause is StopCause.ABORT else "max_wall_clock was reached"
-    yield f"The run was stopped from outside at {clock(entry.at_ns)}: {by}."
+        yield KINDS[entries.StopRequested].reason(stop)
 
 
 def _of_compaction(position: Position, entry: entries.Compaction) -> Iterator[str]:
@@ -174,12 +171,6 @@ def _of_compaction(position: Position, entry: entries.Compaction) -> Iterator[st
         )
     else:
         yield "It gained nothing."
-
-
-def _of_answer(_: Position, entry: entries.Answered) -> Iterator[str]:
-    if entry.ran:
-        return
-    yield f"No tool ran for this call: {entry.text}"
 
 
 def _of_hook(position: Position, entry: entries.Hook) -> Iterator[str]:
@@ -198,38 +189,15 @@ def _of_sleep(position: Position, entry: entries.Sleep) -> Iterator[str]:
     yield f"The agent's code sleeps at {entry.place} until {ends}{after}."
 
 
-def _of_blocking(_: Position, entry: entries.LoopBlocked) -> Iterator[str]:
-    yield (
-        f"The call at {entry.place} blocked the event loop for {clock(entry.took_ns)}: no other "
-        "task of the agent ran, and no timeout could end it."
-    )
-
-
-def _of_left(_: Position, entry: entries.LeftBehind) -> Iterator[str]:
-    place = entry.place or "a place without code of the agent"
-    if entry.what == "session":
-        yield f"The prompt ends here, and the {entry.name} opened at {place} was never closed."
-    elif entry.what == "exception":
-        yield f"{entry.name} was raised at {place}, and no code of the agent looked at it."
-    else:
-        yield f"The prompt ends here, and a {entry.what} goes on at {place}; nobody awaits it."
-
-
-_EXPLAINED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
+_DECIDED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
     entries.Transition: _of_move,
     entries.Backoff: _of_backoff,
     entries.Classified: lambda position, _: _of_failure(position),
     entries.Error: lambda position, _: _of_failure(position),
     entries.Finish: lambda position, _: _of_finish(position),
     entries.Ended: _of_end,
-    entries.StopRequested: _of_stop,
     entries.Compaction: _of_compaction,
-    entries.Answered: _of_answer,
     entries.Hook: _of_hook,
     entries.Sleep: _of_sleep,
-    entries.LoopBlocked: _of_blocking,
-    entries.TaskCancelled: lambda _, e: iter(
-        [f"The agent's code, or a timeout in it, cancels the task that waits at {e.place}."]
-    ),
-    entries.LeftBehind: _of_left,
 }
+"""The kinds of entries whose reasons need more than the entry; trace/kinds.py has the others."""

@@ -36,13 +36,13 @@ from simloop.kernel.machine import Feature
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.scenario.triggers import Queued, Trigger
+from simloop.trace.kinds import ENGINE_TRIGGERS
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip
 _TIMES = ("0s", "1ns", "50ms", "1s", "1001ms", "2s", "2500ms", "5s", "31s", "200s")
 _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error", "tool-started",
                 "tool-result", "reasoning-delta", "tool-call-delta", "stream-cut")  # fmt: skip
-IN_ENGINE = ("backoff", "compaction", "hook", "transition")
 _NUMBERS = 8
 """The number of different texts of one kind; with more, fewer replies are made already."""
 _LONGEST = 25
@@ -67,7 +67,7 @@ _ENDLESS = [n for n, name in enumerate(END_NAMES) if name.startswith("stalled")]
 @lru_cache(maxsize=4_000)
 def trigger_of(at: int, after: str, nth: int) -> Trigger:
     """Return a trigger: after an entry, or at a time if there is no entry."""
-    return Trigger(after=after, nth=nth) if after else Trigger(at=_TIMES[at])  # type: ignore[arg-type]
+    return Trigger(after=after, nth=nth) if after else Trigger(at=_TIMES[at])
 
 
 @lru_cache(maxsize=4_000)
@@ -163,7 +163,7 @@ def _weights(
         ids=draw(len(IDS)),
         summaries=summaries,
         length=_LENGTH,
-        entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else IN_ENGINE)),
+        entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else ENGINE_TRIGGERS)),
         limits=abilities.limits,
         ends_storms=abilities.ends,
     )

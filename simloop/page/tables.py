@@ -8,15 +8,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simloop.cursor.index import Landmark
-from simloop.cursor.lanes import Lane, is_failure, kind_of, legend, sign_of, words_of
 from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gap_words, gaps
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.rows import FactRow, Mark
+from simloop.cursor.rows import FactRow, Mark, words_of
 from simloop.cursor.views import MESSAGES_VIEWS, FactView
 from simloop.page.shown import MessagesViewRows, Numbered, ViewRows
 from simloop.trace.entries import AnyEntry
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import Lane, clock, is_failure, kind_of, legend, sign_of
 
 _MARKS = {mark: number for number, mark in enumerate(Mark)}
 
@@ -52,8 +51,8 @@ def columns(record: Sequence[AnyEntry], words: Numbered) -> dict[str, list[int]]
     lanes = {lane: number for number, lane in enumerate(Lane)}
     return {
         "time": [words[clock(entry.at_ns)] for entry in record],
-        "lane": [lanes[sign_of(entry).lane] for entry in record],
-        "sign": [words[sign_of(entry).sign] for entry in record],
+        "lane": [lanes[sign_of(entry)[0]] for entry in record],
+        "sign": [words[sign_of(entry)[1]] for entry in record],
         "kind": [words[kind_of(entry)] for entry in record],
         "text": [words[words_of(entry)] for entry in record],
         "failed": [place for place, entry in enumerate(record) if is_failure(entry)],

@@ -7,11 +7,11 @@ it is over, because a trace can have millions of entries.
 
 from typing import Any
 
-from simloop.cursor.lanes import Lane
 from simloop.cursor.lines import gap_words, gaps
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.shown import Numbered
 from simloop.page.tables import columns
+from simloop.trace.kinds import Lane
 from simloop.trace.looptrace import LoopTrace
 
 _FIRST, _LAST = 300, 100

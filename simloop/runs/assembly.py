@@ -26,6 +26,7 @@ from simloop.runs.scripted_tools import pause, scripted_tool
 from simloop.scenario.history import past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook
 from simloop.scenario.strict import differs
+from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import Model, ScriptedFailure, ScriptEntry
 from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
@@ -51,7 +52,7 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
             for name in (*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
         ),
         Feature.TRIGGERS: any(
-            trigger.after in _OF_THE_ENGINE for trigger in scenario.triggers().values()
+            trigger.after in ENGINE_TRIGGERS for trigger in scenario.triggers().values()
         ),
         Feature.SYSTEM_PROMPT: bool(scenario.system_prompt),
         Feature.POLICIES: _has_policies(scenario)
@@ -65,10 +66,6 @@ def _needs_summaries(scenario: Scenario) -> bool:
     A reply for `always` is also for an agent that asks for summaries itself.
     """
     return any(reply.times != "always" for reply in scenario.summaries)
-
-
-_OF_THE_ENGINE = frozenset({"hook", "compaction", "backoff", "transition"})
-"""The entries that a scenario can wait for and that an agent does not leave."""
 
 
 def _has_policies(scenario: Scenario) -> bool:

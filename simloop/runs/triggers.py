@@ -9,23 +9,14 @@ from collections.abc import Callable
 
 from simloop.scenario.triggers import Trigger
 from simloop.trace.entries import AnyEntry
+from simloop.trace.kinds import KINDS, NAME, PART
 from simloop.virtual.clock.loop import VirtualLoop
 
-_PARTS = frozenset(
-    {"text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish", "error"}
-)
-
-
-class _Names(dict[type[AnyEntry], tuple[str, ...]]):
-    """The names by which a trigger may await an entry, by its kind; made on first use."""
-
-    def __missing__(self, kind: type[AnyEntry]) -> tuple[str, ...]:
-        name = str(kind.__struct_config__.tag)
-        self[kind] = (name, "part") if name in _PARTS else (name,)
-        return self[kind]
-
-
-_NAMES = _Names()
+_NAMES = {
+    kind: (NAME[kind], "part") if each.trigger == PART else (NAME[kind],)
+    for kind, each in KINDS.items()
+}
+"""The names by which a trigger may await an entry, by its kind."""
 
 
 class Triggers:

@@ -4,17 +4,18 @@ Not here: how a run watches for them (runs/triggers.py). The rule to keep: a tri
 time or a kind of entry, never both.
 """
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
 from simloop.scenario.durations import WrittenDurationOrNone
 from simloop.scenario.strict import Strict, kept
+from simloop.trace.kinds import TRIGGERS
 
-Point = Literal[
-    "request", "text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish", "error",
-    "stream-cut", "hook", "tool-started", "tool-result", "compaction", "backoff", "transition",
-]  # fmt: skip
+if TYPE_CHECKING:
+    Point: TypeAlias = str
+else:  # the schema, and the message about another name, have the names of the table
+    Point = Literal[TRIGGERS]
 
 
 class Trigger(Strict):

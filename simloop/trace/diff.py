@@ -21,9 +21,10 @@ from simloop.escape import escape
 from simloop.messages import Message, Request
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.kinds import NAME, clock, describe_message
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
-from simloop.trace.timeline import clock, describe, describe_message
+from simloop.trace.timeline import describe
 
 CONTEXT = 3
 _WIDTH = 200
@@ -143,7 +144,7 @@ def _texts(start: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDiffe
     if not texts[1] or texts[0] == texts[1]:
         return None
     where = f"the {_TEXTS[type(piece)]} of the reply to request #{piece.request}"
-    return FieldDifference(f"{_kind(piece)}.text", where, *texts)
+    return FieldDifference(f"{NAME[type(piece)]}.text", where, *texts)
 
 
 def _is_of(piece: Any, entry: Any) -> bool:
@@ -157,7 +158,7 @@ def _entries(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDiffe
     )
     if first is None or second is None or type(first) is not type(second):
         return FieldDifference("kind", "", _whole(first), _whole(second))
-    kind = _kind(first)
+    kind = NAME[type(first)]
     if isinstance(first, entries.Request):
         sent = _last_request(one[: seq + 1]), _last_request(other[: seq + 1])
         found = request_difference(*sent)
@@ -240,10 +241,6 @@ def _context(record: list[AnyEntry], seq: int) -> tuple[str, ...]:
         else:
             rows.appendleft(deque([entry]))
     return tuple(f"{clock(row[0].at_ns)}  {describe(*row)}" for row in rows)
-
-
-def _kind(entry: AnyEntry) -> str:
-    return str(type(entry).__struct_config__.tag)
 
 
 def _plain(value: Struct) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium
 from commandline import Cli
 from comparing import BROKEN_SERVER, FAILS, HOOKED, LOOKS
 
-from simloop.cursor.lanes import words_of
 from simloop.cursor.opening import opened_run
+from simloop.cursor.rows import words_of
 
 __all__ = ["chromium"]  # a fixture
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from shop import of_shop
 
 from simloop.cursor.index import STALL_NS, Landmark
-from simloop.cursor.lanes import Lane
 from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gap_words, gaps
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace import entries
 from simloop.trace.codec import read_trace
+from simloop.trace.kinds import Lane
 from simloop.trace.looptrace import LoopTrace
 
 TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"

@@ -7,17 +7,16 @@ from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
 from shop import of_shop
 
 from simloop.cursor.index import Landmark, Watched
-from simloop.cursor.lanes import kind_of, legend, words_of
 from simloop.cursor.opening import opened_run
 from simloop.cursor.places import place_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.rows import Mark
+from simloop.cursor.rows import Mark, words_of
 from simloop.cursor.views import FactView, view
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import clock, kind_of, legend
 
 __all__ = ["chromium"]  # a fixture
 

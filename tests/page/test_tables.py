@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from shop import of_shop
 
-from simloop.cursor.lanes import words_of
 from simloop.cursor.lines import entry_line, folds
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.rows import words_of
 from simloop.cursor.views import FactView, view
 from simloop.page.changes import apply
 from simloop.page.tables import tables
@@ -20,7 +20,7 @@ from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import clock
 
 TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
 

@@ -23,7 +23,8 @@ from simloop.scenario.schema import Context
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
-from simloop.trace.timeline import clock, describe, timeline
+from simloop.trace.kinds import clock
+from simloop.trace.timeline import describe, timeline
 from simloop.world.world import World
 
 

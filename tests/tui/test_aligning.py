@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.check.replay import run_to_the_end
-from simloop.cursor.lanes import words_of
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.rows import words_of
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.entries import Sleep
 from simloop_tui.aligning import align

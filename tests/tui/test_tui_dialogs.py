@@ -4,8 +4,8 @@ import pytest
 from screens import Driven, drive, stepping
 from textual.widgets import Input, OptionList, SelectionList
 
-from simloop.cursor.lanes import legend
 from simloop.cursor.rows import Mark
+from simloop.trace.kinds import legend
 from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.filters import FilterScreen
 from simloop_tui.screens.help import HelpScreen, reading

@@ -9,11 +9,12 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import NamedTuple
 
-from simloop.cursor.lanes import kind_of, words_of
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.rows import words_of
 from simloop.trace import entries
 from simloop.trace.diff import same, without_line
 from simloop.trace.entries import AnyEntry
+from simloop.trace.kinds import kind_of
 
 _MOST_ALIGNED = 2_000
 """Entries after the divergence that are aligned by their words; later ones stand side by side."""

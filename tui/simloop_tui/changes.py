@@ -5,14 +5,13 @@ A change is a function of the scenario alone, so that its result can be saved.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
-from simloop.cursor.lanes import kind_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.kernel.machine import Feature
-from simloop.scenario.triggers import Point
 from simloop.trace import entries
+from simloop.trace.kinds import TRIGGERS, kind_of
 from simloop_tui.scripts import (
     Draft,
     check_repeatable,
@@ -22,7 +21,6 @@ from simloop_tui.scripts import (
     unrolled,
 )
 
-_TRIGGERS = frozenset(get_args(Point))
 _ENDINGS_OF_TOOLS = ("returns", "returns_chars", "raises", "cancels", "hangs")
 _FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
 
@@ -124,7 +122,7 @@ def _aborting(position: Position) -> Callable[[Draft], Draft]:
         if entry.at_ns != position.at_ns:
             break
         kind = kind_of(entry)
-        if kind in _TRIGGERS:
+        if kind in TRIGGERS:
             same = position.recording.index.places[type(entry)]
             trigger = {"after": kind, "nth": bisect_right(same, place)}
             break

@@ -7,9 +7,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from simloop.cursor.lanes import kind_of
 from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gaps
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.trace.kinds import kind_of
 
 Wanted = Callable[[], bool]
 

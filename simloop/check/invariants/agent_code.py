@@ -9,7 +9,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import ToolMessage
 from simloop.trace.entries import LoopBlocked, Request, ToolStarted
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import clock
 
 
 @invariant(

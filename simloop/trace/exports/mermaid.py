@@ -11,8 +11,9 @@ from simloop.escape import escape
 from simloop.messages import Outcome, StopCause
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.trace.kinds import OF_CODE, clock
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.timeline import clock, describe
+from simloop.trace.timeline import describe
 
 _WIDEST = 80
 # Characters that end a statement, begin an entity, a comment, a directive or a formula, or are
@@ -83,12 +84,7 @@ class _Diagram:
                 yield f"Note over agent: {_text(f'hook {entry.hook} {result} {entry.detail}')}"
             case entries.RequestRefused(text=text):
                 yield f"Note over agent: {_text(f'refused: {text}')}"
-            case entries.Note(text=text):
-                yield f"Note over agent: {_text(f'note: {text}')}"
-            case (
-                entries.Sleep() | entries.LoopBlocked() | entries.TaskCancelled()
-                | entries.LeftBehind()
-            ):  # fmt: skip
+            case _ if type(entry) in OF_CODE:
                 yield f"Note over agent: {_text(describe(entry))}"
             case entries.Notice(text=text):
                 yield f"Note over agent: {_text(text)}"

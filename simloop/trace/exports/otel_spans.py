@@ -5,12 +5,13 @@ of the same call, as it is for the landmarks of the cursor; its span covers them
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simloop.messages import Fault, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.trace.kinds import OF_CODE, kind_of
 
 INTERNAL, CLIENT = 1, 3
 """The kinds of spans."""
@@ -138,17 +139,9 @@ class RunSpans:
                 self.agent.add("simloop.hook", at_ns, name=hook, result=result)
             case entries.RequestRefused(status=status, text=text):
                 self.agent.add("simloop.request_refused", at_ns, status=status, text=text)
-            case entries.Note(text=text):
-                self.agent.add("simloop.note", at_ns, text=text)
-            case entries.Sleep(duration_ns=duration_ns, place=place):
-                self.agent.add("simloop.sleep", at_ns, delay_s=duration_ns / _NS_PER_S, place=place)
-            case entries.LoopBlocked(took_ns=took_ns, place=place):
-                took_s = took_ns / _NS_PER_S
-                self.agent.add("simloop.loop_blocked", at_ns, took_s=took_s, place=place)
-            case entries.TaskCancelled(task=task, place=place):
-                self.agent.add("simloop.task_cancelled", at_ns, task=task, place=place)
-            case entries.LeftBehind(what=what, name=name, place=place):
-                self.agent.add("simloop.left_behind", at_ns, what=what, name=name, place=place)
+            case _ if type(entry) in OF_CODE:
+                event = f"simloop.{kind_of(entry).replace('-', '_')}"
+                self.agent.add(event, at_ns, **dict(_fields(entry)))
             case _ if (call := self._calls.get(getattr(entry, "request", 0))) is not None:
                 call.receive(entry)
             case _:
@@ -231,6 +224,14 @@ class _ModelCall:
         said = _messages("assistant", *_joined(self._parts), finish_reason=reason)
         attributes["gen_ai.output.messages"] = said
         self.span.close(entry.at_ns)
+
+
+def _fields(entry: AnyEntry) -> Iterator[tuple[str, Any]]:
+    """Yield the data of an entry; times are in seconds."""
+    for name in entry.__struct_fields__[2:]:
+        value = getattr(entry, name)
+        is_time = name.endswith("_ns")
+        yield (f"{name[:-3]}_s", value / _NS_PER_S) if is_time else (name, value)
 
 
 def _error_type(fault: Fault) -> str:

@@ -128,7 +128,7 @@ def test_notes_and_the_code_of_an_agent_stand_over_it() -> None:
     trace.entries += recording.entries
     lines = [decoded(line).strip() for line in mermaid(trace)]
     assert [line.partition(": ")[2] for line in lines if line.startswith("Note over")] == [
-        "note: looks around",
+        "note looks around",
         "sleep 2.000s at mine.py:3 in look",
         "loop blocked for 1.000s at mine.py:4 in look",
         "cancelled task worker at mine.py:5 in look",

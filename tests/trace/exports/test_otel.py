@@ -191,7 +191,7 @@ def test_notes_and_the_code_of_an_agent_are_events_of_its_span() -> None:
     (span, *_) = spans(run(Scenario(prompt="Hi"), loop=agent).trace)
     assert events(span, "simloop.note") == [{"simloop.note.text": "looks"}]
     (slept,) = events(span, "simloop.sleep")
-    assert slept["simloop.sleep.delay_s"] == 2.0
+    assert slept["simloop.sleep.duration_s"] == 2.0
     (blocked,) = events(span, "simloop.loop_blocked")
     assert blocked["simloop.loop_blocked.took_s"] == 3.0
     assert blocked["simloop.loop_blocked.place"].startswith("test_otel.py:")

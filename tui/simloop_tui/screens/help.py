@@ -10,8 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from simloop.cursor.lanes import Lane, legend
 from simloop.cursor.rows import Mark
+from simloop.trace.kinds import Lane, legend
 from simloop_tui.keys import Action
 
 _SCRUBBER = "Above the slider stand the same signs, and b for your marks."

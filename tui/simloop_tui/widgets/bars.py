@@ -15,7 +15,7 @@ from textual.widgets import Static
 from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.views import FactView
 from simloop.escape import escape
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import clock
 from simloop_tui.keys import ACTIONS, Action
 from simloop_tui.session import Session
 

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from simloop.cursor.lines import entry_line
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import clock
 from simloop_tui.aligning import Pair
 from simloop_tui.comparing import SideBySide
 from simloop_tui.widgets.goto import Goto, scroll_to_row

@@ -9,21 +9,26 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from simloop.cursor.index import Landmark
+from simloop.trace import entries as recorded
+from simloop.trace.kinds import KINDS
 from simloop_tui.axis import Axis
 from simloop_tui.session import Session
 from simloop_tui.widgets.goto import Goto
 
 _LABEL = 10
 _SIGNS = {
-    Landmark.FAULT: "!",
-    Landmark.STOP: "x",
-    Landmark.COMPACTION: "%",
-    Landmark.END: "=",
-    Landmark.PROMPT: ">",
-    Landmark.TOOL_CALL: "(",
-    Landmark.MODEL_CALL: "^",
+    landmark: KINDS[kind].sign
+    for landmark, kind in (
+        (Landmark.FAULT, recorded.Error),
+        (Landmark.STOP, recorded.StopRequested),
+        (Landmark.COMPACTION, recorded.Compaction),
+        (Landmark.END, recorded.Ended),
+        (Landmark.PROMPT, recorded.Prompt),
+        (Landmark.TOOL_CALL, recorded.ToolStarted),
+        (Landmark.MODEL_CALL, recorded.Request),
+    )
 }
-"""The landmarks that are shown, the most important first; the signs are those of the timeline."""
+"""The landmarks that are shown, the most important first, with their signs."""
 
 
 class Scrubber(Widget):

@@ -7,7 +7,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from simloop.escape import escape
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import clock
 from simloop_tui.comparing import SideBySide
 from simloop_tui.session import Session
 from simloop_tui.widgets.bars import ending

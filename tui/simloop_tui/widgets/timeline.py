@@ -12,9 +12,8 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from simloop.cursor.lanes import Lane
 from simloop.cursor.lines import gap_words
-from simloop.trace.timeline import clock
+from simloop.trace.kinds import Lane, clock
 from simloop_tui.session import Session
 from simloop_tui.widgets.goto import Goto, scroll_to_row
 from simloop_tui.widgets.wrapping import shortened

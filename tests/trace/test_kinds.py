@@ -1,22 +1,27 @@
-"""The signs of a timeline, and the legend that explains each of them."""
+"""Each kind of entry is in the table, and the legend explains each sign of a timeline."""
 
 from collections import defaultdict
 from typing import get_args
 
-from simloop.cursor import lanes
-from simloop.cursor.lanes import Lane, legend
 from simloop.cursor.rows import Mark
 from simloop.trace import entries
+from simloop.trace.kinds import ENGINE_TRIGGERS, KINDS, OF_CODE, Lane, legend, sign_of
 
 
 def test_the_legend_has_each_sign_in_its_lane() -> None:
     signs = legend()
-    for sign in lanes._SIGNS.values():
-        assert signs[sign.lane][sign.sign] == sign.meaning
+    for kind in KINDS.values():
+        assert signs[kind.lane][kind.sign] == kind.meaning
 
 
-def test_each_kind_of_entry_has_a_sign() -> None:
-    assert set(lanes._SIGNS) == set(get_args(entries.AnyEntry))
+def test_each_kind_of_entry_has_a_line_in_the_table() -> None:
+    assert set(KINDS) == set(get_args(entries.AnyEntry))
+
+
+def test_the_code_of_an_agent_and_the_engine_have_entries_of_their_own() -> None:
+    of_code = {entries.Note, entries.Sleep, entries.LoopBlocked, entries.TaskCancelled}
+    assert {*of_code, entries.LeftBehind} == OF_CODE
+    assert ENGINE_TRIGGERS == ("backoff", "compaction", "hook", "transition")
 
 
 def test_a_sign_has_one_meaning_in_all_lanes_and_in_the_panes() -> None:
@@ -34,9 +39,9 @@ def test_a_sign_has_one_meaning_in_all_lanes_and_in_the_panes() -> None:
 
 def test_a_tool_that_failed_is_in_the_legend_of_the_tools() -> None:
     failed = entries.ToolResult(seq=0, at_ns=0, call_id="1", name="read", text="", is_error=True)
-    lane, sign, meaning = lanes.sign_of(failed)
+    lane, sign = sign_of(failed)
     assert lane is Lane.TOOLS
-    assert legend()[lane][sign] == meaning == "failure"
+    assert legend()[lane][sign] == "failure"
 
 
 def test_each_mark_of_a_row_has_words_for_a_legend() -> None:

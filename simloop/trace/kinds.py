@@ -1,0 +1,295 @@
+"""The one table of the kinds of entries: what each is called and shown as, and what may follow it.
+
+The timeline, the replayer and its filter, the page, the diagrams and spans, *why*, and the triggers
+of a scenario with their schema read it. So a new kind of entry is a class in entries.py, a line
+here, and the code that records it. The reasons that need the policies and limits of a loop are in
+cursor/why.py, because a trace does not have those.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, get_args
+
+from simloop.kernel.names import NAMES
+from simloop.messages import AssistantMessage, Counters, Message, StopCause, ToolMessage
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+
+class Lane(StrEnum):
+    """A column of the timeline: the part of the world, or the engine, or an agent of one's own."""
+
+    USER = "user"
+    MODEL = "model"
+    TOOLS = "tools"
+    HOOKS = "hooks"
+    ENGINE = "engine"
+
+
+Lines = Iterable[tuple[str, str]]
+"""The lines of an entry in a timeline: what happened, and the details. They are not escaped."""
+
+
+ENTRY, PART = "entry", "part"
+
+
+class Kind(NamedTuple):
+    """One kind of entry.
+
+    `sign` is one ASCII character, and `meaning` the word for it in a legend, so that a timeline can
+    be read without colour. `lines` are the words of an entry. `trigger` is ENTRY if a scenario can
+    wait for such an entry, and PART if it can wait for it as a part of a reply, too. `fails` says
+    whether a model call, a tool, a hook or a callback failed there. `reason` says why the entry
+    came, as far as it says so itself.
+    """
+
+    lane: Lane
+    sign: str
+    meaning: str
+    lines: Callable[[Any], Lines]
+    trigger: str = ""
+    fails: Callable[[Any], bool] = lambda _: False
+    reason: Callable[[Any], str] = lambda _: ""
+
+
+def clock(at_ns: int) -> str:
+    """Return seconds with milliseconds, or with all digits for a finer time."""
+    seconds, rest = divmod(at_ns, 10**9)
+    digits = f"{rest:09d}"
+    return f"{seconds}.{digits[:3]}{digits[3:].rstrip('0')}s"
+
+
+def counters_in_words(counters: Counters) -> str:
+    """Return the counters of a machine on one line."""
+    errors, steps = counters.error_count, counters.total_steps
+    return f"errors {errors}, steps {steps}, compactions {counters.compaction_attempts}"
+
+
+def describe_message(message: Message) -> str:
+    """Return a message on one line: its role, its text and its calls. The line is not escaped."""
+    role = str(type(message).__struct_config__.tag)
+    if isinstance(message, AssistantMessage):
+        calls = [f"{call.name}({call.arguments})" for call in message.calls]
+        return f"{role}: {' '.join(filter(None, [message.text, *calls]))}"
+    if isinstance(message, ToolMessage) and message.is_error:
+        role = "tool error"
+    return f"{role}: {message.text}"
+
+
+# ---------------------------------------------------------------------- words
+
+
+def _stop(entry: entries.StopRequested) -> Lines:
+    is_abort = entry.cause is StopCause.ABORT
+    return (("stop", "the user aborts the run" if is_abort else "max_wall_clock is reached"),)
+
+
+def _ended(entry: entries.Ended) -> Lines:
+    yield str(entry.outcome), entry.message
+    counters = [] if entry.counters is None else [counters_in_words(entry.counters)]
+    limit = [f"ended by {entry.limit}"] if entry.limit else []
+    if counters or limit:
+        yield "", "; ".join(counters + limit)
+
+
+def _request(entry: entries.Request) -> Lines:
+    count = entry.kept + len(entry.added)
+    purpose = "" if entry.purpose == "main" else f" for a {entry.purpose}"
+    messages = "1 message" if count == 1 else f"{count} messages"
+    tokens = f", about {entry.tokens} tokens" if entry.tokens else ""
+    what = f"#{entry.number}{purpose}: {messages}{tokens}"
+    yield "request", what if entry.added else f"{what}, nothing new"
+    if isinstance(entry.system_prompt, str) and entry.system_prompt:
+        yield "", f"  system: {entry.system_prompt}"
+    if isinstance(entry.tools, tuple):
+        yield "", f"  tools: {', '.join(tool.name for tool in entry.tools) or 'none'}"
+    for message in entry.added:
+        yield "", f"  + {describe_message(message)}"
+
+
+def _finish(entry: entries.Finish) -> Lines:
+    raw = f" (the provider says {entry.raw!r})" if entry.raw != entry.reason else ""
+    steps = f", {entry.steps} steps" if entry.steps != 1 else ""
+    usage = entry.usage
+    tokens = f", {usage.input_tokens} tokens in, {usage.output_tokens} out" if usage else ""
+    return (("finish", f"{entry.reason}{raw}{steps}{tokens}"),)
+
+
+def _result(entry: entries.ToolResult) -> Lines:
+    what = "tool error" if entry.is_error else "tool result"
+    return ((what, f"{entry.text} [{entry.call_id}]"),)
+
+
+def _renamed(entry: entries.CallRenamed) -> Lines:
+    before = f"[{entry.call_id}]" if entry.call_id else "a call without an id"
+    return (("call renamed", f"{before} becomes {entry.to_name} [{entry.to_id}]"),)
+
+
+def hook_in_words(entry: entries.Hook) -> str:
+    """Return what a hook did, without its point."""
+    took = f" in {clock(entry.took_ns)}" if entry.took_ns else ""
+    changed = f", changed {' and '.join(entry.changed)}" if entry.changed else ""
+    detail = f": {entry.detail}" if entry.detail else ""
+    return f"{entry.hook} {entry.result}{took}{changed}{detail}"
+
+
+def _transition(entry: entries.Transition) -> Lines:
+    signal = NAMES[type(entry.signal)]
+    return (("->", f"{entry.state} on {signal} ({counters_in_words(entry.counters)})"),)
+
+
+def _classified(entry: entries.Classified) -> Lines:
+    if entry.fault is not None:
+        yield "error", entry.fault.message
+    yield "", f"{entry.error_class}, {'can' if entry.retryable else 'cannot'} be retried"
+
+
+def _compaction(entry: entries.Compaction) -> Lines:
+    forced = "forced" if entry.forced else "normal"
+    sizes = f"{entry.tokens_before} to {entry.tokens_after} tokens"
+    result = f"by {entry.strategy}, {sizes}" if entry.strategy else "gained nothing"
+    return (("compaction", f"{forced}, {result}{f' ({entry.detail})' if entry.detail else ''}"),)
+
+
+def _backoff(entry: entries.Backoff) -> Lines:
+    why = "as Retry-After says" if entry.retry_after else "exponential"
+    return (("backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"),)
+
+
+def _placed(what: str, details: str, name: str, place: str) -> Lines:
+    words = f"{details}{f' {name}' if name else ''}{f' at {place}' if place else ''}"
+    return ((what, words),)
+
+
+# ---------------------------------------------------------------------- reasons
+
+
+def _why_stopped(entry: entries.StopRequested) -> str:
+    by = "the user aborted it" if entry.cause is StopCause.ABORT else "max_wall_clock was reached"
+    return f"The run was stopped from outside at {clock(entry.at_ns)}: {by}."
+
+
+def _why_left(entry: entries.LeftBehind) -> str:
+    place = entry.place or "a place without code of the agent"
+    if entry.what == "session":
+        return f"The prompt ends here, and the {entry.name} opened at {place} was never closed."
+    if entry.what == "exception":
+        return f"{entry.name} was raised at {place}, and no code of the agent looked at it."
+    return f"The prompt ends here, and a {entry.what} goes on at {place}; nobody awaits it."
+
+
+# ---------------------------------------------------------------------- the table
+
+
+_FAILURE = "failure"
+
+
+def _yes(_: AnyEntry) -> bool:
+    return True
+
+
+KINDS: Mapping[type[entries.Entry], Kind] = {
+    entries.Prompt: Kind(Lane.USER, ">", "prompt", lambda e: (("prompt", e.text),)),
+    entries.Queued: Kind(
+        Lane.USER, "q", "queued", lambda e: (("queued", f"{e.text} ({e.queue})"),)),
+    entries.StopRequested: Kind(Lane.USER, "x", "stop", _stop, reason=_why_stopped),
+    entries.Ended: Kind(Lane.USER, "=", "end", _ended),
+    entries.Request: Kind(Lane.MODEL, "^", "request", _request, ENTRY),
+    entries.TextDelta: Kind(Lane.MODEL, "t", "text", lambda e: (("text", e.text),), PART),
+    entries.ReasoningDelta: Kind(
+        Lane.MODEL, "r", "reasoning", lambda e: (("reasoning", e.text),), PART),
+    entries.ToolCallDelta: Kind(
+        Lane.MODEL, "d", "call piece",
+        lambda e: (("call piece", f"{e.arguments} [{e.call_id}]"),), PART),
+    entries.ToolCall: Kind(
+        Lane.MODEL, "c", "call",
+        lambda e: (("call", f"{e.name} {e.arguments} [{e.call_id}]"),), PART),
+    entries.Finish: Kind(Lane.MODEL, "f", "finish", _finish, PART),
+    entries.Error: Kind(
+        Lane.MODEL, "!", _FAILURE, lambda e: (("error", e.fault.message),), PART, _yes),
+    entries.StreamCut: Kind(
+        Lane.MODEL, "!", _FAILURE,
+        lambda _: (("cut", "the stream ended without a finish reason"),), ENTRY, _yes),
+    entries.RequestRefused: Kind(
+        Lane.MODEL, "!", _FAILURE,
+        lambda e: (("refused", f"{e.endpoint} with status {e.status}: {e.text}"),)),
+    entries.Hook: Kind(
+        Lane.HOOKS, "h", "hook", lambda e: (("hook", f"{e.point} {hook_in_words(e)}"),), ENTRY,
+        lambda e: e.result in {"failed", "timed-out"}),
+    entries.Callback: Kind(
+        Lane.HOOKS, "!", _FAILURE,
+        lambda e: (("callback", f"{e.callback} failed: {e.detail}"),), fails=_yes),
+    entries.ToolStarted: Kind(
+        Lane.TOOLS, "(", "starts",
+        lambda e: (("tool", f"{e.name} {e.arguments} [{e.call_id}]"),), ENTRY),
+    entries.ToolResult: Kind(Lane.TOOLS, ")", "result", _result, ENTRY, lambda e: e.is_error),
+    entries.Answered: Kind(
+        Lane.TOOLS, "a", "answer",
+        lambda e: (("answer" if e.ran else "no result", f"{e.text} [{e.call_id}]"),),
+        reason=lambda e: "" if e.ran else f"No tool ran for this call: {e.text}"),
+    entries.CallRenamed: Kind(Lane.TOOLS, "n", "renamed", _renamed),
+    entries.CallBegun: Kind(
+        Lane.TOOLS, "o", "call begun", lambda e: (("call begun", f"[{e.call_id}]"),)),
+    entries.Transition: Kind(Lane.ENGINE, "*", "transition", _transition, ENTRY),
+    entries.Classified: Kind(Lane.ENGINE, "?", "classified", _classified),
+    entries.Compaction: Kind(Lane.ENGINE, "%", "compaction", _compaction, ENTRY),
+    entries.Backoff: Kind(Lane.ENGINE, "z", "backoff", _backoff, ENTRY),
+    entries.Notice: Kind(Lane.ENGINE, "i", "notice", lambda e: (("notice", e.text),)),
+    entries.Note: Kind(Lane.ENGINE, "m", "note", lambda e: (("note", e.text),)),
+    entries.Sleep: Kind(
+        Lane.ENGINE, "s", "sleep", lambda e: _placed("sleep", clock(e.duration_ns), "", e.place)),
+    entries.LoopBlocked: Kind(
+        Lane.ENGINE, "b", "loop blocked",
+        lambda e: _placed("loop blocked", f"for {clock(e.took_ns)}", "", e.place),
+        reason=lambda e: (
+            f"The call at {e.place} blocked the event loop for {clock(e.took_ns)}: no other task "
+            "of the agent ran, and no timeout could end it."
+        )),
+    entries.TaskCancelled: Kind(
+        Lane.ENGINE, "k", "cancelled", lambda e: _placed("cancelled", "task", e.task, e.place),
+        reason=lambda e: (
+            f"The agent's code, or a timeout in it, cancels the task that waits at {e.place}."
+        )),
+    entries.LeftBehind: Kind(
+        Lane.ENGINE, "l", "left behind",
+        lambda e: _placed("left behind", e.what, e.name, e.place), reason=_why_left),
+}  # fmt: skip
+
+NAME: Mapping[type[entries.Entry], str] = {kind: str(kind.__struct_config__.tag) for kind in KINDS}
+"""The name of each kind, as in a file: `tool-result`."""
+
+OF_CODE = frozenset(kind for kind in get_args(entries.Boundary) if KINDS[kind].lane is Lane.ENGINE)
+"""The kinds of entries about an agent's own code, which diagrams and spans show as they are."""
+
+TRIGGERS = tuple(NAME[kind] for kind, each in KINDS.items() if each.trigger)
+"""The names of the entries that a scenario can wait for."""
+
+ENGINE_TRIGGERS = tuple(
+    sorted({NAME[kind] for kind in KINDS if kind not in get_args(entries.Boundary)} & {*TRIGGERS})
+)
+"""Those of them that only the engine of a machine leaves."""
+
+
+def kind_of(entry: AnyEntry) -> str:
+    """Return the name of the kind of an entry."""
+    return NAME[type(entry)]
+
+
+def is_failure(entry: AnyEntry) -> bool:
+    """Return whether a model call, a tool, a hook or a callback failed at this entry."""
+    return KINDS[type(entry)].fails(entry)
+
+
+def sign_of(entry: AnyEntry) -> tuple[Lane, str]:
+    """Return the lane and the sign of an entry; a failure has the sign `!` in any lane."""
+    kind = KINDS[type(entry)]
+    return kind.lane, "!" if kind.fails(entry) else kind.sign
+
+
+def legend() -> dict[Lane, dict[str, str]]:
+    """Return the meaning of each sign, by lane."""
+    found: dict[Lane, dict[str, str]] = {lane: {} for lane in Lane}
+    for kind in KINDS.values():
+        found[kind.lane][kind.sign] = kind.meaning
+    found[Lane.TOOLS]["!"] = _FAILURE  # of a result that is an error
+    return found
