@@ -35,10 +35,14 @@ TOP = Path(__file__).resolve().parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse the name of a test that holds an address: it is another in each process."""
+    """Refuse the name of a test that holds an address: it is another in each process.
+
+    Tests that build an environment come first: each takes as long as a hundred others.
+    """
     wrong = [item.nodeid for item in items if re.search(r"\b0x[0-9a-f]{8,}", item.nodeid)]
     if wrong:
         raise pytest.UsageError(f"give these cases `ids` without addresses: {wrong}")
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("versions", "frameworks"))))
 
 
 def pytest_collection_finish() -> None:

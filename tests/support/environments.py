@@ -14,10 +14,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from simloop.trace.codec import digest
+
 TOP = Path(__file__).resolve().parent.parent.parent
 PINNED = TOP / "tests" / "wire" / "environments"
-
-
+PYTHONS = ("3.11", "3.12", "3.13")
+"""The Pythons for which all pinned packages have wheels."""
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -38,6 +40,20 @@ def built(name: str, version: str = THIS) -> Path:
 
     It is built once for each set of pins, and kept in a folder of the user's cache.
     """
+    python = _packages(name, version)
+    folder = python.parent.parent
+    # The workers of one session share it: what one of them uses, the others must not install anew.
+    session = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+    with _alone(folder):
+        installed = folder / "session"
+        if not session or not installed.exists() or installed.read_text("utf-8") != session:
+            _install(python, "--no-deps", "--force-reinstall", str(TOP))
+            installed.write_text(session, "utf-8")
+    return python
+
+
+def _packages(name: str, version: str) -> Path:
+    """Return the Python of an environment with the pinned packages, and no simloop yet."""
     outer = interpreter(version)
     assert outer is not None, f"there is no Python {version}"
     pins = PINNED / f"{name}.txt"
@@ -49,7 +65,6 @@ def built(name: str, version: str = THIS) -> Path:
             subprocess.run([outer, "-m", "venv", "--clear", folder], check=True)
             _install(python, "-r", str(pins))
             (folder / "complete").touch()
-        _install(python, "--no-deps", "--force-reinstall", str(TOP))
     return python
 
 
@@ -67,7 +82,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _install(python: Path, *what: str) -> None:
     """Install packages: with uv, if it is here, because pip takes five times longer."""
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    uv = shutil.which("uv", path=here)
     pip: tuple[str | Path, ...] = (python, "-m", "pip", "install")
     command = (uv, "pip", "install", "-p", python) if uv else pip
     done = subprocess.run([*command, "-q", *what], check=False, capture_output=True, text=True)
@@ -165,3 +181,24 @@ for listed in bundled():
     print(listed.name, digest(encode(simulation.trace)))
 """
 """A program that prints the name and the digest of each bundled scenario's trace."""
+RECORDED = {
+    path.name.removesuffix(".trace.jsonl").replace(".", "/", 1): digest(path.read_bytes())
+    for path in (TOP / "scenarios" / "__snapshots__").glob("*.trace.jsonl")
+    if b'\n{"kind":"footer"' in path.read_bytes()
+}
+"""The digest of each trace that is recorded whole, by the name of its scenario."""
+
+
+def digests_of_bundled(python: str | Path, hash_seed: str) -> dict[str, str]:
+    """Run the bundled scenarios in a process of `python`; return the digests of their traces."""
+    printed = printed_by(BUNDLED, python, PYTHONHASHSEED=hash_seed)
+    found = dict(line.split() for line in printed.splitlines())
+    return {name: found[name] for name in RECORDED}
+
+
+if __name__ == "__main__":  # builds all environments, in the order in which tests ask for them
+    for name in ("async-plugins", "frameworks", "sdks", "sdks-older"):
+        _packages(name, THIS)
+    for version in PYTHONS:
+        if version != THIS and interpreter(version) is not None:
+            _packages("frameworks", version)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from environments import (
-    BUNDLED,
+    PYTHONS,
+    RECORDED,
     THIS,
     TOP,
     built,
     digests_of,
+    digests_of_bundled,
     interpreter,
     printed_by,
     run_inside,
@@ -30,8 +32,7 @@ CLIENTS = (
 """The tests in which the version of Python counts; the traces of recipes are compared besides."""
 PLAIN = ("virtual", "world", "wire", "test_pytest_plugin_async*.py", "runs/test_agents*.py")
 ON_EACH = "not (frameworks or versions) and (not slow or each_python)"
-PYTHONS = [version for version in ("3.11", "3.12", "3.13") if version != THIS]
-"""The others for which all pinned packages have wheels."""
+OTHERS = [version for version in PYTHONS if version != THIS]
 
 
 @pytest.mark.frameworks
@@ -40,7 +41,7 @@ def test_everything_holds_with_the_frameworks_that_use_an_older_sdk() -> None:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("version", PYTHONS)
+@pytest.mark.parametrize("version", OTHERS)
 def test_another_python_passes_the_tests_and_writes_the_same_bytes(version: str) -> None:
     """The bytes are those of the bundled scenarios, of each recipe and of the cases of threads."""
     if interpreter(version) is None:
@@ -52,6 +53,7 @@ def test_another_python_passes_the_tests_and_writes_the_same_bytes(version: str)
     paths = [path for pattern in PLAIN for path in sorted((TOP / "tests").glob(pattern))]
     ignored = [f"--ignore={path}" for path in sorted(others)]
     run_inside(python, [*ignored, *map(str, paths)], ON_EACH)
+    assert digests_of_bundled(python, hash_seed="2") == RECORDED
     assert traces(python) == traces(built("frameworks"))
 
 
@@ -61,11 +63,11 @@ def of_wire(names: tuple[str, ...]) -> list[str]:
 
 @functools.cache
 def traces(python: Path) -> list[str]:
-    """The digests of all traces, with their names."""
+    """The digests of the traces of recipes and of cases of threads, with their names."""
     runs = scenarios_of(RECIPES)
     assert len(runs) > 150
     # One hash seed: smolagents tells the model the names in a set, in the order of the set.
     digests = digests_of(runs, "3", python)
-    script = f"{BUNDLED}\nimport threadcases; print(*threadcases.digests_of_cases(), sep='\\n')"
+    script = "import threadcases; print(*threadcases.digests_of_cases(), sep='\\n')"
     paths = os.pathsep.join((str(TOP), str(TOP / "tests" / "support")))
     return [*digests, *printed_by(script, python, PYTHONPATH=paths).splitlines()]
