@@ -25,7 +25,7 @@ from syrupy.data import SnapshotCollection
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
 
 from simloop.errors import ScenarioError
-from simloop.runs.own_loop import is_own
+from simloop.runs.loop import is_own
 from simloop.runs.result import Result
 from simloop.trace.codec import MAX_BYTES, decode, encode
 from simloop.trace.diff import first_difference, without_lines

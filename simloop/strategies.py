@@ -35,8 +35,8 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.runs.chosen_loop import choose_loop
-from simloop.runs.own_loop import GivenLoop
+from simloop.runs.loop import loop_of
+from simloop.runs.options import GivenLoop
 from simloop.runs.plan import Plan
 from simloop.runs.result import Result
 from simloop.runs.simulation import result_of
@@ -198,7 +198,7 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     number of its replies and messages is unused. Raises ScenarioError if `loop` is not a loop.
     """
     given: Any = {"loop": loop, **options}
-    abilities = Abilities.of(choose_loop(Scenario(prompt="Do the work."), given).design)
+    abilities = Abilities.of(loop_of(Scenario(prompt="Do the work."), given))
     name = loop if isinstance(loop, str) else "reference"
 
     weights = scripts.usual_weights(abilities)
@@ -278,7 +278,7 @@ class LoopStateMachine(RuleBasedStateMachine):
         self.abort: Trigger | None = None
         self.result: Result | None = None
         first = Scenario(prompt=self.prompts[0])
-        lacks = choose_loop(first, cast("Any", self._given)).design.unsupported
+        lacks = loop_of(first, cast("Any", self._given)).unsupported
         self._can_abort = Feature.ABORT not in lacks
         self._can_compact = Feature.COMPACTION not in lacks
         self._has_triggers = Feature.TRIGGERS not in lacks

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from simloop.runs.assembly import features_of
-from simloop.runs.registry import machine_for, reasons_against
+from simloop.runs.loop import machine_for
+from simloop.runs.plan import reasons_against
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.expect import Expect
@@ -87,9 +87,8 @@ def _elsewhere(scenario: Scenario) -> Iterator[str]:
         design, at, _ = loop.partition("@")
         if not at or _ending(expect) != _ending(scenario.expected_of(design)):
             yield f"{loop} {_ending(expect)}"
-    asked_for = features_of(scenario, {})
     for loop in DESIGNS:
-        reasons = reasons_against(machine_for(loop, scenario.limits).unsupported, asked_for)
+        reasons = reasons_against(machine_for(loop, scenario.limits).unsupported, scenario, {})
         if reasons and loop != scenario.loop:
             yield f"{loop} cannot: {', '.join(reasons)}"
 

@@ -19,7 +19,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.names import describe
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.prove.proof import Proof, prove
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
 from simloop.scenario.jsonschema import schema_text
 

@@ -12,7 +12,7 @@ from incases import in_cases
 import simloop
 from simloop.cli import VERBS, main
 from simloop.kernel.limits import Limits
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.designs import names
 

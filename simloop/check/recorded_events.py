@@ -10,7 +10,7 @@ import msgspec
 
 from simloop.check.replay import recorded_scenario
 from simloop.runs.conversation import EventView, Names, event_view, no_events
-from simloop.runs.own_loop import is_own
+from simloop.runs.loop import is_own
 from simloop.scenario.designs import names as loop_names
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry

@@ -15,10 +15,9 @@ from pydantic import ValidationError
 
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
 from simloop.runs.async_test import OF_A_TEST
-from simloop.runs.chosen_loop import repeat
+from simloop.runs.loop import is_own
 from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import is_own
-from simloop.runs.plan import Plan
+from simloop.runs.plan import Plan, repeat
 from simloop.runs.simulation import Simulation
 from simloop.scenario.schema import Scenario
 from simloop.trace.diff import first_difference

@@ -30,8 +30,8 @@ from simloop.escape import escape
 from simloop.page.document import document, safe_text
 from simloop.page.keys import MATRIX_KEYS
 from simloop.page.timelines import Timelines
-from simloop.runs.chosen_loop import flags_of
 from simloop.runs.options import RunOptions
+from simloop.runs.plan import flags_of
 from simloop.scenario.catalog import SUFFIX
 
 _WIDEST = 500

@@ -32,8 +32,7 @@ from simloop.kernel.machine import Machine
 from simloop.prove.estimate import estimate
 from simloop.prove.explore import MAX_NODES
 from simloop.prove.proof import Proof, prove
-from simloop.runs.own_loop import check_limits, found, is_made, is_own
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import check_limits, machine_for
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
 from simloop.scenario.files import create_schema
@@ -142,8 +141,7 @@ def command(
 def _machine(loop: str, limits: Limits, options: LoopOptions) -> Machine:
     """Return the machine to explore. Raises ScenarioError for limits that it would not keep."""
     machine = machine_for(loop, limits, options)
-    if is_own(loop):
-        check_limits(machine, loop, limits, made=is_made(found(loop)))
+    check_limits(loop, machine, limits)
     _check_size(loop, limits, options)
     return machine
 

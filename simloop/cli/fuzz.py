@@ -17,7 +17,7 @@ import click
 from simloop.check.invariants.catalog import added_names
 from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.cli.fuzz_report import NOT_REPRODUCED, Sums, progress_line, report_json, report_lines
-from simloop.cli.options import check_loop_exists, invariants_of_ones_own
+from simloop.cli.options import invariants_of_ones_own
 from simloop.cli.progress import StatusLine
 from simloop.cli.scenario_arguments import targets_of
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
@@ -25,6 +25,7 @@ from simloop.errors import ScenarioError
 from simloop.fuzz.journal import Journal, code_digest
 from simloop.fuzz.ranges import TWIN, Ranges, SearchFinding, SearchSettings
 from simloop.fuzz.workers import Worker, dask_cluster, results_of
+from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.files import create_schema
 from simloop.scenario.loader import load_scenario, parse_scenario

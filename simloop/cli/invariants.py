@@ -14,8 +14,9 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
 from simloop.check.invariants.subject import Subject
 from simloop.cli.completion import loop_names
-from simloop.cli.options import check_loop_exists, invariants_of_ones_own
+from simloop.cli.options import invariants_of_ones_own
 from simloop.cli.terminal import json_text, out, out_exactly, out_lines, plain
+from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.scenario.schema import Scenario

@@ -13,39 +13,16 @@ import click
 
 from simloop.cli.completion import loop_names, loop_names_and_all, scenarios_and_files
 from simloop.errors import ScenarioError
-from simloop.kernel.limits import Limits
+from simloop.runs.loop import check_loop_exists, is_own
 from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import (
-    check_clear,
-    found,
-    is_made,
-    is_own,
-    makes_agent,
-    takes_limits_alone,
-)
-from simloop.runs.registry import machine_for
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.expectations import Expectations, load_expectations
-from simloop.world.agent import check_agent, is_agent
 
 ALL_LOOPS = "all"
 """The value of `--loop` that stands for every design that ships with simloop."""
 
 _NAMES = "a design, a version of one (opencode@1.18.34), or module:attribute"
 _SEEDS = click.IntRange(0, 2**63, max_open=True)
-
-
-def check_loop_exists(loop: str) -> None:
-    """Raise ScenarioError if the loop does not exist, or if it is no machine and no agent.
-
-    A loop of the user's own is made only if it needs no options: a scenario may have them.
-    """
-    own = found(loop) if is_own(loop) else None
-    check_clear(own, loop)
-    if is_agent(own):
-        check_agent(own, loop)
-    elif own is None or is_made(own) or (takes_limits_alone(own) and not makes_agent(own)):
-        machine_for(loop, Limits())
 
 
 def _known(_: click.Context, __: click.Parameter, loop: str | None) -> str | None:

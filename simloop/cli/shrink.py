@@ -77,7 +77,7 @@ def command(
         "expect_on": expect_on,
     }  # fmt: skip
     scenario, given = _read(source, given)
-    Plan(scenario, given).loop.design.check()
+    Plan(scenario, given).loop.check()
     with postponed_interrupts() as stopped, StatusLine(sys.stderr) as status:
         shrunk = shrink(
             scenario,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simloop.cli.completion import loop_names, scenarios_and_files
-from simloop.cli.options import check_loop_exists, invariants_of_ones_own, run_settings
+from simloop.cli.options import invariants_of_ones_own, run_settings
 from simloop.cursor.opening import is_trace
 from simloop.errors import ScenarioError, install_hint
+from simloop.runs.loop import check_loop_exists
 from simloop.runs.options import RunOptions
 from simloop.scenario.expectations import Expectations
 

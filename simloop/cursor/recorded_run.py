@@ -25,7 +25,7 @@ from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Request
 from simloop.runs.async_test import OF_A_PROMPT, OF_A_TEST
-from simloop.runs.chosen_loop import without_engine
+from simloop.runs.loop import without_engine
 from simloop.runs.mismatch import Mismatch
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -95,18 +95,18 @@ class RecordedRun:
     @classmethod
     def of_run(cls, prepared: PreparedRun, trace: LoopTrace, options: RunOptions) -> Self:
         """Return the recording of a run that has been prepared, and perhaps made."""
-        declared = prepared.loop.design.declared
-        settings = prepared.settings if declared.machine is not None else None
+        loop = prepared.loop
+        settings = prepared.settings if loop.machine is not None else None
         return cls(
             trace=trace,
             scenario=prepared.scenario,
             options=options,
-            machine=declared.machine,
+            machine=loop.machine,
             settings=settings,
             limits=None if settings is None else settings.limits,
-            retry=declared.retry if settings is None else settings.retry,
+            retry=loop.retry if settings is None else settings.retry,
             tools=None if settings is None else tuple(prepared.tools),
-            expected=prepared.loop.expected,
+            expected=loop.expected,
         )
 
     @property

@@ -11,7 +11,6 @@ from functools import partial
 from types import FrameType
 
 from simloop.errors import SimloopError
-from simloop.runs.design import AgentDesign
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import Simulation
@@ -36,12 +35,12 @@ class Waits:
 
     def watch(self, prepared: PreparedRun) -> None:
         """Note the waits of a run that is about to begin, if it is of an agent of one's own."""
-        if isinstance(prepared.loop.design, AgentDesign):  # an engine records its waits
+        if prepared.loop.machine is None:  # an engine records its waits
             prepared.listen(self._read)
 
     def watch_again(self, plan: Plan, trace: LoopTrace) -> None:
         """Make a recorded run of an agent again, and note its waits if it is the same run."""
-        if not isinstance(plan.loop.design, AgentDesign):
+        if plan.loop.machine is not None:
             return
         again = Simulation(plan, seed=trace.header.seed)
         self.watch(again.prepared)

@@ -40,15 +40,13 @@ from simloop.world.world import World
 class MachineAgent:
     """An agent whose decisions are those of `machine`.
 
-    The conversation continues from prompt to prompt; the machine starts afresh. `ending` describes
-    the end of the last run.
+    The conversation continues from prompt to prompt; the machine starts afresh.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings) -> None:
         self._machine = machine
         self._settings = settings
         self._engine: _Engine | None = None
-        self.ending: Ending | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -56,15 +54,18 @@ class MachineAgent:
         return () if self._engine is None else self._engine.messages
 
     async def __call__(self, prompt: str, world: World) -> str:
-        """Run `prompt` to its outcome and return the model's last text.
+        """Run `prompt` to its outcome and return the model's last text: see `answer`."""
+        return (await self.answer(prompt, world)).text
+
+    async def answer(self, prompt: str, world: World) -> Ending:
+        """Run `prompt` to its outcome.
 
         Raises RunawayRun past `max_transitions`, and for a run that goes on without anything new
         (see trace/novelty.py).
         """
         if self._engine is None:
             self._engine = _Engine(self._machine, self._settings, world)
-        self.ending = await self._engine.drive(prompt)
-        return self.ending.text
+        return await self._engine.drive(prompt)
 
 
 _COUNTED = (ModelReplied, ContextCompacted)

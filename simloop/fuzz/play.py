@@ -129,7 +129,7 @@ def _compacts_by_design(prepared: PreparedRun) -> bool:
 
     Some loops do so by design, even if the model answers without faults: bug B1.
     """
-    machine = prepared.loop.design.declared.machine
+    machine = prepared.loop.machine
     if machine is None or "max_compaction_attempts" in machine.bounds:
         return False
     return any(type(entry) is Compaction for entry in prepared.trace.entries[-_TAIL:])

@@ -27,9 +27,8 @@ from simloop.fuzz.processes import Twin, failure_alone
 from simloop.fuzz.settings import Abilities, settings_of
 from simloop.fuzz.variation import base_of, varied
 from simloop.kernel.limits import Limits
-from simloop.runs.chosen_loop import choose_loop
-from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import GivenLoop, is_made, kept_limits
+from simloop.runs.loop import is_made, kept_limits, loop_of
+from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.exchange import kept_border
@@ -86,12 +85,12 @@ class Search:
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
         self._named = loop if isinstance(loop, str) else "reference"
-        chosen = choose_loop(_with_limits_of(loop), self._given)
+        chosen = loop_of(_with_limits_of(loop), self._given)
         self.name = chosen.name
-        chosen.design.check()  # one error, and not one for each run
-        machine = chosen.design.declared.machine
+        chosen.check()  # one error, and not one for each run
+        machine = chosen.machine
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
-        self._abilities = Abilities.of(chosen.design)
+        self._abilities = Abilities.of(chosen)
         self._bases = [base_of(each, self._abilities, self._named) for each in scenarios]
         for base in self._bases:
             Plan(base, self._given)  # raises ScenarioError for what the loop cannot run

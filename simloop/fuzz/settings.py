@@ -20,7 +20,7 @@ from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.runs.design import Design
+from simloop.runs.loop import Loop
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.history import PastMessage
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
@@ -51,22 +51,21 @@ class Abilities(NamedTuple):
         return Feature.COMPACTION not in self.lacks or not self.has_engine
 
     @classmethod
-    def of(cls, design: Design) -> "Abilities":
-        """Return the abilities of a loop design."""
-        declared = design.declared
-        machine = declared.machine
+    def of(cls, loop: Loop) -> "Abilities":
+        """Return the abilities of a loop."""
+        machine = loop.machine
         if machine is None:
-            limits = declared.limits or DeclaredLimits()
+            limits = loop.declared_limits or DeclaredLimits()
             return cls(
-                frozenset(design.unsupported),
+                frozenset(loop.unsupported),
                 has_engine=False,
                 ends=max(limits.max_steps, limits.max_error_count) < inf,
-                limits=declared.limits and limits.or_usual,
+                limits=loop.declared_limits and limits.or_usual,
             )
         bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
         endless = bool(getattr(machine, "endless", "")) or not bounded
-        timeout_ms = design.policies.hook_isolation.timeout_ms
-        return cls(frozenset(design.unsupported), True, not endless, timeout_ms)  # noqa: FBT003
+        timeout_ms = loop.policies.hook_isolation.timeout_ms
+        return cls(frozenset(loop.unsupported), True, not endless, timeout_ms)  # noqa: FBT003
 
 
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {

@@ -14,8 +14,8 @@ from simloop.errors import CheckFailed, ScriptUnused, SimloopError
 from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.messages import Outcome
 from simloop.runs.prepared import PreparedRun
+from simloop.runs.prompt import UNSEEN
 from simloop.runs.result import Result
-from simloop.runs.run_prompt import UNSEEN
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario

@@ -21,13 +21,11 @@ from simloop.errors import ScenarioError
 from simloop.kernel.policies import ToolOrder
 from simloop.loops.opencode import OpencodeLoop
 from simloop.messages import Message
-from simloop.runs.assembly import scripted_tools, tool_execution_of
-from simloop.runs.chosen_loop import choose_loop
-from simloop.runs.design import MachineDesign
-from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import GivenLoop, called
-from simloop.runs.plan import Plan
+from simloop.runs.loop import called, loop_of
+from simloop.runs.options import GivenLoop, RunOptions
+from simloop.runs.plan import Plan, tool_execution_of
 from simloop.runs.prepared import PreparedRun
+from simloop.runs.scripted import scripted_tools
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
@@ -60,8 +58,8 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
     """
     if names not in get_args(Names):
         raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
-    design = choose_loop(scenario, {"loop": loop}).design
-    order = tool_execution_of(scenario, design.policies).order
+    chosen = loop_of(scenario, {"loop": loop})
+    order = tool_execution_of(scenario, chosen.policies).order
     parallel = order is ToolOrder.PARALLEL
     in_order = {
         name
@@ -70,10 +68,9 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
     }
     if names == "document":
         return DocumentEvents(parallel=parallel, sequential=in_order)
-    machine = design.machine if isinstance(design, MachineDesign) else None
-    if isinstance(machine, OpencodeLoop):
-        return OpencodeEvents(idles=2 if machine.options.idle_twice else 1)
-    raise no_events(called(loop) if machine is None else machine.name)
+    if isinstance(chosen.machine, OpencodeLoop):
+        return OpencodeEvents(idles=2 if chosen.machine.options.idle_twice else 1)
+    raise no_events(called(loop) if chosen.machine is None else chosen.machine.name)
 
 
 def no_events(loop: str) -> ScenarioError:

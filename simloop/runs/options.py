@@ -1,22 +1,26 @@
 """The options of a run that a caller gives besides the scenario.
 
-Not here: their use in a run (assembly.py). The rule to keep: Python checks neither a
-TypedDict nor its values, so this module refuses a wrong name or value before anything runs.
+Python checks neither a TypedDict nor its values, so this module refuses a wrong name or value
+before anything runs.
 """
 
 import difflib
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.errors import ScenarioError
+from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.tokens import TokenEstimator
-from simloop.runs.own_loop import GivenLoop
 from simloop.scenario.expectations import Expectations
 from simloop.scenario.schema import Scenario
+from simloop.world.agent import Agent
 from simloop.world.fake_model import Model
 from simloop.world.tools import Tools
+
+GivenLoop: TypeAlias = str | Machine | Callable[..., Machine] | Agent | Callable[..., Any]
+"""A name; a machine, or what makes one from Limits; or an agent, or what makes one."""
 
 
 class RunOptions(TypedDict, total=False):

@@ -13,7 +13,6 @@ from math import inf
 from typing import Any, TypeVar
 
 from simloop.engine.hook_meter import HookCost, HookMeter
-from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.errors import (
     BrokenMachine,
@@ -25,9 +24,8 @@ from simloop.escape import escape, writable
 from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
-from simloop.runs.design import AgentDesign
 from simloop.runs.plan import Plan, header_with
-from simloop.runs.run_prompt import run_prompt
+from simloop.runs.prompt import Performer, run_prompt
 from simloop.runs.timetable import Timetable
 from simloop.scenario.replies import Reply
 from simloop.trace import entries
@@ -41,7 +39,6 @@ from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercepted
 from simloop.wire.provider_side import ProviderSide
-from simloop.world.agent import Agent
 from simloop.world.current import inhabited
 from simloop.world.ending import Ending
 from simloop.world.fake_model import FakeModel
@@ -69,12 +66,12 @@ class PreparedRun:
         self._plan = plan
         self.loop = plan.loop
         self.python = plan.python
-        self.scenario = scenario = plan.loop.scenario
+        self.scenario = plan.scenario
         given = plan.given.get("seed") if seed is None else seed
-        self.seeds = Seeds(scenario.seed if given is None else given)
-        self.model = plan.model()
-        self.files = plan.files()
-        self._surroundings = plan.surroundings(self.model, self.seeds, self.files)
+        self.seeds = Seeds(self.scenario.seed if given is None else given)
+        self._surroundings = plan.surroundings(self.seeds)
+        self.model = self._surroundings.script
+        self.files = self._surroundings.files
         self._settings = plan.settings(self.seeds, self._surroundings)
         self._meter = HookMeter() if plan.given.get("hook_cost") else None
         if self._meter is not None:
@@ -84,7 +81,7 @@ class PreparedRun:
         self._listeners: list[Listener] = []
         self._world: World | None = None
         self._timetable: Timetable | None = None
-        self._agent: Agent | None = None
+        self._agent: Performer | None = None
         self.is_searched = False
         """Whether a search has stated the bound: that allows an agent no repetition."""
         self._under_way = False
@@ -121,7 +118,7 @@ class PreparedRun:
     @property
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation so far; that of an agent of the user's own is not known."""
-        return self._agent.messages if isinstance(self._agent, MachineAgent) else ()
+        return () if self._agent is None else self._agent.messages
 
     @property
     def elapsed_ns(self) -> int:
@@ -148,10 +145,10 @@ class PreparedRun:
         world = self._world or self._open_world(running_loop())
         with intercepted(self._provider) if self._provider else _NOTHING:
             # Made here and not before: the constructor of an agent may look at the clock and keys.
-            agent = self._agent = self._agent or self.loop.design.agent(self._settings)
+            agent = self._agent = self._agent or self.loop.agent(self._settings)
             return await self._answer(agent, prompt, world)
 
-    async def _answer(self, agent: Agent, prompt: str, world: World) -> Ending:
+    async def _answer(self, agent: Performer, prompt: str, world: World) -> Ending:
         task = asyncio.current_task()
         assert task is not None
         assert self._timetable is not None
@@ -235,9 +232,10 @@ class PreparedRun:
             ),
             user,
         )
-        is_agent = isinstance(self.loop.design, AgentDesign)
-        behaviours = self._plan.behaviours if is_agent else None
-        world.tools.own_tools = OwnTools(loop, policy.timeout_ms, behaviours, around.sites)
+        is_agent = self.loop.machine is None
+        world.tools.own_tools = OwnTools(
+            loop, policy.timeout_ms, self._plan.behaviours, around.sites
+        )
         self._start_ns = loop.now_ns
         self._watch_novelty(recorder, loop, is_agent=is_agent)
         if scenario.mcp is not None:
@@ -255,7 +253,7 @@ class PreparedRun:
         bound = self.scenario.max_transitions
         is_stated = bound != MAX_TRANSITIONS and not (is_agent and self.is_searched)
         most = None if is_stated else REPETITIONS
-        limits = self.loop.design.declared.limits if is_agent else None
+        limits = self.loop.declared_limits
         if most is not None and limits is not None and limits.max_steps < inf:
             most += int(limits.max_steps)  # the agent means to end there
         # The engine bounds its transitions itself.
@@ -278,8 +276,8 @@ class PreparedRun:
     def _blame_machine(self, error: BaseException) -> None:
         """Raise BrokenMachine for an error that only the user's own machine can cause."""
         if (
-            isinstance(self._agent, MachineAgent)
-            and self.loop.is_own
+            self.loop.is_own
+            and self.loop.machine is not None
             and (isinstance(error, InternalError) or not isinstance(error, SimloopError))
         ):
             raise BrokenMachine(
@@ -290,7 +288,7 @@ class PreparedRun:
 
     def next_prompt(self) -> list[str]:
         """Return the first message that a loop without a queue has left, which is a prompt then."""
-        if Feature.QUEUE not in self.loop.design.unsupported or self._world is None:
+        if Feature.QUEUE not in self.loop.unsupported or self._world is None:
             return []
         return self._world.user.take(one=True)
 

@@ -7,7 +7,6 @@ that `simloop.run` gives it, whatever ran before it and however that ended.
 import contextlib
 from typing import Self, Unpack
 
-from simloop.runs.design import AgentDesign
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan
 from simloop.runs.result import Result
@@ -44,7 +43,7 @@ class Runner:
 
     def __enter__(self) -> Self:
         self._kept.enter_context(kept_border())
-        if isinstance(self._plan.loop.design, AgentDesign):
+        if self._plan.loop.machine is None:
             self._kept.enter_context(kept_interception())
         return self
 

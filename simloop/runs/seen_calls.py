@@ -12,7 +12,7 @@ import msgspec
 
 from simloop.errors import CannotExpress, ScenarioError
 from simloop.messages import ToolMessage, ToolSpec
-from simloop.runs.scripted_tools import stated
+from simloop.runs.scripted import stated
 from simloop.scenario.schema import Scenario, ScriptedTool
 from simloop.trace import entries, views
 from simloop.trace.entries import AnyEntry, Header

@@ -1,6 +1,6 @@
 """The loop designs that ship with simloop: their names, versions and options in a file.
 
-Not here: making a machine (runs/registry.py). The rule to keep: nothing else in simloop lists the
+A machine is made in runs/loop.py. The rule to keep: nothing else in simloop lists the
 loops, except the modules that know the events of their programs.
 """
 

@@ -29,7 +29,7 @@ from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso
 from simloop.prove.proof import Proof, prove
 from simloop.prove.visited import RuleViolation, Step
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario

@@ -39,32 +39,27 @@ def script(*replies: Reply) -> object:
     return lambda _: next(left)
 
 
-def test_a_call_of_the_agent_returns_the_last_text_and_describes_its_end() -> None:
-    async def main(opened: Opened) -> tuple[str, Ending | None]:
-        agent = reference()
-        return await agent("Go.", opened.world), agent.ending
+def test_the_agent_answers_a_prompt_with_its_end() -> None:
+    async def main(opened: Opened) -> Ending:
+        return await reference().answer("Go.", opened.world)
 
-    text, ending = in_world(main, script(LOOK, DONE), [look])  # type: ignore[arg-type]
-    assert text == "Done."
-    assert ending is not None
+    ending = in_world(main, script(LOOK, DONE), [look])  # type: ignore[arg-type]
     assert (ending.outcome, ending.text, ending.message) == (Outcome.COMPLETED, "Done.", "Done.")
     assert ending.counters is not None
     assert ending.counters.total_steps == 2
 
 
-def test_before_its_first_prompt_the_agent_has_no_conversation_and_no_end() -> None:
-    agent = reference()
-    assert (agent.messages, agent.ending) == ((), None)
+def test_before_its_first_prompt_the_agent_has_no_conversation() -> None:
+    assert reference().messages == ()
 
 
 def test_the_conversation_goes_on_from_prompt_to_prompt_and_the_counters_begin_anew() -> None:
     async def main(opened: Opened) -> tuple[MachineAgent, list[int]]:
         agent, steps = reference(), []
         for prompt in ("One.", "Two."):
-            await agent(prompt, opened.world)
-            assert agent.ending is not None
-            assert agent.ending.counters is not None
-            steps.append(agent.ending.counters.total_steps)
+            ending = await agent.answer(prompt, opened.world)
+            assert ending.counters is not None
+            steps.append(ending.counters.total_steps)
         return agent, steps
 
     agent, steps = in_world(main, script(LOOK, DONE, DONE), [look])  # type: ignore[arg-type]
@@ -100,16 +95,15 @@ def test_a_transition_holds_the_whole_signal_so_a_machine_can_be_fed_with_it_aga
 def test_a_signal_that_an_end_replaces_counts_nothing() -> None:
     """The reply has come and is dropped: the run is stopped in the callback of its finish."""
 
-    async def main(opened: Opened) -> Ending | None:
+    async def main(opened: Opened) -> Ending:
         agent = reference(callbacks=Callbacks(on_chunk=lambda _: opened.world.user.stop()))
-        await agent("Go.", opened.world)
+        ending = await agent.answer("Go.", opened.world)
         signals = [type(move.signal) for move in opened.of(entries.Transition)]
         assert ModelReplied not in signals
         assert signals[-1] is AbortRequested
-        return agent.ending
+        return ending
 
     ending = in_world(main, lambda _: "Done.")
-    assert ending is not None
     assert ending.counters is not None
     assert (ending.outcome, ending.counters.total_steps) == (Outcome.ABORTED, 0)
 

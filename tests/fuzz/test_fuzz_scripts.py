@@ -6,7 +6,7 @@ from simloop.fuzz.choices import RecordedChoices, SeededChoices
 from simloop.fuzz.replies import BODIES, END_NAMES, LAST, LAST_SUMMARY
 from simloop.fuzz.scripts import Weights
 from simloop.fuzz.settings import Abilities
-from simloop.runs.design import AgentDesign
+from simloop.runs.loop import loop_of
 
 OWN = Limits(max_steps=9, max_error_count=4)
 
@@ -45,7 +45,7 @@ def test_only_an_agent_that_bounds_steps_and_errors_is_asked_to_go_on_for_ever(
         """Do nothing."""
 
     agent.limits = limits  # type: ignore[attr-defined]
-    assert Abilities.of(AgentDesign(agent, "agent", {})).ends is ends
+    assert Abilities.of(loop_of(Scenario(prompt="Go."), {"loop": agent})).ends is ends
 
 
 def test_an_agent_without_limits_is_asked_to_go_on_for_ever_too() -> None:

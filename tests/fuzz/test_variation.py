@@ -8,7 +8,7 @@ from simloop.fuzz.replies import LAST, LAST_SUMMARY, TOOLS
 from simloop.fuzz.search import Search
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.variation import base_of, varied
-from simloop.runs.design import UNSUPPORTED_BY_AGENTS
+from simloop.runs.loop import UNSUPPORTED_BY_AGENTS
 
 AGENT = Abilities(UNSUPPORTED_BY_AGENTS, has_engine=False, ends=False)
 ORDER = Scenario(

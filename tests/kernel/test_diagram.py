@@ -16,7 +16,7 @@ from simloop.kernel.signals import (
     WallClockExpired,
 )
 from simloop.kernel.states import BackingOff, CallingModel, Finished, Halting, Ready
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS
 
 ARROW = re.compile(r"    (\w+) --> (\w+): (.+)")

@@ -25,8 +25,8 @@ from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import shrink
 from simloop.kernel.limits import Limits
 from simloop.prove.proof import prove
+from simloop.runs.loop import machine_for
 from simloop.runs.options import RunOptions
-from simloop.runs.registry import machine_for
 from simloop.runs.simulation import Simulation
 from simloop.scenario.loader import load_scenario
 from simloop.strategies import scenarios

@@ -10,7 +10,7 @@ from simloop.loops.reference import ReferenceLoop
 from simloop.prove import estimate as estimating
 from simloop.prove.estimate import estimate
 from simloop.prove.explore import count_states
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 
 LIMITS = Limits(max_steps=12, max_error_count=4, max_compaction_attempts=0, max_steps_per_round=1)
 

@@ -31,7 +31,7 @@ from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Outcome
 from simloop.prove import explore as exploring
 from simloop.prove.explore import explore, why_impossible
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import names
 
 SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=1, max_steps_per_round=2)

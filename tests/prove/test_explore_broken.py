@@ -29,7 +29,7 @@ from simloop.kernel.machine import IllegalSignal
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.prove.visited import RuleViolation
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import names
 
 NOT_COUNTED = [

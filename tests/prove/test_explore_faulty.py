@@ -9,7 +9,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import AbortRule, Machine
 from simloop.prove.explore import explore
 from simloop.prove.visited import RuleViolation
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 
 FOUND = [fault for fault in FAULTS if not fault.spec]
 

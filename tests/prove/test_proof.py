@@ -22,7 +22,7 @@ from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Outcome
 from simloop.prove.proof import Longest, Proof, prove
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import names
 
 NS_PER_S = 1_000_000_000

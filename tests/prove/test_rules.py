@@ -17,7 +17,7 @@ from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.loops.opencode import Turning
 from simloop.messages import Outcome
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 
 MEASURED = [signals.ContextMeasured(over) for over in (True, False)]
 NEVER_TESTED = [

@@ -25,8 +25,9 @@ from simloop.messages import (
     ToolResult,
     UserMessage,
 )
-from simloop.runs.assembly import script_of, scripted_hooks, scripted_tools
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
+from simloop.runs.plan import script_of
+from simloop.runs.scripted import scripted_hooks, scripted_tools
 from simloop.runs.simulation import Simulation, run
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario

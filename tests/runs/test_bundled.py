@@ -22,8 +22,8 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
-from simloop.runs.assembly import features_of
-from simloop.runs.registry import machine_for, reasons_against
+from simloop.runs.loop import machine_for
+from simloop.runs.plan import reasons_against
 from simloop.runs.result import Result
 from simloop.runs.simulation import Simulation
 from simloop.scenario.catalog import SUFFIX, bundled_folder, find
@@ -146,9 +146,7 @@ def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(pa
         if not cannot:
             assert (loop, verdict.errors, verdict.failures) == (loop, [], ())
             continue
-        reasons = reasons_against(
-            machine_for(loop, scenario.limits).unsupported, features_of(scenario, {})
-        )
+        reasons = reasons_against(machine_for(loop, scenario.limits).unsupported, scenario, {})
         assert reasons
         assert all(reason in cannot[0] for reason in reasons)
 

@@ -28,7 +28,6 @@ from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
-from simloop.runs.design import MachineDesign
 from simloop.runs.simulation import Simulation
 from simloop.trace.codec import encode
 
@@ -51,9 +50,7 @@ class Own(ReferenceLoop):
 
 
 def machine_of(simulation: Simulation) -> Any:
-    design = simulation.prepared.loop.design
-    assert isinstance(design, MachineDesign)
-    return design.machine
+    return simulation.prepared.loop.machine
 
 
 def own(limits: Limits) -> Own:

@@ -1,4 +1,4 @@
-"""A design answers alike for a machine and for an agent: what it lacks, its policies, its agent."""
+"""A loop answers alike for a machine and an agent: what it lacks, its policies, its agent."""
 
 import asyncio
 from typing import Any, ClassVar
@@ -14,15 +14,8 @@ from simloop.kernel.limits import DeclaredLimits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies
 from simloop.loops.pi import PiLoop
-from simloop.loops.react import ReactLoop
 from simloop.messages import Message, UserMessage
-from simloop.runs.design import (
-    UNSUPPORTED_BY_AGENTS,
-    AgentDesign,
-    Declared,
-    Design,
-    MachineDesign,
-)
+from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, Loop, loop_of
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import Simulation
@@ -51,12 +44,16 @@ class Asks:
         return f"{self.manner}{len(self.heard)}"
 
 
-def agent_design(made: Any, **options: Any) -> AgentDesign:
-    return AgentDesign(made, "mine", options)
+def chosen(loop: Any, **options: Any) -> Loop:
+    return loop_of(ANSWERED, {"loop": loop, "loop_options": options})
 
 
-def answer_of(agent: Any, prompt: str = "Go.") -> Any:
-    return run_virtual(agent(prompt, None))
+async def text_of(agent: Any) -> str:
+    return str(await agent._agent("Go.", None))
+
+
+def answers(*agents: Any) -> list[str]:
+    return [run_virtual(text_of(agent)) for agent in agents]
 
 
 class Declaring(PiLoop):
@@ -79,30 +76,28 @@ def test_a_machine_is_asked_once_for_its_declarations_by_all_runs_of_a_plan() ->
     assert machine.asked <= asked + 1
 
 
-def test_a_machine_design_is_that_of_its_machine() -> None:
+def test_the_loop_of_a_machine_lacks_what_its_machine_lacks() -> None:
     machine = PiLoop(Limits())
-    design: Design = MachineDesign(machine)
-    assert design.unsupported == machine.unsupported
-    assert design.policies is machine.policies
-    assert MachineDesign(ReactLoop()).unsupported != design.unsupported
-    agent = design.agent(SETTINGS)
+    loop = chosen(machine)
+    assert (loop.machine, loop.policies) == (machine, machine.policies)
+    assert loop.unsupported == machine.unsupported != chosen("react").unsupported
+    agent = loop.agent(SETTINGS)
     assert isinstance(agent, MachineAgent)
-    assert design.agent(SETTINGS) is not agent
+    assert loop.agent(SETTINGS) is not agent
 
 
 def test_an_agent_lacks_each_feature_that_only_the_engine_has_with_a_reason() -> None:
-    design: Design = agent_design(asks)
-    assert design.unsupported is UNSUPPORTED_BY_AGENTS
-    assert set(design.unsupported) == set(Feature) - {Feature.ABORT}
-    assert all(reason.startswith("an agent of your own ") for reason in design.unsupported.values())
-    assert design.policies == Policies()
+    loop = chosen(asks)
+    assert loop.unsupported is UNSUPPORTED_BY_AGENTS
+    assert set(loop.unsupported) == set(Feature) - {Feature.ABORT}
+    assert all(reason.startswith("an agent of your own ") for reason in loop.unsupported.values())
+    assert (loop.machine, loop.policies) == (None, Policies())
 
 
-def test_a_function_is_the_agent_itself_and_an_object_keeps_its_conversation() -> None:
-    assert agent_design(asks).agent(SETTINGS) is asks
+def test_an_object_keeps_its_conversation() -> None:
     kept = Asks()
-    design = agent_design(kept)
-    assert [answer_of(design.agent(SETTINGS)) for _ in range(2)] == ["1", "2"]
+    loop = chosen(kept)
+    assert answers(loop.agent(SETTINGS), loop.agent(SETTINGS)) == ["1", "2"]
     assert kept.heard == ["Go.", "Go."]
 
 
@@ -111,23 +106,22 @@ def test_a_class_and_a_factory_make_an_agent_for_each_conversation_with_the_opti
         return Asks(manner)
 
     for made in (Asks, makes):
-        design = agent_design(made, manner="!")
-        first = design.agent(SETTINGS)
-        assert [answer_of(first), answer_of(first)] == ["!1", "!2"]
-        assert answer_of(design.agent(SETTINGS)) == "!1"
+        loop = chosen(made, manner="!")
+        first = loop.agent(SETTINGS)
+        assert answers(first, first, loop.agent(SETTINGS)) == ["!1", "!2", "!1"]
 
 
 def test_a_constructor_that_fails_is_an_error_of_the_loop_that_is_named() -> None:
     def breaks() -> Asks:
         raise ValueError("no key")
 
-    with pytest.raises(ScenarioError, match=r"the agent `mine` cannot be made.*no key"):
-        agent_design(breaks).agent(SETTINGS)
+    with pytest.raises(ScenarioError, match=r"the agent `.*breaks` cannot be made.*no key"):
+        chosen(breaks).agent(SETTINGS)
 
 
 def test_a_factory_that_makes_no_agent_is_an_error_that_says_what_it_makes() -> None:
     with pytest.raises(ScenarioError, match="returns str, which is not an agent"):
-        agent_design(lambda: "mine").agent(SETTINGS)
+        chosen(lambda: "mine").check()
 
 
 # ---------------------------------------------------------------------- alike above the design
@@ -206,20 +200,18 @@ class HasOthers:
 
 
 def test_an_agent_declares_by_attributes() -> None:
-    declared = agent_design(Declares).declared
-    assert declared.limits == DeclaredLimits(max_steps=4)
-    assert declared.retry is Declares.retry
-    assert set(declared.deviations) == {"answered-calls"}
+    loop = chosen(Declares)
+    assert loop.declared_limits == DeclaredLimits(max_steps=4)
+    assert loop.retry is Declares.retry
+    assert set(loop.deviations) == {"answered-calls"}
 
 
 class UsualLimits(Asks):
     limits = Limits()
 
 
-def test_an_agent_that_sets_no_limit_declares_none() -> None:
-    assert agent_design(UsualLimits).declared == Declared()
-
-
-def test_an_attribute_of_another_type_declares_nothing() -> None:
-    assert agent_design(HasOthers).declared == Declared()
+@pytest.mark.parametrize("loop", [UsualLimits, HasOthers])
+def test_usual_limits_and_attributes_of_another_type_declare_nothing(loop: Any) -> None:
+    undeclared = chosen(loop)
+    assert (undeclared.declared_limits, undeclared.retry, undeclared.deviations) == (None, None, {})
     assert verify(ANSWERED, loop=HasOthers).errors == []

@@ -11,7 +11,7 @@ from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, names
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])

@@ -14,7 +14,7 @@ from simloop.kernel.machine import Bound, Machine, Run, Transition
 from simloop.kernel.signals import Began, ModelReplied
 from simloop.kernel.states import BackingOff, CallingModel, Ready
 from simloop.loops.react import ReactLoop
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 
 
 class Raising(ReactLoop):

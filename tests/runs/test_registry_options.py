@@ -2,13 +2,21 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from test_registry import CLASSES
 
-from simloop import Limits, Reply, Scenario, ScriptedTool, parse_scenario, run
+from simloop import (
+    Limits,
+    Reply,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    ToolExecution,
+    parse_scenario,
+    run,
+)
 from simloop.errors import (
     CannotExpress,
     ScenarioError,
@@ -16,14 +24,14 @@ from simloop.errors import (
     ScriptUnused,
 )
 from simloop.kernel.checked import as_written
-from simloop.kernel.machine import Feature
-from simloop.kernel.policies import ToolOrder
+from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.loops import opencode_options
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
-from simloop.loops.react import ReactLoop, ReactOptions
-from simloop.runs.registry import machine_for, reasons_against
+from simloop.loops.react import ReactOptions
+from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, machine_for
+from simloop.runs.plan import reasons_against
 from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.expect import Expect
@@ -123,36 +131,18 @@ def test_an_expectation_on_an_unknown_version_is_shown_by_its_place() -> None:
         parse_scenario(text, "a.yaml")
 
 
-NOTHING: Mapping[Feature, bool] = dict.fromkeys(Feature, False)
-
-
-OF_THE_ENGINE = {
-    Feature.HISTORY, Feature.LIMITS, Feature.TRIGGERS, Feature.POLICIES, Feature.SYSTEM_PROMPT
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("feature", Feature)
-def test_react_gives_a_reason_against_each_feature_that_the_engine_does_not_give_to_all(
-    feature: Feature,
-) -> None:
-    """Pi gives one against one of them. An agent gives a reason against those of the engine."""
-    asked_for = {**NOTHING, feature: True}
-    reasons = {
-        name: reasons_against(machine_for(name, Limits()).unsupported, asked_for)
-        for name in CLASSES
-    }
-    of_react = [] if feature in OF_THE_ENGINE else [ReactLoop.unsupported[feature]]
-    assert reasons.pop("react") == of_react
-    assert any(reasons.pop("pi")) is (feature is Feature.EARLY_TOOLS)
-    assert not any(reasons.values())
+def test_react_gives_its_reason_against_what_it_lacks_and_pi_against_early_tools() -> None:
+    early = Scenario(prompt="x", tool_execution=ToolExecution(start=ToolStart.WHEN_CALLED))
+    hooked = Scenario(prompt="x", hooks=[ScriptedHook(at="before_llm_call")])
+    lacks = {name: machine_for(name, Limits()).unsupported for name in CLASSES}
+    against = {name: reasons_against(each, early, {}) for name, each in lacks.items()}
+    assert [name for name, reasons in against.items() if reasons] == ["pi", "react"]
+    against = {name: reasons_against(each, hooked, {}) for name, each in lacks.items()}
+    assert against == {key: ["react has no hooks"] * (key == "react") for key in CLASSES}
 
 
 def test_there_is_nothing_against_a_run_that_asks_for_nothing() -> None:
-    assert (
-        reasons_against(ReactLoop.unsupported, NOTHING)
-        == reasons_against(ReactLoop.unsupported, {})
-        == []
-    )
+    assert reasons_against(UNSUPPORTED_BY_AGENTS, Scenario(prompt="x"), {}) == []
 
 
 def test_what_a_loop_cannot_express_is_told_with_every_reason_and_a_way_out() -> None:

@@ -15,7 +15,7 @@ from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Counters, Outcome, UserMessage
-from simloop.runs.run_prompt import run_prompt
+from simloop.runs.prompt import OwnAgent, run_prompt
 from simloop.trace import entries
 from simloop.world.ending import Ending
 from simloop.world.world import World
@@ -37,7 +37,8 @@ async def waits(_: str, __: World) -> str:
 
 def ending_of(agent: Any, prompt: str = "Go.", **given: Any) -> tuple[Ending, Opened]:
     async def main(opened: Opened) -> tuple[Ending, Opened]:
-        return await run_prompt(agent, prompt, opened.world), opened
+        performer = agent if isinstance(agent, MachineAgent) else OwnAgent(agent)
+        return await run_prompt(performer, prompt, opened.world), opened
 
     return in_world(main, **given)
 
@@ -47,7 +48,7 @@ def stopped_after(agent: Any, stop_s: float = 1, **given: Any) -> tuple[Ending, 
 
     async def main(opened: Opened) -> tuple[Ending, Opened]:
         opened.loop.call_later(stop_s, opened.world.user.stop)
-        ending = await run_prompt(agent, "Go.", opened.world)
+        ending = await run_prompt(OwnAgent(agent), "Go.", opened.world)
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0, "a later wait is not cancelled"
@@ -109,7 +110,7 @@ def test_an_error_of_simloop_is_no_end_of_the_agent() -> None:
 
     async def main(opened: Opened) -> Opened:
         with pytest.raises(ScriptExhausted):
-            await run_prompt(asks, "Go.", opened.world)
+            await run_prompt(OwnAgent(asks), "Go.", opened.world)
         return opened
 
     opened = in_world(main, used_up)
@@ -202,7 +203,7 @@ def test_the_text_of_an_aborted_agent_is_what_the_model_last_said() -> None:
 @pytest.mark.parametrize("agent", [waits, asks], ids=["returned late", "waits for the model"])
 def test_a_cancellation_by_another_task_is_passed_on_and_is_no_end(agent: Any) -> None:
     async def main(opened: Opened) -> Opened:
-        running = run_prompt(agent, "Go.", opened.world)
+        running = run_prompt(OwnAgent(agent), "Go.", opened.world)
         task = asyncio.current_task()
         assert task is not None
         opened.loop.call_later(1, task.cancel)
@@ -232,7 +233,7 @@ def test_each_run_has_its_own_time() -> None:
 
     async def main(opened: Opened) -> list[tuple[int, int]]:
         for _ in range(2):
-            await run_prompt(agent, "Go.", opened.world)
+            await run_prompt(OwnAgent(agent), "Go.", opened.world)
         return [(end.at_ns, end.elapsed_ns) for end in opened.of(entries.Ended)]
 
     assert in_world(main) == [(2 * S, 2 * S), (4 * S, 2 * S)]

@@ -16,7 +16,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap, Machine, Run, Transition, finish
 from simloop.kernel.signals import Signal
 from simloop.messages import Outcome
-from simloop.runs.registry import machine_for
+from simloop.runs.loop import machine_for
 
 Twist = Callable[[Machine, Run, Signal, Transition], Transition]
 """Another transition in the place of one: the machine, the run, the signal, what it did."""

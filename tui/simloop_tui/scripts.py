@@ -13,7 +13,7 @@ from simloop.cursor.index import Landmark
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.errors import ScenarioError, SimloopError
-from simloop.runs.assembly import script_of
+from simloop.runs.plan import script_of
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import content
 from simloop.world.fake_model import Script

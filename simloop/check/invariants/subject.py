@@ -54,15 +54,15 @@ class Subject:
     @classmethod
     def of(cls, prepared: PreparedRun) -> Self:
         """Return the subject of a run that is prepared or has been made."""
-        declared = prepared.loop.design.declared
-        settings = prepared.settings if declared.machine is not None else None
+        loop = prepared.loop
+        settings = prepared.settings if loop.machine is not None else None
         return cls(
             scenario=prepared.scenario,
-            machine=declared.machine,
+            machine=loop.machine,
             settings=settings,
-            limits=declared.limits if settings is None else settings.limits,
-            retry=declared.retry if settings is None else settings.retry,
-            deviations=declared.deviations,
-            broken_pairs=prepared.loop.expected.broken_pairs,
+            limits=loop.declared_limits if settings is None else settings.limits,
+            retry=loop.retry if settings is None else settings.retry,
+            deviations=loop.deviations,
+            broken_pairs=loop.expected.broken_pairs,
             tools=prepared.tools,
         )

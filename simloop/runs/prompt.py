@@ -1,19 +1,17 @@
 """The course of one prompt around an agent, from its prompt entry to its end entry.
 
-Not here: the agent's own course. The rules to keep: every run has exactly one prompt entry and,
-with an outcome, one end entry, whatever agent it was of; and an error of simloop ends the run, even
-if the agent swallows it.
+Every run has exactly one prompt entry and, with an outcome, one end entry, whatever agent it was
+of. An error of simloop ends the run, even if the agent swallows it.
 """
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from simloop.engine.machine_agent import MachineAgent
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.kernel.signals import AbortRequested
-from simloop.messages import Outcome
+from simloop.messages import Message, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.world.agent import Agent
@@ -26,15 +24,25 @@ UNSEEN = "a task or a callback of the agent, and no code looked at it"
 """The origin of an exception that asyncio only logs."""
 
 
-async def run_prompt(agent: Agent, prompt: str, world: World) -> Ending:
-    """Run `agent` on `prompt` and return its end. Raises the errors of simloop.
+class Performer(Protocol):
+    """An agent in a conversation; the engine's and `OwnAgent` are the two kinds."""
 
-    An exception of the agent ends it as failed, unless it was asked to stop.
-    """
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return the conversation so far; that of an agent of the user's own is not known."""
+        ...
+
+    async def answer(self, prompt: str, world: World) -> Ending:
+        """Run one prompt to its outcome."""
+        ...
+
+
+async def run_prompt(agent: Performer, prompt: str, world: World) -> Ending:
+    """Run `agent` on `prompt` and return its end. Raises the errors of simloop."""
     recorder, loop = world.model.recorder, world.model.loop
     start_ns = loop.now_ns
     try:
-        ending = await _ending_of(agent, prompt, world)
+        ending = await agent.answer(prompt, world)
     finally:
         world.user.cancellation.close()
     recorder.record(
@@ -49,17 +57,21 @@ async def run_prompt(agent: Agent, prompt: str, world: World) -> Ending:
     return ending
 
 
-async def _ending_of(agent: Agent, prompt: str, world: World) -> Ending:
-    if isinstance(agent, MachineAgent):
-        await agent(prompt, world)
-        assert agent.ending is not None
-        return agent.ending
-    with recorded(world) as code:
-        return await _ending_of_own(agent, prompt, world, code)
+class OwnAgent:
+    """An agent of the user's own: an exception ends it as failed, unless it was asked to stop."""
+
+    messages: tuple[Message, ...] = ()
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def answer(self, prompt: str, world: World) -> Ending:
+        """Run one prompt to its outcome."""
+        with recorded(world) as code:
+            return await _ending_of(self._agent, prompt, world, code)
 
 
-async def _ending_of_own(agent: Agent, prompt: str, world: World, code: AgentRecord) -> Ending:
-    """Return the end of a prompt of an agent of the user's own."""
+async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord) -> Ending:
     cancellation, recorder, loop = world.user.cancellation, world.model.recorder, world.model.loop
     record = recorder.entries
     task = asyncio.current_task()
