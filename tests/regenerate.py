@@ -4,8 +4,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -88,48 +90,59 @@ def _lasso_row(loop: str, through: str) -> str:
     return f"- `{loop}`: {cycle}"
 
 
-FAILING_TEST = "# test_weather.py\n"
-"""The first line of the README's first example."""
+FAILING_TEST = "test_weather.py"
+"""The file of the README's example, which is a failing test of an agent on an SDK."""
+
+_FOUND = "completed-after-a-complete-reply.simloop.yaml"
+
+
+def python_with_sdks() -> str:
+    """Return this Python if it has the SDKs, or that of the environment of tests that has them."""
+    if find_spec("openai"):
+        return sys.executable
+    sys.path.append(str(TOP / "tests" / "support"))  # pytest has it there; a script has not
+    from environments import built  # noqa: PLC0415 - only a script needs it
+
+    return str(built("sdks"))
+
+
+@contextmanager
+def example() -> Iterator[Path]:
+    """Give a folder with the README's example."""
+    text = README.read_text("utf-8")
+    block = re.search(rf"```python {FAILING_TEST}\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    with TemporaryDirectory() as folder:
+        Path(folder, FAILING_TEST).write_text(block[1], "utf-8")
+        yield Path(folder)
+
+
+def failing(folder: Path, *module: str) -> str:
+    """Return what the module prints there; its exit code must be 1."""
+    # The width of a terminal, and no settings of the pytest that may run this.
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    command = [python_with_sdks(), "-m", *module]
+    run = subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, check=False)
+    assert run.returncode == 1, run.stdout + run.stderr
+    return run.stdout
 
 
 def failure() -> str:
-    """The report that pytest prints of the README's first example, as a block."""
-    found = re.search(rf"```python\n({FAILING_TEST}.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert found is not None
-    with TemporaryDirectory() as folder:
-        Path(folder, "test_weather.py").write_text(found[1], "utf-8")
-        command = [sys.executable, "-m", "pytest", "--tb=short", "-p", "no:cacheprovider"]
-        # The width of a terminal, and no settings of the pytest that may run this.
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        run = subprocess.run(
-            command, cwd=folder, env=kept, capture_output=True, text=True, check=False
-        )
-    assert run.returncode == 1, run.stdout + run.stderr
-    report = re.search(r"^____.*?(?=^simloop: )", run.stdout, re.MULTILINE | re.DOTALL)
-    assert report is not None, run.stdout
+    """The report that pytest prints of the README's example, as a block."""
+    with example() as folder:
+        printed = failing(folder, "pytest", "--tb=short", "-p", "no:cacheprovider")
+    report = re.search(r"^____.*?(?=^simloop: )", printed, re.MULTILINE | re.DOTALL)
+    assert report is not None, printed
     lines = (line.rstrip() for line in report[0].splitlines())
     return "\n".join(["```", *lines, "```"])
 
 
-FAULTY_AGENT = "# support.py\n"
-"""The first line of the README's faulty agent."""
-
-_FOUND = "retry-after-respected.simloop.yaml"
-
-
 def found() -> str:
-    """A scenario that `simloop fuzz` writes for the README's faulty agent, as a block."""
-    agent = re.search(rf"```python\n({FAULTY_AGENT}.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert agent is not None
-    with TemporaryDirectory() as folder:
-        Path(folder, "support.py").write_text(agent[1], "utf-8")
-        command = ["fuzz", "--loop", "support:agent", "--runs", "100", "--out", "."]
-        run = subprocess.run(
-            [sys.executable, "-m", "simloop", *command],
-            cwd=folder, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert run.returncode == 1, run.stdout + run.stderr
-        return f"```\n{Path(folder, _FOUND).read_text('utf-8')}```"
+    """A scenario that `simloop fuzz` writes for the agent of the README, as a block."""
+    loop = f"{FAILING_TEST.removesuffix('.py')}:answer"
+    with example() as folder:
+        failing(folder, "simloop", "fuzz", "--loop", loop, "--runs", "100", "--out", ".")
+        return f"```\n{(folder / _FOUND).read_text('utf-8')}```"
 
 
 README, DOCS = TOP / "README.md", TOP / "docs"
@@ -141,7 +154,7 @@ PROGRAMS = tuple(page for page in PAGES if page.name != "sdks.md")
 
 
 def readme_text() -> str:
-    """The README with the report of its failing test, and with the output of its commands."""
+    """The README with the report of its failing test, and with a finding of its agent."""
     return _filled(README, {"failure": failure(), "found": found()})
 
 

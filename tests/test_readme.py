@@ -1,7 +1,9 @@
-"""Every example of the README and of the pages that it names runs; .ci/run runs the set-up."""
+"""Every example of the README and of the pages that it names runs; .ci/run runs the set-up.
+
+The examples with a file's name need SDKs: tests/wire/test_page_examples.py.
+"""
 
 import re
-from typing import Any
 
 import click
 import pytest
@@ -32,7 +34,7 @@ def commands(text: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
-    python = [block for block in blocks("python") if not block.startswith(FAILING_TEST)]
+    python = blocks("python")
     project.makepyfile(**{f"test_{number}": block for number, block in enumerate(python)})
     (project.path / "retry.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
     tests = sum(
@@ -46,23 +48,17 @@ def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
     )
 
 
-def test_the_failing_test_passes_on_the_default_loop(simloop_run: simloop.SimloopRun) -> None:
-    assert 'With `loop="reference"`, the default, the test passes' in README
-    names: dict[str, Any] = {}
-    exec(blocks("python", README)[0].replace('"react"', '"reference"'), names)
-    names["test_a_rate_limit_does_not_cost_the_answer"](simloop_run)
-
-
 @pytest.mark.parametrize("block", blocks("yaml"))
 def test_a_scenario_passes(block: str) -> None:
     simloop.run(simloop.parse_scenario(block)).check()
 
 
 def test_the_line_of_a_mistake_is_the_one_that_the_reader_prints() -> None:
-    (text,) = blocks("yaml", README)
+    page = TEXTS["docs/scenarios.md"]
+    first = blocks("yaml", page)[0]
     with pytest.raises(simloop.ScenarioError) as raised:
-        simloop.parse_scenario(text.replace("http:", "htpp:"), "my-first.simloop.yaml")
-    assert f"```\n{raised.value}\n```" in README
+        simloop.parse_scenario(first.replace("think:", "thinc:"), "my-first.simloop.yaml")
+    assert f"```\n{raised.value}\n```" in page
 
 
 def test_one_command_installs_and_runs_and_one_installs_and_tests() -> None:
@@ -74,18 +70,12 @@ def test_one_command_installs_and_runs_and_one_installs_and_tests() -> None:
     assert tests.endswith(".venv-test/bin/python -m pytest -q")
 
 
-def test_the_readme_begins_with_the_installation_and_a_failing_test_with_its_report() -> None:
-    install = README.index("pip install .")
-    assert install < README.index(FAILING_TEST) < README.index("failure: generated")
+def test_the_readme_begins_with_an_unchanged_agent_and_the_report_of_its_failing_test() -> None:
+    agent = README.index(f"```python {FAILING_TEST}")
+    assert README.index("pip install .") < agent < README.index("failure: generated")
     assert README[: README.index("failure: end")].count("\n## ") == 1
-    assert README[: README.index(FAILING_TEST)].count("\n") < 25
-
-
-def test_the_readme_is_short_and_names_what_a_test_needs() -> None:
-    assert len(README.splitlines()) <= 250
-    assert {"@pytest.mark.simloop(", "shuffle_ties"} <= set(
-        re.findall(r"@pytest\.mark\.simloop\(|shuffle_ties", README)
-    )
+    assert README[:agent].count("\n") < 25
+    assert len(README.splitlines()) <= 150
 
 
 def test_the_outcomes_of_the_table_are_all_outcomes() -> None:

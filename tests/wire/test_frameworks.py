@@ -22,8 +22,8 @@ from test_recipes_on_frameworks import RECIPES
 
 INSIDE = (
     "test_clients.py", "test_compared.py", "test_findings.py", "clients/test_interception.py",
-    "test_mcp_server.py", "test_other_clients.py", "test_readme_example.py",
-    "test_recipes_on_frameworks.py", "test_sdk_faults.py", "test_sdk_retries.py",
+    "test_mcp_server.py", "test_other_clients.py", "test_recipes_on_frameworks.py",
+    "test_sdk_faults.py", "test_sdk_retries.py",
 )  # fmt: skip
 CLIENTS = (
     "test_clients.py", "clients/test_interception.py", "test_mcp_server.py",
