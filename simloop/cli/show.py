@@ -12,15 +12,11 @@ import msgspec
 
 from simloop.cli.options import replay_loop
 from simloop.cli.terminal import json_text, note, out_exactly, out_lines, plain
+from simloop.cursor.keys import FactView
 from simloop.errors import ScenarioError
 from simloop.trace.codec import read_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
-
-VIEWS = (
-    "entry", "state", "counters", "timers", "request", "reply", "calls", "hooks", "context", "why",
-)  # fmt: skip
-"""The names of the views, which must not be imported to print `--help`: a test compares them."""
 
 
 @click.command("show")
@@ -40,7 +36,7 @@ VIEWS = (
 @click.option(
     "--view",
     "views",
-    type=click.Choice(VIEWS),
+    type=click.Choice([str(each) for each in FactView]),
     multiple=True,
     help="Show this view of the facts; may be repeated. The default with --at is all of them.",
 )
@@ -75,7 +71,7 @@ def _print_run(
     from simloop.cursor.places import place_of  # noqa: PLC0415
     from simloop.cursor.position import Position  # noqa: PLC0415
     from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415
-    from simloop.cursor.views import FactView, view  # noqa: PLC0415
+    from simloop.cursor.views import view  # noqa: PLC0415
 
     recording = RecordedRun.of_trace(recorded, loop)
     wrong = [line for found in recording.findings for line in found.sentence(-1).splitlines()]
@@ -85,7 +81,7 @@ def _print_run(
     position = Position(recording, place_of(recorded, at))
     if wrong:
         out_lines((*(f"FAILED: {plain(line)}" for line in wrong), ""))
-    for name in views or VIEWS:
+    for name in views or FactView:
         out_lines((f"{name}:", *(f"  {each}" for each in view(FactView(name), position)), ""))
 
 

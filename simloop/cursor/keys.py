@@ -1,14 +1,13 @@
-"""The keys of the actions that the terminal and the page share, with their words and groups.
+"""The actions that the terminal and the page share: their keys, words and groups; and the views.
 
-Not here: the actions, and the names that Textual and browsers give to keys. The rule to keep: a key
-is listed here alone, so that it means the same in the terminal and on the page.
+A key is listed here alone, so that it means the same in the terminal and on the page.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from simloop.cursor.index import Landmark
-from simloop.cursor.views import FactView
 
 
 class RunKey(NamedTuple):
@@ -23,7 +22,23 @@ class RunKey(NamedTuple):
     does: tuple[str, ...]
 
 
-VIEW_KEYS: Mapping[FactView, str] = {
+class FactView(StrEnum):
+    """A view of the facts at the cursor, by its name for `simloop show --view`."""
+
+    ENTRY = "entry"
+    STATE = "state"
+    COUNTERS = "counters"
+    TIMERS = "timers"
+    REQUEST = "request"
+    REPLY = "reply"
+    CALLS = "calls"
+    HOOKS = "hooks"
+    CONTEXT = "context"
+    WHY = "why"
+
+
+# The digits are given away: a later view has no key, and is chosen by its name.
+_DIGITS = {
     FactView.WHY: "1",
     FactView.STATE: "2",
     FactView.COUNTERS: "3",
@@ -35,7 +50,8 @@ VIEW_KEYS: Mapping[FactView, str] = {
     FactView.CONTEXT: "9",
     FactView.ENTRY: "0",
 }
-"""The key of each view, in the order in which they are offered."""
+VIEW_KEYS: Mapping[FactView, str] = _DIGITS | {each: "" for each in FactView if each not in _DIGITS}
+"""The key of each view, or an empty text, in the order in which they are offered."""
 
 MOVE, JUMP, FIND, PLAY, SHOW, OTHER = "Move", "Jump", "Find", "Play", "Show", "Other"
 _JUMPS: Mapping[Landmark, tuple[str, str]] = {
@@ -87,6 +103,7 @@ MOVES: tuple[RunKey, ...] = (
 """The actions that move the cursor, or choose where it can go."""
 
 VIEWS: tuple[RunKey, ...] = tuple(
-    RunKey((key,), f"show {name}", SHOW, ("view", str(name))) for name, key in VIEW_KEYS.items()
+    RunKey((key,) if key else (), f"show {name}", SHOW, ("view", str(name)))
+    for name, key in VIEW_KEYS.items()
 )
 HELP = RunKey(("?",), "help", OTHER, ("help",))

@@ -1,14 +1,14 @@
 """The views of a position: each is a sequence of rows, the same for every interface.
 
-Not here: finding the facts (position.py). The rule to keep: a view shows facts and decides nothing;
-the names of the views are those of `simloop show --view`.
+A view shows facts and decides nothing. Its name, and its key, are in keys.py.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from simloop.cursor.hook_values import HookChange, hook_changes
+from simloop.cursor.index import Landmark
+from simloop.cursor.keys import FactView
 from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
 from simloop.cursor.why import why
@@ -23,37 +23,26 @@ _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
 
 
-class FactView(StrEnum):
-    """A view of the facts at the cursor."""
-
-    ENTRY = "entry"
-    STATE = "state"
-    COUNTERS = "counters"
-    TIMERS = "timers"
-    REQUEST = "request"
-    REPLY = "reply"
-    CALLS = "calls"
-    HOOKS = "hooks"
-    CONTEXT = "context"
-    WHY = "why"
-
-
 def view(name: FactView, position: Position, most: int | None = None) -> tuple[FactRow, ...]:
     """Return the rows of a view; one row says so if there is nothing to show.
 
     The request and the context show the newest `most` messages, or all of them if it is None. An
     interface that shows a view at each key press gives a number: a conversation may be long.
     """
-    if name in MESSAGES_VIEWS:
-        found = tuple(_messages_view_rows(messages_view(name, position), position, most))
-    else:
-        found = tuple(_VIEWS[name](position))
-    return found or (row(_nothing(name, position), mark=Mark.QUIET),)
+    found = _PANELS[name].rows(position)
+    if isinstance(found, MessagesView):
+        found = _messages_view_rows(found, position, most)
+    return tuple(found) or (row(_nothing(name, position), mark=Mark.QUIET),)
+
+
+def source_of(name: FactView, position: Position) -> Hashable:
+    """Return the entries on which a view depends: where they are equal, its rows are equal."""
+    return _PANELS[name].source(position)
 
 
 def _nothing(name: FactView, position: Position) -> str:
     """Return the words of a view without rows; nothing comes any more when the run is over."""
-    words = _EMPTY.get(name, "nothing yet")
+    words = _PANELS[name].empty
     if position.newest(entries.Ended) is not None:
         return words.removesuffix(" yet")
     is_partly_known = name is FactView.TIMERS and position.recording.needs_loop
@@ -162,12 +151,20 @@ class MessagesView(NamedTuple):
 
 def messages_view(name: FactView, position: Position) -> MessagesView:
     """Return the parts of the request or of the context."""
-    if name is FactView.CONTEXT:
-        messages = position.context
-        heading = tuple(_context_heading(position)) if position.is_compacted else ()
-        shown = position.compacted_place
-        shared = position.shared if shown is None else Position(position.recording, shown).shared
-        return MessagesView(heading, position.compactions, messages, len(messages), shared)
+    found = _PANELS[name].rows(position)
+    assert isinstance(found, MessagesView)
+    return found
+
+
+def _context(position: Position) -> MessagesView:
+    messages = position.context
+    heading = tuple(_context_heading(position)) if position.is_compacted else ()
+    shown = position.compacted_place
+    shared = position.shared if shown is None else Position(position.recording, shown).shared
+    return MessagesView(heading, position.compactions, messages, len(messages), shared)
+
+
+def _request(position: Position) -> MessagesView:
     request = position.request
     if request is None:
         return MessagesView((), (), (), 0, 0)
@@ -327,25 +324,44 @@ def _why(position: Position) -> Iterator[FactRow]:
         yield row(sentence)
 
 
-_VIEWS: Mapping[FactView, Callable[[Position], Iterator[FactRow]]] = {
-    FactView.ENTRY: _entry,
-    FactView.STATE: _state,
-    FactView.COUNTERS: _counters,
-    FactView.TIMERS: _timers,
-    FactView.REPLY: _reply,
-    FactView.CALLS: _calls,
-    FactView.HOOKS: _hooks,
-    FactView.WHY: _why,
+def _newest(landmark: Landmark, position: Position) -> int | None:
+    return position.recording.index.previous(landmark, position.place + 1)
+
+
+class _Panel(NamedTuple):
+    """One view: its rows, its words without any, and the entries on which the rows depend."""
+
+    rows: Callable[[Position], Iterator[FactRow] | MessagesView]
+    empty: str = "nothing yet"
+    source: Callable[[Position], Hashable] = lambda position: position.place
+
+
+_PANELS: Mapping[FactView, _Panel] = {
+    FactView.ENTRY: _Panel(_entry),
+    FactView.STATE: _Panel(
+        _state, source=lambda at: (at.place if at.move is None else at.move.place,)
+    ),
+    FactView.COUNTERS: _Panel(
+        _counters,
+        "an agent of your own has no counters of simloop",
+        lambda at: (at.move and at.move.place, at.request_place),
+    ),
+    FactView.TIMERS: _Panel(_timers, "nothing is waited for"),
+    FactView.REQUEST: _Panel(
+        _request,
+        "no request has been sent in this run yet",
+        lambda at: (at.request_place, _newest(Landmark.END, at)),
+    ),
+    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet"),
+    FactView.CALLS: _Panel(_calls, "the newest reply has no calls"),
+    FactView.HOOKS: _Panel(_hooks, "no hook has run here"),
+    FactView.CONTEXT: _Panel(
+        _context,
+        source=lambda at: tuple(
+            _newest(each, at) for each in (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
+        ),
+    ),
+    FactView.WHY: _Panel(_why, "no rule decided here"),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})
 """The views that end with messages."""
-
-_EMPTY: Mapping[FactView, str] = {
-    FactView.COUNTERS: "an agent of your own has no counters of simloop",
-    FactView.TIMERS: "nothing is waited for",
-    FactView.REQUEST: "no request has been sent in this run yet",
-    FactView.REPLY: "no request has been sent in this run yet",
-    FactView.CALLS: "the newest reply has no calls",
-    FactView.HOOKS: "no hook has run here",
-    FactView.WHY: "no rule decided here",
-}

@@ -4,9 +4,8 @@ Not here: the data (tables.py), and the policy and the template (document.py). T
 page computes no fact.
 """
 
-from simloop.cursor.keys import VIEW_KEYS
+from simloop.cursor.keys import VIEW_KEYS, FactView
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.views import FactView
 from simloop.page.document import document, safe_text
 from simloop.page.keys import KEYS
 from simloop.page.tables import tables
@@ -45,9 +44,10 @@ def _panes() -> str:
 
 
 def _pane(name: FactView, key: str) -> str:
+    shown = f"<kbd>{key}</kbd> {name}" if key else str(name)
     return (
         f'<section class="pane" id="pane-{name}" aria-labelledby="title-{name}">'
-        f'<h2 id="title-{name}"><kbd>{key}</kbd> {name} <span class="changed"></span></h2>'
+        f'<h2 id="title-{name}">{shown} <span class="changed"></span></h2>'
         f'<div class="rows" tabindex="0" role="group" aria-labelledby="title-{name}"></div>'
         "</section>"
     )

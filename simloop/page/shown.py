@@ -7,10 +7,10 @@ requests share are not read again, so that the time for a page grows linearly wi
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from simloop.cursor.keys import FactView
 from simloop.cursor.position import Position
 from simloop.cursor.rows import FactRow, Mark
 from simloop.cursor.views import (
-    FactView,
     MessagesView,
     fold_rows,
     message_rows,

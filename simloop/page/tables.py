@@ -4,15 +4,15 @@ Not here: the page around the data (page.py). The rule to keep: the data grows a
 the trace, because a row is stored once and a view that does not change costs nothing.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from simloop.cursor.index import Landmark
+from simloop.cursor.keys import FactView
 from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gap_words, gaps
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark, words_of
-from simloop.cursor.views import MESSAGES_VIEWS, FactView
+from simloop.cursor.views import MESSAGES_VIEWS, source_of
 from simloop.page.shown import MessagesViewRows, Numbered, ViewRows
 from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import Lane, clock, is_failure, kind_of, legend, sign_of
@@ -76,37 +76,7 @@ def _changes_of(name: FactView, recording: RecordedRun, rows: Numbered) -> Itera
     known: Hashable = object()
     for place in range(len(recording.entries)):
         position = Position(recording, place)
-        depends_on = _SOURCES[name](position)
+        depends_on = source_of(name, position)
         if depends_on != known and (made := shown.change(position)):
             yield [place, *made]
         known = depends_on
-
-
-def _entry_itself(position: Position) -> Hashable:
-    return position.place
-
-
-def _newest(landmark: Landmark, position: Position) -> int | None:
-    return position.recording.index.previous(landmark, position.place + 1)
-
-
-# A view has the same rows at two entries for which its sources are equal.
-_SOURCES: Mapping[FactView, Callable[[Position], Hashable]] = {
-    **dict.fromkeys(FactView, _entry_itself),
-    FactView.STATE: lambda position: (
-        position.place if position.move is None else position.move.place,
-    ),
-    FactView.COUNTERS: lambda position: (
-        position.move and position.move.place,
-        position.request_place,
-    ),
-    FactView.REQUEST: lambda position: (
-        position.request_place,
-        _newest(Landmark.END, position),
-    ),
-    FactView.CONTEXT: lambda position: (
-        _newest(Landmark.STEP, position),
-        _newest(Landmark.COMPACTION, position),
-        _newest(Landmark.PROMPT, position),
-    ),
-}

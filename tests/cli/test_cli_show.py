@@ -6,9 +6,6 @@ import pytest
 from click.testing import Result
 from commandline import Cli
 
-from simloop.cli.show import VIEWS
-from simloop.cursor.views import FactView
-
 SCENARIO = "title: It answers\nprompt: Hi\nmodel: [{say: Hello there.}]\n"
 
 
@@ -181,10 +178,6 @@ def test_what_keeps_events_from_being_shown_is_told_with_the_file(cli: Cli, reco
     shown = show(cli, recorded, "--events", "session")
     assert shown.exit_code == 2
     assert shown.stderr.startswith(f"{recorded}: events: ")
-
-
-def test_the_names_of_the_views_are_those_that_there_are() -> None:
-    assert list(VIEWS) == list(FactView)
 
 
 def test_the_facts_at_an_entry_are_shown_one_view_after_the_other(cli: Cli, recorded: Path) -> None:

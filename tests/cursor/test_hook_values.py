@@ -4,9 +4,10 @@ from pathlib import Path
 
 from simloop.check.replay import run_to_the_end
 from simloop.cursor.hook_values import HookChange, hook_changes
+from simloop.cursor.keys import FactView
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.views import FactView, view
+from simloop.cursor.views import view
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.codec import read_trace

@@ -12,9 +12,10 @@ import pytest
 from shop import of_shop
 
 from simloop.cursor.index import Landmark
+from simloop.cursor.keys import FactView
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.views import FactView, view
+from simloop.cursor.views import view
 from simloop.messages import ToolMessage
 from simloop.runs.simulation import Simulation, run
 from simloop.scenario.loader import parse_scenario

@@ -7,12 +7,13 @@ from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
 from shop import of_shop
 
 from simloop.cursor.index import Landmark, Watched
+from simloop.cursor.keys import FactView
 from simloop.cursor.opening import opened_run
 from simloop.cursor.places import place_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import Mark, words_of
-from simloop.cursor.views import FactView, view
+from simloop.cursor.views import view
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario

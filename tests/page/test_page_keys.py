@@ -1,7 +1,6 @@
 """A key has one action on a page, and those of a run are the actions of the terminal."""
 
-from simloop.cursor.keys import MOVES, VIEW_KEYS
-from simloop.cursor.views import FactView
+from simloop.cursor.keys import MOVES, VIEW_KEYS, FactView
 from simloop.page.keys import KEYS, MATRIX_KEYS
 from simloop_tui.keys import ACTIONS
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from shop import of_shop
 
+from simloop.cursor.keys import FactView
 from simloop.cursor.lines import entry_line, folds
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import words_of
-from simloop.cursor.views import FactView, view
+from simloop.cursor.views import view
 from simloop.page.changes import apply
 from simloop.page.tables import tables
 from simloop.runs.simulation import Simulation

@@ -3,7 +3,7 @@
 import pytest
 from test_aligning import CALL, DONE, ERROR, recorded
 
-from simloop.cursor.views import FactView
+from simloop.cursor.keys import FactView
 from simloop.trace import entries
 from simloop_tui.comparing import DIFFERS, SideBySide
 from simloop_tui.opening import opened_against

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from simloop.cursor.keys import VIEW_KEYS
-from simloop.cursor.views import FactView
+from simloop.cursor.keys import VIEW_KEYS, FactView
 from simloop_tui.comparing import COMPARE_ACTIONS
 from simloop_tui.keys import ACTIONS, COMPARE, LIBRARY, Action
 from simloop_tui.screens.compare import CompareScreen

@@ -6,10 +6,10 @@ import pytest
 from screens import Driven, drive, recorded, stepping
 from shop import of_shop
 
-from simloop.cursor.keys import VIEW_KEYS
+from simloop.cursor.keys import VIEW_KEYS, FactView
 from simloop.cursor.position import Position
 from simloop.cursor.rows import FactRow, Mark
-from simloop.cursor.views import FactView, view
+from simloop.cursor.views import view
 from simloop.trace import entries
 from simloop_tui.app import StepApp
 from simloop_tui.keys import ACTIONS

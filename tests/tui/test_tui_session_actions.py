@@ -5,8 +5,8 @@ from screens import recorded, unfolded
 from shop import of_shop
 
 from simloop.cursor.index import Watched
+from simloop.cursor.keys import FactView
 from simloop.cursor.rows import Mark
-from simloop.cursor.views import FactView
 from simloop_tui.playing import SPEEDS
 from simloop_tui.session import Session
 

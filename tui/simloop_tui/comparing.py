@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
 from simloop.cursor.index import following
+from simloop.cursor.keys import FactView
 from simloop.cursor.rows import FactRow
-from simloop.cursor.views import FactView
 from simloop_tui.aligning import Pair, align
 from simloop_tui.session import PAGE, Session
 

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from simloop.cursor.index import Landmark, Watched
+from simloop.cursor.keys import FactView
 from simloop.cursor.places import place_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark, counted, row
-from simloop.cursor.views import FactView, view
+from simloop.cursor.views import view
 from simloop.errors import ScenarioError
 from simloop.trace.kinds import kind_of
 from simloop_tui.playing import Player

@@ -10,7 +10,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from simloop.cursor.views import FactView
+from simloop.cursor.keys import FactView
 from simloop.escape import escape
 from simloop_tui.comparing import COMPARE_ACTIONS, SideBySide
 from simloop_tui.keys import COMPARE

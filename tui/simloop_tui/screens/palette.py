@@ -20,7 +20,7 @@ class Actions(Provider):
     async def discover(self) -> Hits:
         """Yield all actions."""
         for action, perform in self._offers():
-            yield DiscoveryHit(action.words, perform, help=f"key: {action.shown_keys}")
+            yield DiscoveryHit(action.words, perform, help=_key_of(action))
 
     async def search(self, query: str) -> Hits:
         """Yield the actions whose words match."""
@@ -28,7 +28,8 @@ class Actions(Provider):
         for action, perform in self._offers():
             score = matcher.match(action.words)
             if score > 0:
-                yield Hit(
-                    score, matcher.highlight(action.words), perform,
-                    help=f"key: {action.shown_keys}",
-                )  # fmt: skip
+                yield Hit(score, matcher.highlight(action.words), perform, help=_key_of(action))
+
+
+def _key_of(action: Action) -> str:
+    return f"key: {action.shown_keys}" if action.keys else ""

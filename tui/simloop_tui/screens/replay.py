@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.worker import get_current_worker
 
+from simloop.cursor.keys import FactView
 from simloop.cursor.rows import Mark
-from simloop.cursor.views import FactView
 from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.ask import AskScreen
 from simloop_tui.screens.filters import FilterScreen

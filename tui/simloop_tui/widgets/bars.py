@@ -12,8 +12,7 @@ from textual.content import Content
 from textual.markup import escape as escape_markup
 from textual.widgets import Static
 
-from simloop.cursor.keys import VIEW_KEYS
-from simloop.cursor.views import FactView
+from simloop.cursor.keys import VIEW_KEYS, FactView
 from simloop.escape import escape
 from simloop.trace.kinds import clock
 from simloop_tui.keys import ACTIONS, Action
@@ -63,6 +62,9 @@ def ending(session: Session, verb: str) -> Content:
     return Content.assemble(verb, end, Content.styled(f", {wrong}" if wrong else "", "$text-error"))
 
 
+_VIEWS = {each: f"{key}:{each}" if key else str(each) for each, key in VIEW_KEYS.items()}
+
+
 class ViewBar(Static):
     """The names of the views; the chosen one stands out, and each can be clicked."""
 
@@ -76,9 +78,9 @@ class ViewBar(Static):
         labels = [
             Content.from_markup(
                 f"[@click=screen.view('{each}')]"
-                + (f"[b reverse]{key}:{each}[/][/]" if each is chosen else f"{key}:{each}[/]")
+                + (f"[b reverse]{words}[/][/]" if each is chosen else f"{words}[/]")
             )
-            for each, key in VIEW_KEYS.items()
+            for each, words in _VIEWS.items()
         ]
         self.update(Content(" ").join(labels))
 
