@@ -35,6 +35,7 @@ class FactView(StrEnum):
     HOOKS = "hooks"
     CONTEXT = "context"
     WHY = "why"
+    ERRORS = "errors"
 
 
 # The digits are given away: a later view has no key, and is chosen by its name.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from simloop.cursor.hook_values import HookChange, hook_changes
-from simloop.cursor.index import Landmark
+from simloop.cursor.index import Landmark, between
 from simloop.cursor.keys import FactView
 from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
@@ -16,11 +16,14 @@ from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import clock, hook_in_words, kind_of
 
 _NO_TEXT = "(empty)"
 _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
+_MOST_ERRORS = 60
+"""The failures, judgements and tries that are shown: an entry of a long run must not show all."""
 
 
 def view(name: FactView, position: Position, most: int | None = None) -> tuple[FactRow, ...]:
@@ -319,6 +322,42 @@ def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
         yield from message_rows(message, Mark.REMOVED)
 
 
+def _errors(position: Position) -> Iterator[FactRow]:
+    """Yield the newest failures of the run so far, with the class of each, and the next try."""
+    index, record = position.recording.index, position.recording.entries
+    kinds: list[Sequence[int]] = [
+        index.landmarks[each] for each in (Landmark.FAULT, Landmark.RETRY)
+    ]
+    kinds.append(index.places.get(entries.Classified, ()))
+    places = sorted(at for each in kinds for at in between(each, position.start, position.place))
+    if len(places) > _MOST_ERRORS:
+        yield row("earlier failures are left out", mark=Mark.QUIET)
+    failed_ns = position.at_ns
+    for entry in [record[place] for place in places[-_MOST_ERRORS:]]:
+        yield from _failure(entry, failed_ns)
+        failed_ns = failed_ns if isinstance(entry, entries.Request) else entry.at_ns
+
+
+def _failure(entry: AnyEntry, failed_ns: int) -> Iterator[FactRow]:
+    """Yield the rows of a failure, of the judgement on it, or of the request that tries again."""
+    at, fault = clock(entry.at_ns), getattr(entry, "fault", None)
+    match entry:
+        case entries.Request():
+            tried = f"request #{entry.number} at {at}, {clock(entry.at_ns - failed_ns)} later"
+            yield row(tried, "  next try", goes_to=entry.seq)
+        case entries.Classified():
+            if fault is not None:  # found by the engine itself, such as a timeout
+                yield row(fault.message, at, Mark.FAULT, entry.seq)
+            again = "can be retried" if entry.retryable else "cannot be retried"
+            yield row(f"{entry.error_class}, {again}", "  class", goes_to=entry.seq)
+        case _:
+            yield row(words_of(entry), at, Mark.FAULT, entry.seq)
+            status = fault.status if fault is not None and isinstance(fault.status, int) else ""
+            words = [str(status), fault.code if fault is not None else ""]
+            if any(words):
+                yield row(", ".join(filter(None, words)), "  status")
+
+
 def _why(position: Position) -> Iterator[FactRow]:
     for sentence in why(position):
         yield row(sentence)
@@ -362,6 +401,7 @@ _PANELS: Mapping[FactView, _Panel] = {
         ),
     ),
     FactView.WHY: _Panel(_why, "no rule decided here"),
+    FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet"),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})
 """The views that end with messages."""
