@@ -36,7 +36,7 @@ def _breaks(trace: LoopTrace) -> Iterator[Break]:
         facts.read(entry)
         if type(entry) is entries.Request:
             yield from pairing.read(entry)
-    if any(type(entry) is entries.Transition for entry in trace.entries):
+    if trace.has_machine:
         yield from _in_steps(trace)
 
 

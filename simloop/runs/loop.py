@@ -11,8 +11,8 @@ import shlex
 import typing
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from simloop.engine.machine_agent import MachineAgent
@@ -65,10 +65,9 @@ UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
 """For each feature that only the engine has, the reason why an agent cannot provide it."""
 
 _NO_POLICIES = Policies()
-_NO_LIMITS = DeclaredLimits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Loop:
     """The loop of a run. `name` is its name in the header of the trace.
 
@@ -76,16 +75,14 @@ class Loop:
     lacks, each with the reason, and `policies` those that hold where a scenario states none.
     `limits` are the scenario's limits that the loop keeps. `has_name` is false for a loop that the
     caller gave as an object, a class or a function, because a command line cannot name it.
-
-    `declared_limits`, `retry` and `deviations` (the invariants that the loop does not keep, each
-    with the reason) are the declarations by which its runs are judged. An agent declares them by
-    attributes of the names `limits`, `retry` and `deviations`, and of these types.
+    `declares` is the object whose attributes declare how its runs are judged.
 
     `agent` makes the agent of one conversation from the settings of the engine. `check` makes one
     as a run does, and drops it; both raise ScenarioError if there is none.
     """
 
     name: str
+    declares: Any
     agent: Callable[[EngineSettings], Performer]
     judge_as: str = ""
     is_own: bool = False
@@ -95,10 +92,28 @@ class Loop:
     policies: Policies
     limits: Mapping[str, int | str | None]
     expected: Expect
-    declared_limits: DeclaredLimits | None = None
-    retry: RetryPolicy | None = None
-    deviations: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[], None] = lambda: None
+
+    @cached_property
+    def declared_limits(self) -> DeclaredLimits | None:
+        """Return the limits that an agent sets; those of a machine are in the settings of a run."""
+        limits = getattr(self.declares, "limits", None)
+        if self.machine is not None or not isinstance(limits, Limits):
+            return None
+        return limits.declared if limits.declared != DeclaredLimits() else None
+
+    @cached_property
+    def retry(self) -> RetryPolicy | None:
+        """Return the retry policy that an agent declares; that of a machine is in the settings."""
+        retry = getattr(self.declares, "retry", None)
+        is_policy = all(hasattr(retry, name) for name in ("classify", "retryable", "delay_ns"))
+        return retry if is_policy and self.machine is None else None
+
+    @cached_property  # the judge of each run of a plan asks for it
+    def deviations(self) -> Mapping[str, str]:
+        """Return the invariants that the loop does not keep, each with the reason."""
+        deviations = getattr(self.declares, "deviations", None)
+        return deviations if isinstance(deviations, Mapping) else {}
 
     @property
     def explore(self) -> str:
@@ -162,13 +177,12 @@ def _loop_of_own_machine(
 
 
 def _of_machine(machine: Machine, **more: Any) -> Loop:
-    """Return the loop of a machine; its limits and retry policy are in the settings of its runs."""
     return Loop(
+        declares=machine,
         agent=partial(MachineAgent, machine),
         machine=machine,
         unsupported=machine.unsupported,
         policies=machine.policies,
-        deviations=getattr(machine, "deviations", {}),
         **more,
     )
 
@@ -182,15 +196,12 @@ def _loop_of_agent(
     judge_as = judge_as or str(getattr(made, "judge_as", ""))
     check_judge_as(judge_as, loop)
     wall_clock = as_written(scenario.limits)["max_wall_clock"]
-    # An attribute of that name with a value of another type is the agent's own affair.
-    limits, retry = getattr(made, "limits", None), getattr(made, "retry", None)
-    deviations = getattr(made, "deviations", None)
-    declared = limits.declared if isinstance(limits, Limits) else _NO_LIMITS
     expected = _expected(scenario, given, getattr(made, "expect_on", None), name, judge_as)
     if expected is scenario.expect and scenario.path and name_of(scenario.path):
         expected = without_engine(expected)
     return Loop(
         name=name,
+        declares=made,
         agent=maker.agent,
         judge_as=judge_as,
         is_own=True,
@@ -199,14 +210,8 @@ def _loop_of_agent(
         policies=_NO_POLICIES,
         limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
         expected=expected,
-        declared_limits=declared if declared != _NO_LIMITS else None,
-        retry=retry if all(hasattr(retry, name) for name in _OF_RETRY) else None,
-        deviations=deviations if isinstance(deviations, Mapping) else {},
         check=maker.check,
     )
-
-
-_OF_RETRY = ("classify", "retryable", "delay_ns")
 
 
 def _own_options(scenario: Scenario, given: RunOptions, loop: GivenLoop) -> Mapping[str, Any]:

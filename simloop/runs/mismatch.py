@@ -131,9 +131,8 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
         waits = expect.backoffs
         wanted = [each if isinstance(each, str) else format_duration(each) for each in waits]
         waited = [format_duration(delay_ns) for delay_ns in views.backoffs_ns(record)]
-        of_machine = any(isinstance(entry, entries.Transition) for entry in record)
         for found in _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff)):
-            yield found if of_machine else replace(found, note=_NO_BACKOFFS)
+            yield found if trace.has_machine else replace(found, note=_NO_BACKOFFS)
     if expect.hooks is not None:
         ran = [" ".join(run) for run in views.hook_log(record)]
         yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))

@@ -36,7 +36,7 @@ def seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
     this name is recorded in the run. A call that the agent itself denies is therefore here, too.
     """
     record = trace.entries
-    if any(type(entry) is entries.Transition for entry in record):
+    if trace.has_machine:
         return []  # the engine records each call that it runs
     asked = {entry.call_id: entry for entry in record if type(entry) is entries.ToolCall}
     if not asked:

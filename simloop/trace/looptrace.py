@@ -69,6 +69,11 @@ class LoopTrace:
         """Return the outcome of each prompt that ended in the trace."""
         return tuple(end.outcome for end in self.ends)
 
+    @property
+    def has_machine(self) -> bool:
+        """Return whether a loop machine made the run: only its transitions are in a trace."""
+        return any(type(entry) is entries.Transition for entry in self.entries)
+
     def rounds(self) -> Iterator[Round]:
         """Yield the rounds of the run, in order."""
         finishes = {e.request: e.reason for e in self.entries if isinstance(e, entries.Finish)}

@@ -8,6 +8,7 @@ one call, so that code written without simloop in mind is an agent.
 import inspect
 from functools import partial
 from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary
 
 from simloop.errors import ScenarioError
 from simloop.virtual.threads.calls import call_in_thread
@@ -125,6 +126,19 @@ def _takes_world(made: Any, name: str) -> bool:
     A second parameter with a default is the world only if it is called `world`: the agent may be
     code that was written without simloop in mind.
     """
+    if not inspect.isfunction(made):
+        return _binds_world(made, name)
+    known = _TAKES_WORLD.get(made)
+    if known is None:
+        known = _TAKES_WORLD[made] = _binds_world(made, name)
+    return known
+
+
+_TAKES_WORLD: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""The functions that were looked at: a signature takes longer than the rest of a plan."""
+
+
+def _binds_world(made: Any, name: str) -> bool:
     signature = inspect.signature(made)
     second = [*signature.parameters.values()][1:2]
     alone = not any(
