@@ -35,7 +35,7 @@ from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.history import PastMessage
 from simloop.scenario.http_status import Http
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.replies import Pace, Reply, StreamFault, TokenUsage, When, Where
+from simloop.scenario.replies import Pace, Reply, StreamFault, TokenUsage, When
 from simloop.scenario.schema import (
     ClockSkew,
     Context,
@@ -45,7 +45,8 @@ from simloop.scenario.schema import (
     ScriptedTool,
 )
 from simloop.scenario.triggers import Point, Queued, Trigger
-from simloop.world.faults import ChanceFaults
+from simloop.world.chance import ChanceFaults
+from simloop.world.faults import Place
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
 SCENARIOS = [load_scenario(path) for path in PATHS]
@@ -267,7 +268,7 @@ def test_something_happens_at_every_point() -> None:
 
 @pytest.mark.parametrize("way", ["lost", "stall"])
 def test_a_stream_ends_badly_at_every_place(way: str) -> None:
-    assert {getattr(reply, way) for _, reply in REPLIES} - {None} == words(Where)
+    assert {getattr(reply, way) for _, reply in REPLIES} - {None} == words(Place)
 
 
 def test_there_are_hooks_at_every_point_and_policies_of_every_kind() -> None:

@@ -24,10 +24,10 @@ from simloop.prove.graph import Lasso
 from simloop.prove.visited import RuleViolation, Step
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
-from simloop.scenario.http_status import Http
-from simloop.scenario.replies import Reply, StreamFault
+from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Context, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.triggers import Queued, Trigger
+from simloop.world.faults import FAULTS
 
 T = TypeVar("T")
 
@@ -39,18 +39,6 @@ _TOOLS = {
     _TOOL: ScriptedTool(returns="done"),
     _HANGING: ScriptedTool(hangs=True),
     _ENDING: ScriptedTool(returns="done", terminate=True),
-}
-_FAILING = {
-    ErrorClass.RATE_LIMIT: Reply(http=Http(status=429)),
-    ErrorClass.OVERLOADED: Reply(http=Http(status=529)),
-    ErrorClass.SERVER: Reply(http=Http(status=500)),
-    ErrorClass.CONNECTION: Reply(lost="before-headers"),
-    ErrorClass.TIMEOUT: Reply(http=Http(status=504)),
-    ErrorClass.QUOTA: Reply(http=Http(status=402)),
-    ErrorClass.AUTH: Reply(http=Http(status=401)),
-    ErrorClass.OVERFLOW: Reply(http=Http(status=413, message="prompt is too long")),
-    ErrorClass.BAD_REQUEST: Reply(http=Http(status=400)),
-    ErrorClass.ABORTED: Reply(error=StreamFault(message="Request was aborted", code="aborted")),
 }
 
 
@@ -264,11 +252,11 @@ def _reply(signal: signals.ModelReplied) -> Reply:
 
 def _failing(error: ErrorClass, *, retryable: bool) -> Reply:
     """Return a reply that fails as `error`; the retry policy says whether it is tried again."""
-    reply = _FAILING.get(error)
-    if reply is None or retryable is not (error in RETRYABLE):
+    fault = next((fault for fault in FAULTS if fault.error is error), None)
+    if fault is None or retryable is not (error in RETRYABLE):
         kind = "retryable" if retryable else "not retryable"
         raise ScenarioError(f"no scenario makes a model call fail as {error}, {kind}")
-    return reply
+    return Reply(**fault.keys)
 
 
 def _calls_of(reply: Reply) -> list[str]:

@@ -6,14 +6,17 @@ the recorded events, or the nearest events that a scenario can express.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
-from simloop.messages import Fault
+from simloop.messages import Fault, StreamError
+from simloop.scenario.replies import parts_of_fault
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.world.chance import LOST_TOOL
+from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
 
-_LOST_TOOL = "the tool lost its connection"
 _SCRIPTS = {"main": "model", "summary": "summaries"}
 
 
@@ -26,8 +29,8 @@ def with_planned_faults(tree: dict[str, Any], record: Iterable[AnyEntry]) -> dic
         if type(entry) is entries.Request:
             reply = replies[entry.number] = {}
             scripts[_SCRIPTS[entry.purpose]].append(reply)
-        elif type(entry) is entries.ToolResult and _LOST_TOOL in entry.text:
-            tools[entry.name] = {**_without_result(tools.get(entry.name, {})), "raises": _LOST_TOOL}
+        elif type(entry) is entries.ToolResult and LOST_TOOL in entry.text:
+            tools[entry.name] = {**_without_result(tools.get(entry.name, {})), "raises": LOST_TOOL}
         else:
             _add(replies, entry)
     for each in replies.values():
@@ -37,8 +40,7 @@ def with_planned_faults(tree: dict[str, Any], record: Iterable[AnyEntry]) -> dic
 
 
 def _without_result(tool: dict[str, Any]) -> dict[str, Any]:
-    ways = ("returns", "returns_chars", "raises", "cancels", "hangs")
-    return {key: value for key, value in tool.items() if key not in ways}
+    return {key: value for key, value in tool.items() if key not in TOOL_ENDS}
 
 
 def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
@@ -73,11 +75,26 @@ def _arguments(text: str) -> Any:
     return read if isinstance(read, dict) else text
 
 
+@cache
+def _known() -> Mapping[Fault, Keys]:
+    """Return the keys of each failure in the catalogue that comes instead of a reply."""
+    instead = [fault for fault in FAULTS if fault.stage is Stage.INSTEAD]
+    return {
+        part.fault: fault.keys
+        for fault in instead
+        for _, part in parts_of_fault(fault)
+        if type(part) is StreamError
+    }
+
+
 def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
     """Return the keys for the end of a failed reply, before or after its first output."""
+    if fault in _known() and not began:
+        return dict(_known()[fault])
     code = "" if fault.code_is_type else fault.code
     if code == "timeout":
-        return {"stall": "mid-output" if began else "after-headers"}
+        unmade = "connect timeout" in fault.message  # as the client's end is told: wire/exchange.py
+        return {"stall": "mid-output" if began else "before-connect" if unmade else "after-headers"}
     if code == "connection":
         return {"lost": "mid-output" if began else "before-headers"}
     if not fault.status or began:
@@ -86,10 +103,7 @@ def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
     return {"http": {**http, "headers": dict(fault.headers)}}
 
 
-_ENDS = frozenset({"finish", "stall", "lost", "error", "http", "unfinished"})
-
-
 def _end(reply: dict[str, Any]) -> None:
     """End a reply that the run did not wait for."""
-    if not _ENDS & reply.keys():
+    if reply.keys().isdisjoint(REPLY_ENDS):
         reply["stall"] = "mid-output" if reply else "after-headers"

@@ -14,19 +14,18 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from simloop.scenario.http_status import Http
-from simloop.scenario.replies import Pace, Reply, StreamFault, TokenUsage, calls_of
+from simloop.scenario.replies import Pace, Reply, TokenUsage, calls_of, reply_of_fault
+from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 TOOLS = ("read", "search", "write", "shell")
 """The names of the tools that replies call; `tools.py` draws them."""
 
-_Keys = Mapping[str, Any]
 
-
-def _path(n: int) -> _Keys:
+def _path(n: int) -> Keys:
     return {"path": f"file-{n}"}
 
 
-CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
+CONTENTS: Mapping[str, Callable[[int], Keys]] = {
     "text": lambda n: {"say": f"Answer {n}."},
     "call": lambda n: {"call": {"read": _path(n)}},
     "text and call": lambda n: {"say": f"Look {n}.", "call": {"search": _path(n)}},
@@ -66,96 +65,11 @@ CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
 """The contents of a reply; each one is made with a number, so that texts and arguments differ."""
 
 
-_WORDS = (
-    "stop", "tool_calls", "length", "content_filter", "error", "weird_reason", "network_error", "",
-    "end_turn", "max_tokens", "refusal", "malformed_function_call", "STOP", "unknown", "tool_use",
-)  # fmt: skip
-_CODES = ("overloaded_error", "rate_limit_error", "context_length_exceeded", "server_error", "",
-          "invalid_request_error", "aborted", "insufficient_quota")  # fmt: skip
-_STATUSES = (429, 500, 503, 529, 502, 504, 408, 400, 401, 402, 403, 404, 413, 418, 520)
+_PLAIN = ReplyFault("plain", Stage.END, {})
+ENDS: Sequence[ReplyFault] = (_PLAIN, *(fault for fault in FAULTS if fault.weight))
+"""The ends of a reply: first none of its own, then the faults of the catalogue."""
 
-ENDS: Mapping[str, _Keys] = {
-    "plain": {},
-    **{f"finish {word or 'empty'}": {"finish": word} for word in _WORDS},
-    "unfinished": {"unfinished": True},
-    "lost mid-output": {"lost": "mid-output"},
-    **{
-        f"error part {code or 'without code'}": {
-            "error": StreamFault(message=f"failed: {code}", code=code)
-        }
-        for code in _CODES
-    },
-    "stalled mid-output": {"stall": "mid-output"},
-    "lost before headers": {"lost": "before-headers"},
-    "lost after headers": {"lost": "after-headers"},
-    "stalled before headers": {"stall": "before-headers"},
-    "stalled after headers": {"stall": "after-headers"},
-    **{f"http {status}": {"status": status} for status in _STATUSES},
-    "raises": {"raises": "the client is broken"},
-}
-"""The ends of a reply; the first is a finish with the matching reason."""
-
-_MID, _BEFORE = "mid-output", ("before-headers", "after-headers")
-
-# Simulations begin at the first second of 2026.
-WAITS: Sequence[_Keys] = (
-    {},
-    {"retry_after": "1s"},
-    {"retry_after": "5s"},
-    {"retry_after": "250ms"},
-    {"retry_after": "45s"},
-    {"retry_after": "86400s"},
-    {"headers": {"retry-after-ms": "1500"}},
-    {"retry_after": "9s", "headers": {"retry-after-ms": "700"}},
-    {"headers": {"Retry-After": "Thu, 01 Jan 2026 00:00:20 GMT"}},
-    {"headers": {"retry-after": "Thu, 01 Jan 2026 00:00:40 -0000"}},  # it names no zone
-    {"headers": {"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}},
-    {"headers": {"retry-after": "0"}},
-    {"headers": {"retry-after": "-3"}},
-    {"headers": {"retry-after": "soon"}},
-    {"headers": {"retry-after": "1e400"}},
-    {"headers": {"x-request-id": "17"}},
-)
-"""The headers by which a failed call requests a wait."""
-
-
-class Body(NamedTuple):
-    """The body of a failed call, and the statuses with which providers send it."""
-
-    keys: _Keys
-    statuses: Sequence[int] = _STATUSES
-
-
-_TOO_LONG, _THROTTLED = (400, 413), (400, 413, 429)
-
-BODIES: Sequence[Body] = (
-    Body({}),
-    Body({"message": "prompt is too long: 210000 tokens > 200000 maximum"}, _TOO_LONG),
-    Body({"body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}, (400,)),
-    Body({"body": {"error": {"type": "server_error", "message": "The server had an error"}}}),
-    Body(
-        {"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
-        (429, 403),
-    ),
-    Body(
-        {"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
-        _THROTTLED,
-    ),
-    Body(
-        {"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many per minute"}}},
-        _THROTTLED,
-    ),
-    Body({"body": {"error": {"message": "input is too long for requested model"}}}, _TOO_LONG),
-    Body({"message": "Throttling: too many tokens, please wait"}, _THROTTLED),
-    Body({"message": "The prompt is too long for your tokens per minute."}, _THROTTLED),
-    Body({"message": "Rate limit: this prompt is too long for your tier."}, _THROTTLED),
-    Body({"message": "the 500 files exceed nothing"}, (400, 404)),
-    Body({"body": "<html>Bad Gateway</html>"}, (502, 503)),
-    Body({"code": "overloaded_error"}, (529, 503)),
-)
-"""The bodies of a failed call: overflows in the words of providers, and similar words."""
-
-PACES: Sequence[_Keys] = (
+PACES: Sequence[Keys] = (
     {},
     {"first_part": "1s"},
     {"per_part": "100ms"},
@@ -167,7 +81,7 @@ PACES: Sequence[_Keys] = (
 )
 """The paces at which parts arrive."""
 
-USAGES: Sequence[_Keys | None] = (
+USAGES: Sequence[Keys | None] = (
     None,
     {"input": 0, "output": 0},
     {"input": 120, "output": 15},
@@ -189,13 +103,13 @@ IDS: Sequence[Callable[[int], list[str]]] = (
 )
 """The ids of so many calls: new ones, those of any other reply or of the history, and bad ones."""
 
-CONTENT_NAMES, END_NAMES = tuple(CONTENTS), tuple(ENDS)
+CONTENT_NAMES, END_NAMES = tuple(CONTENTS), tuple(fault.name for fault in ENDS)
 _NOTHING = CONTENT_NAMES.index("nothing")
 ENDS_WITH_BODY = tuple(
     tuple(END_NAMES.index(f"http {status}") for status in body.statuses) for body in BODIES
 )
 """The ends with which providers send each body."""
-_CONTENT_LIST, _END_LIST = tuple(CONTENTS.values()), tuple(ENDS.values())
+_CONTENT_LIST = tuple(CONTENTS.values())
 
 
 class Recipe(NamedTuple):
@@ -223,23 +137,27 @@ def reply_of(recipe: Recipe) -> Reply:
     a copy of a validated reply with validated values, because validating each combination takes as
     long as a run.
     """
-    end = _END_LIST[recipe.end]
-    update: dict[str, Any] = {"pace": _paces()[recipe.pace]}
-    where = end.get("lost") or end.get("stall")
-    if "status" in end:
-        update |= {"finish": None, "http": _http_of(recipe.end, recipe.wait, recipe.body)}
+    fault, end = ENDS[recipe.end], _end_of(recipe.end)
+    update: dict[str, Any] = {"pace": _paces()[recipe.pace], "finish": None, **end}
+    if fault.stage is Stage.INSTEAD:
+        if "http" in end:
+            update["http"] = _http_of(recipe.end, recipe.wait, recipe.body)
         return _content_of(_NOTHING, 0).model_copy(update=update)
-    if "raises" in end or where in _BEFORE:
-        return _content_of(_NOTHING, 0).model_copy(update={**update, "finish": None, **end})
-    silent = recipe.content == _NOTHING
-    content = _content_of(0 if silent and where == _MID else recipe.content, recipe.number)
+    silent = recipe.content == _NOTHING and "mid-output" in fault.keys.values()
+    content = _content_of(0 if silent else recipe.content, recipe.number)
     if recipe.ids and content.call:
         update["ids"] = IDS[recipe.ids](len(calls_of(content.call)))
-    if not end or "finish" in end:
-        update |= {"usage": _usages()[recipe.usage], "steps": STEPS[recipe.steps], **end}
-    else:
-        update |= {"finish": None, **end}
+    if end.keys() <= {"finish"}:
+        update |= {"usage": _usages()[recipe.usage], "steps": STEPS[recipe.steps]}
+        update["finish"] = end.get("finish", content.finish)
     return content.model_copy(update=update)
+
+
+@cache
+def _end_of(end: int) -> Keys:
+    """Return the keys of an end with values that are validated already."""
+    fault = ENDS[end]
+    return {key: getattr(reply_of_fault(fault), key) for key in fault.keys}
 
 
 @lru_cache(maxsize=1_000)
@@ -250,7 +168,7 @@ def _content_of(content: int, number: int) -> Reply:
 
 @lru_cache(maxsize=5_000)
 def _http_of(end: int, wait: int, body: int) -> Http:
-    return Http(**{**_END_LIST[end], **WAITS[wait], **BODIES[body].keys})
+    return Http(**{**ENDS[end].keys["http"], **WAITS[wait], **BODIES[body].keys})
 
 
 @cache

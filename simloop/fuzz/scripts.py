@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.replies import (
-    BODIES,
     CONTENT_NAMES,
     CONTENTS,
-    END_NAMES,
     ENDS,
     ENDS_WITH_BODY,
     IDS,
@@ -24,7 +22,6 @@ from simloop.fuzz.replies import (
     STEPS,
     SUMMARIES,
     USAGES,
-    WAITS,
     Recipe,
     reply_of,
     summary_of,
@@ -37,6 +34,7 @@ from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.kinds import ENGINE_TRIGGERS
+from simloop.world.faults import BODIES, WAITS
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip
@@ -51,17 +49,14 @@ _KINDS = 10
 """The largest number of enabled variants of one axis in a family, besides the benign one."""
 _USUAL, _LENGTH = 4, 6
 """The weight of a usual variant, and the most replies, of a world without a family."""
-_OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
+_OF_HTTP = frozenset(n for n, fault in enumerate(ENDS) if "http" in fault.keys)
 _CALLS = tuple(
     CONTENT_NAMES.index(name)
     for name in ("call", "two calls", "text and call", "all tools", "equal calls", "writing call")
 )
 _USELESS = tuple(CONTENT_NAMES.index(name) for name in ("nothing", "blank", "thought"))
-_TROUBLE = tuple(
-    END_NAMES.index(name)
-    for name in ("http 429", "http 500", "finish length", "lost mid-output", "unfinished")
-)
-_ENDLESS = [n for n, name in enumerate(END_NAMES) if name.startswith("stalled")]
+_TROUBLE = tuple(n for n, fault in enumerate(ENDS) if fault.weight > 1)
+_ENDLESS = [n for n, fault in enumerate(ENDS) if "stall" in fault.keys]
 
 
 @lru_cache(maxsize=4_000)
@@ -122,11 +117,9 @@ def usual_weights(abilities: Abilities) -> Weights:
 
     A shrinker needs them: an index that is drawn by weights keeps its meaning only with them.
     """
-    contents, ends = [1] * len(CONTENTS), [1] * len(ENDS)
+    contents, ends = [1] * len(CONTENTS), [fault.weight for fault in ENDS]
     for place in _CALLS:
         contents[place] = _USUAL
-    for place in _TROUBLE:
-        ends[place] = _USUAL
     _leave_out_stalls(abilities, ends)
     ends[0] = sum(ends)
     return _weights(abilities, frozenset(FEATURES), contents, ends, lambda n: [1] * n)

@@ -28,14 +28,15 @@ from simloop.runs.scripted import behaviours_of, file_tools_of, scripted_hooks, 
 from simloop.scenario.catalog import name_of
 from simloop.scenario.expectations import Expectations
 from simloop.scenario.history import past_messages
+from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import Scenario
 from simloop.scenario.strict import differs
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
+from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
 from simloop.world.fake_model import FakeModel, FunctionModel, Model, ScriptEntry
-from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
 from simloop.world.tools import Tool, toolbox
@@ -155,7 +156,9 @@ class Plan:
         sites = FaultSites(scenario.faults, seeds)
         faulty = partial(faulty_tool, sites=sites)
         tools = {name: faulty(tool) for name, tool in tools.items()}
-        return Surroundings(script, FaultyModel(script, sites), files, tools, faulty, sites)
+        return Surroundings(
+            script, FaultyModel(script, sites, parts_of_fault), files, tools, faulty, sites
+        )
 
     def _model(self) -> Model:
         given = self.given.get("model")

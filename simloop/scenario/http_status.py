@@ -13,7 +13,7 @@ from pydantic import Field
 from simloop.messages import Fault, StreamError
 from simloop.scenario.durations import WrittenDurationOrNone
 from simloop.scenario.strict import Strict, kept
-from simloop.world.statuses import status_text
+from simloop.world.faults import status_text
 
 
 class Http(Strict):

@@ -6,7 +6,7 @@ from simloop.errors import ScenarioError
 from simloop.scenario.designs import check_loop
 from simloop.scenario.schema import Scenario
 from simloop.virtual.seeds import Seeds
-from simloop.world.faults import FaultSites
+from simloop.world.chance import FaultSites
 
 
 def check_names_in(scenario: Scenario) -> None:

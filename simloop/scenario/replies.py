@@ -5,6 +5,7 @@ every reply becomes a list of timed parts, and the fake does not depend on this 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
 
@@ -32,11 +33,11 @@ from simloop.scenario.durations import NO_TIME, WrittenDuration
 from simloop.scenario.http_status import Http
 from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, no_items, wrong
 from simloop.world.fake_model import ScriptedFailure, ScriptEntry
+from simloop.world.faults import REPLY_ENDS, Place, ReplyFault
 from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
-Where = Literal["before-connect", "before-headers", "after-headers", "mid-output"]
-_UNREACHED: Where = "before-connect"
+_UNREACHED: Place = "before-connect"
 
 
 class StreamFault(Strict):
@@ -132,8 +133,8 @@ class Reply(Strict):
         default=kept(None), description="Answer with an HTTP status instead."
     )
     error: OneOrNone[StreamFault] = Field(default=kept(None), description="End with an error part.")
-    lost: Where | None = Field(default=None, description="The connection is lost there.")
-    stall: Where | None = Field(default=None, description="From there on nothing comes any more.")
+    lost: Place | None = Field(default=None, description="The connection is lost there.")
+    stall: Place | None = Field(default=None, description="From there on nothing comes any more.")
     unfinished: bool = Field(
         default=False,
         description="The stream ends without a finish reason. "
@@ -151,11 +152,7 @@ class Reply(Strict):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        ends = [
-            name
-            for name in ("finish", "http", "error", "lost", "stall", "unfinished", "raises")
-            if getattr(self, name) not in (None, False)
-        ]
+        ends = [name for name in REPLY_ENDS if getattr(self, name) not in (None, False)]
         parts = bool(self.say or self.think or self.call or self.half_call)
         if len(ends) > 1:
             raise wrong(ends[1], f"a reply ends in one way, not in several: {', '.join(ends)}")
@@ -287,6 +284,17 @@ class Reply(Strict):
 
     def _calls(self) -> list[tuple[str, str]]:
         return calls_of(self.call)
+
+
+@cache
+def reply_of_fault(fault: ReplyFault) -> Reply:
+    """Return a whole reply with a fault of the catalogue."""
+    return Reply(**fault.reply)
+
+
+def parts_of_fault(fault: ReplyFault) -> Sequence[TimedPart]:
+    """Return the parts of such a reply."""
+    return reply_of_fault(fault).play(1)
 
 
 def _id_of(part: Part | Exception | None) -> str:

@@ -33,7 +33,8 @@ from simloop.scenario.strict import (
 )
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.recorder import MAX_TRACE_CHARS
-from simloop.world.faults import ChanceFaults
+from simloop.world.chance import ChanceFaults
+from simloop.world.faults import TOOL_ENDS
 from simloop.world.files import Files
 from simloop.world.tools import Tool, canonical_json
 from simloop.world.wire_options import WireOptions
@@ -96,8 +97,7 @@ class ScriptedTool(Strict):
     def _one_way(self) -> Self:
         if self.parameters and self.json_schema is not None:
             raise wrong("json_schema", "give either parameters or json_schema")
-        ways = ("returns", "returns_chars", "raises", "cancels", "hangs")
-        given = [way for way in ways if differs(self, way)]
+        given = [way for way in TOOL_ENDS if differs(self, way)]
         if len(given) > 1:
             raise wrong(given[1], f"a tool ends in one way, not in several: {', '.join(given)}")
         for field in ("returns", "details"):

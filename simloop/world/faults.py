@@ -1,187 +1,251 @@
-"""Unplanned faults, drawn from the seed at named sites in the model and the tools.
+"""The catalogue of faults: each failure of a model that simloop knows, stated once.
 
-Two levels, as in FoundationDB's BUGGIFY: a site is switched on for a whole run or not at all, and
-while it is on it fires now and then. So one run suffers from a few faults often, and another one
-from others; faults that were all equally rare would hide what only a cluster of them shows.
-Not here: planned faults, which are written in the script. The rule to keep: each site draws from a
-stream of its own, so a new site changes nothing at the others.
+A script, the chance faults, the search, the replayer's menu, the counterexamples of a proof and the
+way back from a trace all read it. A fault is the keys of a reply in a script, so whatever can play
+a reply can play each of them. A new fault is an entry here; one that no key expresses yet needs its
+key in `scenario/replies.py` too, and `wire/exchange.py` if a client over HTTP sees more of it.
+
+The lists of statuses, codes, words, headers and bodies are those of the reports in
+`scenarios/BUGS.md` and of the providers' documentation, as of November 2026.
 """
 
-import asyncio
-import contextlib
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple
 
-from annotated_types import Ge, Le
+from simloop.kernel.errorclass import ErrorClass
 
-from simloop.errors import ScenarioError
-from simloop.messages import Fault, Finish, Part, Request, StreamError
-from simloop.virtual.clock.awaitables import is_coroutine
-from simloop.virtual.seeds import Seeds
-from simloop.world.fake_model import Model
-from simloop.world.streams import GeneratedStream, WholeStream
-from simloop.world.tools import Tool
-from simloop.world.user_function import UserFunction
+Keys = Mapping[str, Any]
+"""The keys of a reply, or of a part of one, as a scenario file has them."""
 
-_SLOW_S = 20.0
-# A reply that is lost on the way is lost after so many parts at most.
-_MOST_HEARD = 4
+Place = Literal["before-connect", "before-headers", "after-headers", "mid-output"]
+"""Where a connection is lost, or where nothing more comes."""
 
-_BEFORE_OUTPUT: Mapping[str, Fault] = {
-    "model.rate-limit": Fault("429 Too Many Requests", status=429),
-    "model.rate-limit-with-wait": Fault(
-        "429 Too Many Requests", status=429, headers=(("retry-after", "7"),)
-    ),
-    "model.server-error": Fault("500 Internal Server Error", status=500),
-    "model.overloaded": Fault("529 Overloaded", status=529),
-    "model.lost-before-headers": Fault("connection lost before headers", code="connection"),
-    "model.overflow": Fault("400 prompt is too long", status=400, code="context_length_exceeded"),
-}
-_MID_OUTPUT: Mapping[str, Fault] = {
-    "model.lost-mid-output": Fault("connection lost mid output", code="connection"),
-    "model.error-part": Fault("Overloaded", code="overloaded_error"),
-}
-SITES = (
-    *_BEFORE_OUTPUT, *_MID_OUTPUT, "model.slow", "model.stall", "model.unfinished",
-    "tool.raises", "tool.slow",
+FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
+"""The keys of a reply that let it fail."""
+REPLY_ENDS = ("finish", *FAILURES)
+"""The keys of a reply that state its end; a reply has at most one of them."""
+TOOL_ENDS = ("returns", "returns_chars", "raises", "cancels", "hangs")
+"""The keys of a tool that state its end; a tool has at most one of them."""
+
+
+class Stage(Enum):
+    """The moment of a reply at which a fault shows."""
+
+    INSTEAD = "instead of a reply"
+    LATE = "before a reply, which comes late"
+    AMID = "after the first parts of a reply"
+    END = "at the end of a whole reply"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplyFault:
+    """One fault of a model's reply.
+
+    `error` is the class of the failed call, if the call fails. `weight` is for the search: 0 keeps
+    the fault out of it, because the search makes it from several axes. `words` are for a menu that
+    inserts the fault. `site` is the name under which the fault comes by chance, and acts by default
+    unless `named_only`: a scenario that lists no sites draws the faults that it always drew.
+    """
+
+    name: str
+    stage: Stage
+    keys: Keys
+    error: ErrorClass | None = None
+    weight: int = 1
+    words: str = ""
+    site: str = ""
+    named_only: bool = False
+
+    @property
+    def reply(self) -> dict[str, Any]:
+        """Return the keys of a whole reply with this fault: one that comes says a few words."""
+        said = {} if self.stage is Stage.INSTEAD else {"say": "This reply"}
+        return {**said, **self.keys}
+
+
+_PHRASES = {
+    200: "OK", 400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden",
+    404: "Not Found", 408: "Request Timeout", 413: "Content Too Large", 429: "Too Many Requests",
+    500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
+    504: "Gateway Timeout", 529: "Overloaded",
+}  # fmt: skip
+
+
+def status_text(status: int) -> str:
+    """Return a status with its phrase, such as `404 Not Found`.
+
+    The phrases of the standard library differ between versions of Python, and traces have them.
+    """
+    return f"{status} {_PHRASES.get(status, 'Error')}"
+
+
+STATUSES: Mapping[int, ErrorClass] = {
+    429: ErrorClass.RATE_LIMIT, 500: ErrorClass.SERVER, 529: ErrorClass.OVERLOADED,
+    503: ErrorClass.OVERLOADED, 502: ErrorClass.SERVER, 504: ErrorClass.TIMEOUT,
+    408: ErrorClass.TIMEOUT, 400: ErrorClass.BAD_REQUEST, 401: ErrorClass.AUTH,
+    402: ErrorClass.QUOTA, 403: ErrorClass.AUTH, 404: ErrorClass.BAD_REQUEST,
+    413: ErrorClass.BAD_REQUEST, 418: ErrorClass.BAD_REQUEST, 520: ErrorClass.CONNECTION,
+}  # fmt: skip
+"""The statuses of failed calls, with the class of a call that says nothing more."""
+
+_CODES: Mapping[str, ErrorClass] = {
+    "overloaded_error": ErrorClass.OVERLOADED, "rate_limit_error": ErrorClass.RATE_LIMIT,
+    "context_length_exceeded": ErrorClass.OVERFLOW, "server_error": ErrorClass.SERVER,
+    "": ErrorClass.UNKNOWN, "invalid_request_error": ErrorClass.UNKNOWN,
+    "aborted": ErrorClass.ABORTED, "insufficient_quota": ErrorClass.QUOTA,
+}  # fmt: skip
+_FINISHES = (
+    "stop", "tool_calls", "error", "weird_reason", "network_error", "",
+    "end_turn", "max_tokens", "refusal", "malformed_function_call", "STOP", "unknown", "tool_use",
 )  # fmt: skip
-"""The names of the sites, in the order in which they are asked."""
+
+_USUAL: Final = 4
+"""The weight of a usual fault."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChanceFaults:
-    """The probabilities of faults. `activate`: a site is on in a run; `fire`: it acts when asked.
-
-    `sites` limits them to some of `SITES`; by default all take part.
-    """
-
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
-
-    activate: Annotated[float, Ge(0), Le(1)] = 0.25
-    """The probability that a site takes part in a run."""
-    fire: Annotated[float, Ge(0), Le(1)] = 0.25
-    """The probability that a site that takes part acts, each time it is asked."""
-    sites: Sequence[str] = SITES
-    """The sites that may take part."""
+def _http(name: str, keys: Keys, error: ErrorClass, weight: int = 0, **more: Any) -> ReplyFault:
+    return ReplyFault(name, Stage.INSTEAD, {"http": keys}, error, weight, **more)
 
 
-class FaultSites:
-    """The sites of one run. `fires` asks one of them.
-
-    Raises ScenarioError for an unknown site.
-    """
-
-    def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
-        for site in chances.sites:
-            if site not in SITES:
-                known = ", ".join(SITES)
-                raise ScenarioError(
-                    f"no fault site `{site}`", key="faults.sites", hint=f"there are {known}"
-                )
-        self._chances = chances
-        self._seeds = seeds
-        self._active: dict[str, bool] = {}
-
-    def fires(self, site: str) -> bool:
-        """Return whether the fault of that site happens now."""
-        if site not in self._chances.sites:
-            return False
-        draw = self._seeds.stream(f"fault:{site}").random
-        if site not in self._active:
-            self._active[site] = draw() < self._chances.activate
-        return self._active[site] and draw() < self._chances.fire
-
-    def draw_up_to(self, name: str, most: int) -> int:
-        """Return a number from 1 to `most`."""
-        return self._seeds.stream(f"fault:{name}").randint(1, most)
+def _status(status: int, weight: int = 1, **more: Any) -> ReplyFault:
+    return _http(f"http {status}", {"status": status}, STATUSES[status], weight, **more)
 
 
-class FaultyStream(GeneratedStream):
-    """The parts of a reply that a fault may disturb. `source` is the stream of the inner model."""
-
-    __slots__ = ("source",)
-
-    def __init__(self, model: "FaultyModel", request: Request) -> None:
-        self.source: Any = None
-        super().__init__(model.disturbed(request, self))
-
-    def ahead(self) -> Finish | None:
-        """Return the finish that the inner model has for the reply, if it is known."""
-        ahead = getattr(self.source, "ahead", None)
-        return None if ahead is None else ahead()
-
-    def __aiter__(self) -> AsyncIterator[Part]:
-        return self
-
-    async def __anext__(self) -> Part:
-        part: Part = await anext(self._iterator)
-        return part
+def _lost(place: Place, **more: Any) -> ReplyFault:
+    stage = Stage.AMID if place == "mid-output" else Stage.INSTEAD
+    name = f"lost {place.replace('-', ' ')}"
+    return ReplyFault(name, stage, {"lost": place}, ErrorClass.CONNECTION, **more)
 
 
-class FaultyModel:
-    """A model that answers as `inner` does unless a fault fires."""
-
-    def __init__(self, inner: Model, sites: FaultSites) -> None:
-        self._inner = inner
-        self._sites = sites
-        # A queue, because several replies of concurrent calls may be cut off before a retry.
-        self._cut_off: dict[str, deque[list[Part]]] = {}
-
-    def stream(self, request: Request) -> FaultyStream:
-        """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
-        return FaultyStream(self, request)
-
-    async def disturbed(self, request: Request, stream: FaultyStream) -> AsyncGenerator[Part, None]:
-        """Yield the parts of `stream`."""
-        for site, fault in _BEFORE_OUTPUT.items():
-            if self._sites.fires(site):
-                yield StreamError(fault)
-                return
-        if self._sites.fires("model.slow"):
-            await asyncio.sleep(_SLOW_S)
-        if self._sites.fires("model.stall"):
-            await asyncio.get_running_loop().create_future()
-        broken = next((f for site, f in _MID_OUTPUT.items() if self._sites.fires(site)), None)
-        unfinished = self._sites.fires("model.unfinished")
-        length = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken is not None else None
-        said: list[Part] = []
-        stream.source = self._source(request)
-        async with contextlib.aclosing(stream.source) as parts:
-            async for part in parts:
-                said.append(part)
-                last = isinstance(part, Finish)
-                if not (last and unfinished) and (
-                    length is None or (len(said) <= length and not last)
-                ):
-                    yield part
-        if broken is not None or unfinished:
-            self._cut_off.setdefault(request.purpose, deque()).append(said)
-        if broken is not None:
-            yield StreamError(broken)
-
-    def _source(self, request: Request) -> Any:
-        """Return the stream of the inner model; a retry repeats a reply that a fault cut off."""
-        again = self._cut_off.get(request.purpose)
-        return WholeStream(again.popleft()) if again else self._inner.stream(request)
+def _stalled(place: Place, **more: Any) -> ReplyFault:
+    stage = Stage.AMID if place == "mid-output" else Stage.INSTEAD
+    return ReplyFault(f"stalled {place.replace('-', ' ')}", stage, {"stall": place}, **more)
 
 
-async def disturb_tool(sites: FaultSites) -> None:
-    """Let a tool be slow, or fail, if a fault fires. Raises ConnectionError."""
-    if sites.fires("tool.slow"):
-        await asyncio.sleep(_SLOW_S)
-    if sites.fires("tool.raises"):
-        raise ConnectionError("the tool lost its connection")
+def _code(code: str, message: str = "", **more: Any) -> ReplyFault:
+    keys = {"error": {"message": message or f"failed: {code}", "code": code}}
+    name = f"error part {code or 'without code'}"
+    return ReplyFault(name, Stage.AMID, keys, _CODES[code], **more)
 
 
-def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
-    """Return a tool that behaves as `tool` does unless a fault fires."""
-    function = tool.function
+def _finish(word: str, **more: Any) -> ReplyFault:
+    return ReplyFault(f"finish {word or 'empty'}", Stage.END, {"finish": word}, **more)
 
-    async def call(**arguments: Any) -> Any:
-        await disturb_tool(sites)
-        result = function.function(**arguments)
-        return await result if function.is_async or is_coroutine(result) else result
 
-    return tool.with_function(UserFunction(call, function.name))
+_OVERFLOW = {"status": 400, "message": "400 prompt is too long", "code": "context_length_exceeded"}
+# Those that come by chance are asked in this order, on which each recorded run with them depends.
+_CHOSEN = (
+    _status(429, _USUAL, words="a rate limit (429)", site="model.rate-limit"),
+    _http(
+        "http 429 with a wait",
+        {"status": 429, "retry_after": "7s"},
+        ErrorClass.RATE_LIMIT,
+        words="a rate limit with Retry-After",
+        site="model.rate-limit-with-wait",
+    ),
+    _status(500, _USUAL, words="a server error (500)", site="model.server-error"),
+    _status(529, words="an overloaded provider (529)", site="model.overloaded"),
+    _lost("before-headers", words="a lost connection", site="model.lost-before-headers"),
+    _http(
+        "overflow",
+        _OVERFLOW,
+        ErrorClass.OVERFLOW,
+        words="a context overflow (400)",
+        site="model.overflow",
+    ),
+    ReplyFault("slow", Stage.LATE, {"pace": {"first_part": "20s"}}, weight=0, site="model.slow"),
+    _stalled("before-headers", site="model.stall"),
+    _lost("before-connect", words="a refused connection", site="model.refused", named_only=True),
+    _stalled(
+        "before-connect",
+        words="a connection that is not made",
+        site="model.unreachable",
+        named_only=True,
+    ),
+    _lost("after-headers"),
+    _stalled("after-headers", words="a reply that stalls"),
+    _lost(
+        "mid-output",
+        weight=_USUAL,
+        words="a connection lost amid a reply",
+        site="model.lost-mid-output",
+    ),
+    _code("overloaded_error", "Overloaded", site="model.error-part"),
+    _stalled("mid-output"),
+    ReplyFault("empty", Stage.INSTEAD, {"finish": "stop"}, weight=0, words="an empty reply"),
+    _finish("length", weight=_USUAL, words="a reply cut by its length"),
+    ReplyFault(
+        "unfinished",
+        Stage.END,
+        {"unfinished": True},
+        weight=_USUAL,
+        words="a stream without an end",
+        site="model.unfinished",
+    ),
+    _finish("content_filter", words="a content filter"),
+    ReplyFault("raises", Stage.INSTEAD, {"raises": "the client is broken"}),
+)
+_NAMES = frozenset(fault.name for fault in _CHOSEN)
+_LISTED = (*map(_status, STATUSES), *map(_code, _CODES), *map(_finish, _FINISHES))
+FAULTS = (*_CHOSEN, *(fault for fault in _LISTED if fault.name not in _NAMES))
+"""Every fault of a reply."""
+
+# Simulations begin at the first second of 2026.
+WAITS: Sequence[Keys] = (
+    {},
+    {"retry_after": "1s"},
+    {"retry_after": "5s"},
+    {"retry_after": "250ms"},
+    {"retry_after": "45s"},
+    {"retry_after": "86400s"},
+    {"headers": {"retry-after-ms": "1500"}},
+    {"retry_after": "9s", "headers": {"retry-after-ms": "700"}},
+    {"headers": {"Retry-After": "Thu, 01 Jan 2026 00:00:20 GMT"}},
+    {"headers": {"retry-after": "Thu, 01 Jan 2026 00:00:40 -0000"}},  # it names no zone
+    {"headers": {"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}},
+    {"headers": {"retry-after": "0"}},
+    {"headers": {"retry-after": "-3"}},
+    {"headers": {"retry-after": "soon"}},
+    {"headers": {"retry-after": "1e400"}},
+    {"headers": {"x-request-id": "17"}},
+)
+"""The keys of `http` by which a failed call requests a wait."""
+
+
+class Body(NamedTuple):
+    """The body of a failed call, as keys of `http`, and the statuses that come with it."""
+
+    keys: Keys
+    statuses: Sequence[int] = tuple(STATUSES)
+
+
+_TOO_LONG, _THROTTLED = (400, 413), (400, 413, 429)
+
+BODIES: Sequence[Body] = (
+    Body({}),
+    Body({"message": "prompt is too long: 210000 tokens > 200000 maximum"}, _TOO_LONG),
+    Body({"body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}, (400,)),
+    Body({"body": {"error": {"type": "server_error", "message": "The server had an error"}}}),
+    Body(
+        {"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
+        (429, 403),
+    ),
+    Body(
+        {"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
+        _THROTTLED,
+    ),
+    Body(
+        {"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many per minute"}}},
+        _THROTTLED,
+    ),
+    Body({"body": {"error": {"message": "input is too long for requested model"}}}, _TOO_LONG),
+    Body({"message": "Throttling: too many tokens, please wait"}, _THROTTLED),
+    Body({"message": "The prompt is too long for your tokens per minute."}, _THROTTLED),
+    Body({"message": "Rate limit: this prompt is too long for your tier."}, _THROTTLED),
+    Body({"message": "the 500 files exceed nothing"}, (400, 404)),
+    Body({"body": "<html>Bad Gateway</html>"}, (502, 503)),
+    Body({"code": "overloaded_error"}, (529, 503)),
+)
+"""The bodies of a failed call: overflows in the words of providers, and similar words."""

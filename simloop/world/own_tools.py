@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.threads.calls import run_blocking
-from simloop.world.faults import FaultSites, disturb_tool
+from simloop.world.chance import FaultSites, disturb_tool
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from simloop.engine.hooks import BeforeLLMCall
 from simloop.messages import ToolMessage
 from simloop.runs.simulation import Simulation
 from simloop.trace import entries
-from simloop.world.faults import ChanceFaults
+from simloop.world.chance import ChanceFaults
 
 
 def withhold(given: BeforeLLMCall) -> None:

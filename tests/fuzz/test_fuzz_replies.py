@@ -5,7 +5,6 @@ from incases import in_cases
 
 from simloop import Request, UserMessage
 from simloop.fuzz.replies import (
-    BODIES,
     CONTENT_NAMES,
     CONTENTS,
     END_NAMES,
@@ -17,12 +16,12 @@ from simloop.fuzz.replies import (
     STEPS,
     SUMMARIES,
     USAGES,
-    WAITS,
     Recipe,
     reply_of,
     summary_of,
 )
 from simloop.scenario.replies import Reply
+from simloop.world.faults import BODIES, WAITS
 
 HTTP = END_NAMES.index("http 429")
 

@@ -3,10 +3,11 @@ import pytest
 from simloop import Limits, Scenario
 from simloop.fuzz import scripts
 from simloop.fuzz.choices import RecordedChoices, SeededChoices
-from simloop.fuzz.replies import BODIES, END_NAMES, LAST, LAST_SUMMARY
+from simloop.fuzz.replies import END_NAMES, LAST, LAST_SUMMARY
 from simloop.fuzz.scripts import Weights
 from simloop.fuzz.settings import Abilities
 from simloop.runs.loop import loop_of
+from simloop.world.faults import BODIES
 
 OWN = Limits(max_steps=9, max_error_count=4)
 

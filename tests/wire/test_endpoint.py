@@ -16,7 +16,7 @@ from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.wire.provider_side import current_endpoint
-from simloop.world.faults import ChanceFaults
+from simloop.world.chance import ChanceFaults
 
 ASKED = "POST /v1/chat/completions"
 SLOW = Pace(first_part="250ms", per_part="100ms")
@@ -108,12 +108,17 @@ QUIET = ChanceFaults(activate=0.0)
 """Chance faults of which none happens: another stream wraps that of the script."""
 
 
-@pytest.mark.parametrize("faults", [None, QUIET])
+BY_CHANCE = ChanceFaults(activate=1.0, fire=1.0, sites=["model.unreachable"])
+UNREACHABLE = Reply(stall="before-connect")
+
+
+@pytest.mark.parametrize("faults", [None, QUIET, BY_CHANCE])
 @pytest.mark.parametrize("read_timeout_s", [None, 2, 20])
 def test_a_connection_that_is_not_made_ends_after_the_timeout_for_it(
     faults: ChanceFaults | None, read_timeout_s: float | None
 ) -> None:
-    scenario = Scenario(prompt="Go.", model=[Reply(stall="before-connect")], faults=faults)
+    script = [] if faults is BY_CHANCE else [UNREACHABLE]
+    scenario = Scenario(prompt="Go.", model=script, faults=faults)
     found = Heard()
 
     async def agent(_: str) -> None:

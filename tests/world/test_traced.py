@@ -11,7 +11,7 @@ from simloop.check.judged import check_invariants
 from simloop.errors import ScenarioError
 from simloop.messages import Message, ToolCall, ToolMessage, UserMessage
 from simloop.trace.entries import Note, ToolResult, ToolStarted
-from simloop.world.faults import ChanceFaults
+from simloop.world.chance import ChanceFaults
 from simloop.world.world import World
 
 

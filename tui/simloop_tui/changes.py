@@ -12,6 +12,7 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.kernel.machine import Feature
 from simloop.trace import entries
 from simloop.trace.kinds import TRIGGERS, kind_of
+from simloop.world.faults import FAILURES, FAULTS, TOOL_ENDS
 from simloop_tui.scripts import (
     Draft,
     check_repeatable,
@@ -20,9 +21,6 @@ from simloop_tui.scripts import (
     request_of,
     unrolled,
 )
-
-_ENDINGS_OF_TOOLS = ("returns", "returns_chars", "raises", "cancels", "hangs")
-_FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
 
 
 class Change(NamedTuple):
@@ -36,6 +34,10 @@ class Change(NamedTuple):
     mends: bool = False
 
 
+FAULTS_OF_MENU = tuple(fault for fault in FAULTS if fault.words)
+"""The faults that can be inserted."""
+
+
 def changes_at(position: Position) -> tuple[Change, ...]:
     """Return the changes that can be made at a position, in the order of a menu.
 
@@ -47,8 +49,8 @@ def changes_at(position: Position) -> tuple[Change, ...]:
     request = request_of(position, number)
     found = [*_without_fault_here(position)]
     found += [
-        Change(f"{words} for request #{request}", _inserting(position, number, reply))
-        for words, reply in _FAULTS
+        Change(f"{fault.words} for request #{request}", _inserting(position, number, fault.reply))
+        for fault in FAULTS_OF_MENU
     ]
     if _can_abort(position.recording):
         found.append(Change("the user aborts here", _aborting(position)))
@@ -72,20 +74,6 @@ def without_fault(position: Position) -> Change | None:
     check_repeatable(position.recording, "fork")
     found = (*_without_fault_here(position), *_without_chance(position))
     return found[0] if found else None
-
-
-_FAULTS: tuple[tuple[str, Draft], ...] = (
-    ("a rate limit (429)", {"http": {"status": 429}}),
-    ("a rate limit with Retry-After", {"http": {"status": 429, "retry_after": "30s"}}),
-    ("a server error (500)", {"http": {"status": 500}}),
-    ("a context overflow (400)", {"http": {"status": 400, "code": "context_length_exceeded"}}),
-    ("a lost connection", {"lost": "before-headers"}),
-    ("a reply that stalls", {"stall": "after-headers"}),
-    ("an empty reply", {"finish": "stop"}),
-    ("a reply cut by its length", {"say": "This reply is", "finish": "length"}),
-    ("a stream without an end", {"say": "This reply", "unfinished": True}),
-    ("a content filter", {"finish": "content-filter"}),
-)
 
 
 def _inserting(position: Position, number: int, reply: Draft) -> Callable[[Draft], Draft]:
@@ -166,7 +154,7 @@ def _mending(position: Position, number: int) -> Callable[[Draft], Draft]:
 
     def apply(tree: Draft) -> Draft:
         script = unrolled(position.recording, tree)
-        mended = {key: value for key, value in script[number].items() if key not in _FAILURES}
+        mended = {key: value for key, value in script[number].items() if key not in FAILURES}
         kept = [mended] if mended.keys() - {"pace"} else []
         return {**tree, "model": [*script[:number], *kept, *script[number + 1 :]]}
 
@@ -176,7 +164,7 @@ def _mending(position: Position, number: int) -> Callable[[Draft], Draft]:
 def _tool_mended(tree: Draft, name: str) -> Draft:
     tools = dict(tree.get("tools", {}))
     given = tools.get(name, {})
-    tool = {key: value for key, value in given.items() if key not in _ENDINGS_OF_TOOLS}
+    tool = {key: value for key, value in given.items() if key not in TOOL_ENDS}
     return {**tree, "tools": {**tools, name: {**_without(tool, "takes"), "returns": "done"}}}
 
 

@@ -18,7 +18,7 @@ from simloop.wire.formats.payload import JsonObject, parsed, wire_json
 from simloop.wire.formats.wire_format import ErrorReply, WireRequest, WrongRequest
 from simloop.wire.framing import EventFramer
 from simloop.wire.http import Headers
-from simloop.world.statuses import status_text
+from simloop.world.faults import status_text
 from simloop.world.wire_options import WireOptions
 
 JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"

@@ -8,12 +8,13 @@ from wirereading import CREATED_S, asked
 
 from simloop.messages import Fault, StreamError
 from simloop.scenario.http_status import Http
+from simloop.scenario.replies import parts_of_fault
 from simloop.wire.formats.anthropic_messages import AnthropicMessages
 from simloop.wire.formats.known import wire_formats
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
 from simloop.wire.formats.wire_format import ErrorReply, WireFormat, WrongRequest
-from simloop.world.faults import _BEFORE_OUTPUT
+from simloop.world.faults import FAULTS
 from simloop.world.wire_options import WireOptions
 
 CHAT, RESPONSES, CLAUDE = OpenAIChat(), OpenAIResponses(), AnthropicMessages()
@@ -113,7 +114,10 @@ def test_an_overflow_has_the_words_of_the_provider(
     form: WireFormat, words: str, param: str | None
 ) -> None:
     scripted = replied(form, status=400, code="context_length_exceeded")
-    by_chance = form.error(StreamError(_BEFORE_OUTPUT["model.overflow"]), 3, CREATED_S)
+    (overflow,) = (fault for fault in FAULTS if fault.site == "model.overflow")
+    ((_, failure),) = parts_of_fault(overflow)
+    assert isinstance(failure, StreamError)
+    by_chance = form.error(failure, 3, CREATED_S)
     for reply in (scripted, by_chance):
         found = error(reply)
         assert words in found["message"]

@@ -1,0 +1,196 @@
+"""Faults that nobody planned, drawn from the seed at named sites in the model and the tools.
+
+Two levels, as in FoundationDB's BUGGIFY: a site is switched on for a whole run or not at all, and
+while it is on it fires now and then. So one run suffers from a few faults often, and another one
+from others; faults that were all equally rare would hide what only a cluster of them shows.
+Each site draws from a stream of its own, so a new site changes nothing at the others.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
+
+from simloop.errors import ScenarioError
+from simloop.messages import Finish, Part, Request
+from simloop.virtual.clock.awaitables import is_coroutine
+from simloop.virtual.seeds import Seeds
+from simloop.world.fake_model import Model
+from simloop.world.faults import FAULTS, ReplyFault, Stage
+from simloop.world.streams import GeneratedStream, TimedPart, TimedStream, WholeStream
+from simloop.world.tools import Tool
+from simloop.world.user_function import UserFunction
+
+_SLOW_TOOL_S = 20.0
+_MOST_HEARD = 4
+"""The most parts of a reply before it is lost on the way."""
+LOST_TOOL = "the tool lost its connection"
+"""The message of a tool that fails by chance."""
+
+_OF_REPLIES = tuple(fault for fault in FAULTS if fault.site)
+_OF_TOOLS = ("tool.raises", "tool.slow")
+SITES = (*(fault.site for fault in _OF_REPLIES), *_OF_TOOLS)
+"""The names of the sites, in the order in which they are asked."""
+USUAL_SITES = (*(fault.site for fault in _OF_REPLIES if not fault.named_only), *_OF_TOOLS)
+"""The sites of a scenario that lists none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChanceFaults:
+    """The probabilities of faults. `activate`: a site is on in a run; `fire`: it acts when asked.
+
+    `sites` names those that may take part; without it, the usual ones may.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    activate: Annotated[float, Ge(0), Le(1)] = 0.25
+    """The probability that a site takes part in a run."""
+    fire: Annotated[float, Ge(0), Le(1)] = 0.25
+    """The probability that a site that takes part acts, each time it is asked."""
+    sites: Sequence[str] = USUAL_SITES
+    """The sites that may take part; by default all but `model.refused` and `model.unreachable`."""
+
+
+class FaultSites:
+    """The sites of one run. `fires` asks one of them.
+
+    Raises ScenarioError for an unknown site.
+    """
+
+    def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
+        for site in chances.sites:
+            if site not in SITES:
+                known = ", ".join(SITES)
+                raise ScenarioError(
+                    f"no fault site `{site}`", key="faults.sites", hint=f"there are {known}"
+                )
+        self._chances = chances
+        self._seeds = seeds
+        self._active: dict[str, bool] = {}
+
+    def fires(self, site: str) -> bool:
+        """Return whether the fault of that site happens now."""
+        if site not in self._chances.sites:
+            return False
+        draw = self._seeds.stream(f"fault:{site}").random
+        if site not in self._active:
+            self._active[site] = draw() < self._chances.activate
+        return self._active[site] and draw() < self._chances.fire
+
+    def of_reply(self) -> dict[Stage, ReplyFault]:
+        """Return the faults of one reply: at most one of each stage, the last one `INSTEAD`."""
+        drawn: dict[Stage, ReplyFault] = {}
+        for fault in _OF_REPLIES:
+            if fault.stage not in drawn and self.fires(fault.site):
+                drawn[fault.stage] = fault
+                if fault.stage is Stage.INSTEAD:
+                    break
+        return drawn
+
+    def draw_up_to(self, name: str, most: int) -> int:
+        """Return a number from 1 to `most`."""
+        return self._seeds.stream(f"fault:{name}").randint(1, most)
+
+
+class FaultyStream(GeneratedStream):
+    """The parts of a reply that a fault may disturb. `source` is the stream of the inner model."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, model: "FaultyModel", request: Request) -> None:
+        self.source: Any = None
+        super().__init__(model.disturbed(request, self))
+
+    def ahead(self) -> Finish | None:
+        """Return the finish that the inner model has for the reply, if it is known."""
+        ahead = getattr(self.source, "ahead", None)
+        return None if ahead is None else ahead()
+
+    def __aiter__(self) -> AsyncIterator[Part]:
+        return self
+
+    async def __anext__(self) -> Part:
+        part: Part = await anext(self._iterator)
+        return part
+
+
+class FaultyModel:
+    """A model that answers as `inner` does unless a fault fires.
+
+    `play` returns the parts of a whole reply that has a fault, as a script plays it.
+    """
+
+    def __init__(
+        self,
+        inner: Model,
+        sites: FaultSites,
+        play: Callable[[ReplyFault], Sequence[TimedPart]],
+    ) -> None:
+        self._inner = inner
+        self._sites = sites
+        self._play = play
+        # A queue, because several replies of concurrent calls may be cut off before a retry.
+        self._cut_off: dict[str, deque[list[Part]]] = {}
+
+    def stream(self, request: Request) -> FaultyStream:
+        """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
+        return FaultyStream(self, request)
+
+    async def disturbed(self, request: Request, stream: FaultyStream) -> AsyncGenerator[Part, None]:
+        """Yield the parts of `stream`."""
+        drawn = self._sites.of_reply()
+        if Stage.LATE in drawn:
+            delay_ns, _ = self._play(drawn[Stage.LATE])[0]
+            await asyncio.sleep(delay_ns / 1e9)
+        if Stage.INSTEAD in drawn:
+            async for part in TimedStream(self._play(drawn[Stage.INSTEAD])):
+                yield part
+            return
+        broken = drawn.get(Stage.AMID)
+        unfinished = Stage.END in drawn
+        length = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken else None
+        said: list[Part] = []
+        stream.source = self._source(request)
+        async with contextlib.aclosing(stream.source) as parts:
+            async for part in parts:
+                said.append(part)
+                last = isinstance(part, Finish)
+                if not (last and unfinished) and (
+                    length is None or (len(said) <= length and not last)
+                ):
+                    yield part
+        if broken or unfinished:
+            self._cut_off.setdefault(request.purpose, deque()).append(said)
+        if broken:
+            async for part in TimedStream(self._play(broken)[-1:]):
+                yield part
+
+    def _source(self, request: Request) -> Any:
+        """Return the stream of the inner model; a retry repeats a reply that a fault cut off."""
+        again = self._cut_off.get(request.purpose)
+        return WholeStream(again.popleft()) if again else self._inner.stream(request)
+
+
+async def disturb_tool(sites: FaultSites) -> None:
+    """Let a tool be slow, or fail, if a fault fires. Raises ConnectionError."""
+    if sites.fires("tool.slow"):
+        await asyncio.sleep(_SLOW_TOOL_S)
+    if sites.fires("tool.raises"):
+        raise ConnectionError(LOST_TOOL)
+
+
+def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
+    """Return a tool that behaves as `tool` does unless a fault fires."""
+    function = tool.function
+
+    async def call(**arguments: Any) -> Any:
+        await disturb_tool(sites)
+        result = function.function(**arguments)
+        return await result if function.is_async or is_coroutine(result) else result
+
+    return tool.with_function(UserFunction(call, function.name))
