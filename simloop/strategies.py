@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.trial import FINISHES, Rules, Until, trial
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import scripts, settings
 from simloop.fuzz.choices import Choices
 from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
-from simloop.fuzz.play import FINISHES, chosen_for, play
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.tools import tool_for
@@ -39,7 +39,6 @@ from simloop.runs.loop import loop_of
 from simloop.runs.options import GivenLoop
 from simloop.runs.plan import Plan
 from simloop.runs.result import Result
-from simloop.runs.simulation import result_of
 from simloop.scenario.expect import CountBounds, Expect
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
@@ -236,14 +235,13 @@ def check(
     file.
     """
     given: Any = options
-    plan = Plan(scenario, given)
-    played = play(plan, chosen_for(plan, invariants))
-    if played.failure is not None:
-        failure = played.failure
+    verdict = trial(Plan(scenario, given), Rules(invariants, expectations=False), Until.VIOLATION)
+    failure = verdict.failure()
+    if failure is not None:
         kind = RunawayRun if failure.name == FINISHES else InvariantViolated
         found = f"{failure.name}: {failure.text}\n{failure.sentence}"
         raise kind(f"{found}\n{scenario_text(scenario)}")
-    return result_of(played.prepared) if played.prepared.endings else None
+    return verdict.result
 
 
 class LoopStateMachine(RuleBasedStateMachine):

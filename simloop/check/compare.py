@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from simloop.check.verify import Verdict
+from simloop.check.trial import Until, Verdict, verify
 from simloop.errors import CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.runs.mismatch import Mismatch
 from simloop.runs.options import RunOptions
@@ -131,10 +131,8 @@ def _way(row: Row) -> tuple[object, ...]:
 
 
 def _row(scenario: Scenario, loop: str, seed: int | None, options: RunOptions) -> Row:
-    verdict = Verdict()
     given: RunOptions = {**options, "loop": loop, "seed": seed}
-    verdict.play(scenario, **given)
-    return Row.of(loop, verdict)
+    return Row.of(loop, verify(scenario, Until.END, **given))
 
 
 def _purposes(trace: LoopTrace) -> list[str]:

@@ -1,19 +1,16 @@
 """The broken pairs of calls and results in a whole trace, and the comparison with the known ones.
 
-Not here: those in a request (invariants/pairs.py), and what follows from one (verify.py).
+`invariants/pairs.py` finds those in one request.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from simloop.check.invariants.pairs import MORE_RESULTS, NO_RESULT, SHARED, Break, Pairing
-from simloop.errors import InvariantViolated
 from simloop.escape import escape
 from simloop.trace import entries
 from simloop.trace.facts import Facts
 from simloop.trace.looptrace import LoopTrace
-
-_SHOWN = 5
 
 
 def broken_pairs(trace: LoopTrace) -> list[str]:
@@ -79,15 +76,11 @@ def _unbalanced(number: int, called: Counter[str], answered: Counter[str]) -> It
             yield Break(number, call_id, "has a result and was not called")
 
 
-def check_pairing(trace: LoopTrace, known: Sequence[str] = ()) -> None:
-    """Raise InvariantViolated unless the broken pairs of `trace` are exactly the `known` ones."""
+def unexpected_pairs(trace: LoopTrace, known: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each broken pair of `trace` that is not known, or is known and not so."""
     found = broken_pairs(trace)
-    new = [line for line in found if line not in known]
-    gone = [line for line in known if line not in found]
-    if new or gone:
-        lines = [f"pairing: {line}" for line in new]
-        lines += [
-            f"pairing: listed in expect.broken_pairs, but not so: {escape(line)}" for line in gone
-        ]
-        more = [f"pairing: and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        raise InvariantViolated("\n".join((*lines[:_SHOWN], *more)))
+    yield from (f"pairing: {line}" for line in found if line not in known)
+    gone = (line for line in known if line not in found)
+    yield from (
+        f"pairing: listed in expect.broken_pairs, but not so: {escape(line)}" for line in gone
+    )

@@ -1,30 +1,25 @@
-"""Running a recorded run again, and running one twice, to compare the runs.
+"""Running a recorded run again, to compare the runs.
 
-Not here: comparing entries (trace/diff.py). The rule to keep: a trace holds everything that its run
-needs, so a replay reads nothing from the disk, and a run that needed Python code says so instead of
-diverging.
+A trace holds everything that its run needs, so a replay reads nothing from the disk. A run that
+needed Python code says so instead of diverging.
 """
 
 import dataclasses
 import shlex
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
-import msgspec
 from pydantic import ValidationError
 
-from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
+from simloop.check.trial import run_to_the_end
+from simloop.errors import ScenarioError
 from simloop.runs.async_test import OF_A_TEST
 from simloop.runs.loop import is_own
 from simloop.runs.options import RunOptions
-from simloop.runs.plan import Plan, repeat
-from simloop.runs.simulation import Simulation
 from simloop.scenario.schema import Scenario
-from simloop.trace.diff import first_difference
 from simloop.trace.entries import Header
 from simloop.trace.looptrace import LoopTrace
 
-_ENCODER = msgspec.json.Encoder()
 _SETTINGS = ("loop", "seed", "python", "scenario_digest")
 
 
@@ -130,54 +125,3 @@ def different_settings(one: Header, other: Header) -> Iterator[Setting]:
         for name in dict.fromkeys((*one.limits, *other.limits))
     ]
     return (setting for setting in settings if setting.one != setting.other)
-
-
-def run_to_the_end(scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> LoopTrace:
-    """Return the trace of a run, however it ended: a script that does not fit is no difference.
-
-    Raises ScenarioError if the run cannot begin, and InternalError.
-    """
-    simulation = Simulation(scenario, **given)
-    try:
-        simulation.run()
-    except InternalError:
-        raise
-    except SimloopError:
-        if not simulation.trace.entries:
-            raise
-    return simulation.trace
-
-
-def check_determinism(
-    trace: LoopTrace, scenario: Scenario | Plan, **given: Unpack[RunOptions]
-) -> None:
-    """Run the scenario of `trace` once more. Raises ReplayDiverged if the runs differ.
-
-    `given` holds the arguments of the first run, unless its plan has them. A machine given as an
-    object is driven again, and a class or a function makes another one. The runs differ because of
-    Python code (a set, a clock, a counter that survives the run), or because of a fault of
-    simloop's own.
-    """
-    header = trace.header
-    given.setdefault("loop", header.loop)
-    plan = scenario.fresh() if isinstance(scenario, Plan) else Plan(scenario, given)
-    again = run_to_the_end(plan, seed=header.seed)
-    if _lines(trace) == _lines(again):  # sees more than a comparison would: 1 and true, 0 and -0
-        return
-    found = first_difference(trace, again)
-    lines = ["two runs of the same scenario with the same seed differ"]
-    if found is not None:
-        lines.extend(found.lines("first run", "second run"))
-    raise ReplayDiverged(
-        "\n".join(lines), reproduce=reproduce(plan.source, header.seed, plan.given)
-    )
-
-
-def _lines(trace: LoopTrace) -> bytes:
-    """Return the lines of the file without the digest, which would take longer than comparing."""
-    return _ENCODER.encode_lines([trace.header, *trace.entries, trace.footer])
-
-
-def reproduce(scenario: Scenario, seed: int, given: RunOptions) -> str:
-    """Return the command that checks the run of `scenario` again."""
-    return repeat(scenario, given, seed, "check", "simloop.check.verify.verify")

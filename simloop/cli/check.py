@@ -13,7 +13,7 @@ import click
 from msgspec import field
 
 from simloop.check.compare import Row
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.cli.compare_text import reasons, word_of
 from simloop.cli.folding import cells, padded
 from simloop.cli.options import (
@@ -151,7 +151,7 @@ def _verify(target: Target, given: RunOptions, progress: ProgressLine) -> Iterat
         return
     report = Report.on(target)
     if report.path is not None:
-        report.verdict = verify(report.path, progress.watch_run, **given)
+        report.verdict = verify(report.path, watch=progress.watch_run, **given)
     yield report if not isinstance(loop, str) else OnLoop.of(report.name, loop, report)
 
 
@@ -160,7 +160,7 @@ def _verify_on_all(
 ) -> Iterator[Report]:
     source: Scenario | Path = path
     for loop in DESIGNS:
-        verdict = verify(source, progress.watch_run, seed=seed, loop=loop)
+        verdict = verify(source, watch=progress.watch_run, seed=seed, loop=loop)
         report = Report(target.name, path, verdict)
         if report.verdict.scenario is None:
             yield report

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from simloop.check.trial import Until, verify
 from simloop.cli.folding import cells
 from simloop.cli.options import scenario_settings
 from simloop.cli.report import Report, Tally
@@ -62,7 +63,7 @@ def command(
     for target, file in found:
         report = Report.on(target)
         if report.path is not None and file is not None:
-            report.verdict.play(report.path, **given)
+            report.verdict = verify(report.path, Until.END, **given)
             _record(report, file, written)
         tally.add(report.exit_code)
         out_lines(report.lines(width))

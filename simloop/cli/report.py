@@ -1,6 +1,6 @@
 """The result of a scenario that a verb has run, as text and as JSON.
 
-Not here: running it (check/verify.py). The rule to keep: `json_format` names every key, so that a
+Not here: running it (check/trial.py). The rule to keep: `json_format` names every key, so that a
 consumer can rely on it.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from simloop.check.verify import Verdict
+from simloop.check.trial import Verdict
 from simloop.cli import terminal
 from simloop.cli.faults import explain
 from simloop.cli.folding import padded

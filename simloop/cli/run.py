@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from simloop.check.trial import Until, verify
 from simloop.cli.folding import cells
 from simloop.cli.options import ALL_LOOPS, check_single_loop, scenario_settings_or_all
 from simloop.cli.progress import StatusLine
@@ -23,9 +24,11 @@ from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
 from simloop.runs.account import last_raised
 from simloop.runs.options import RunOptions
+from simloop.runs.prepared import PreparedRun
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.expectations import Expectations
 from simloop.trace.codec import write_trace
+from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 from simloop.world.user_function import UserFunction
 
@@ -145,21 +148,24 @@ def _play(target: Target, given: RunOptions, trace_file: Path | None, status: St
     """Read and run a scenario; the report holds the result or the error."""
     report = Report.on(target)
     if report.path is not None:
-        report.verdict.watch = status.watch_run
+        begun: list[PreparedRun] = []
+
+        def watch(run: PreparedRun) -> None:
+            begun.append(run)
+            status.watch_run(run)
+
         try:
-            report.verdict.play(report.path, **given)
+            report.verdict = verify(report.path, Until.END, watch, **given)
         finally:  # after any ending, even Ctrl-C
             status.clear()
-            if trace_file is not None:
-                _write(report, trace_file)
+            if trace_file is not None and begun:
+                _write(report, begun[0].trace, trace_file)
     return report
 
 
-def _write(report: Report, trace_file: Path) -> None:
-    if report.verdict.trace is None:
-        return
+def _write(report: Report, trace: LoopTrace, trace_file: Path) -> None:
     try:
-        write_trace(report.verdict.trace, trace_file)
+        write_trace(trace, trace_file)
     except ScenarioError as error:
         report.verdict.errors.append(error)
 

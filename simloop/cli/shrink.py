@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from simloop.check.replay import recorded_run
+from simloop.check.trial import Failure
 from simloop.cli.completion import scenarios_and_files
 from simloop.cli.interrupts import postponed_interrupts
 from simloop.cli.options import invariants_of_ones_own, run_settings
 from simloop.cli.progress import StatusLine
 from simloop.cli.terminal import note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.fuzz.play import Failure
 from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan

@@ -7,12 +7,11 @@ run ended.
 from pathlib import Path
 from typing import Unpack
 
-from simloop.check.verify import Verdict
+from simloop.check.trial import Until, verify
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.waits import Waits
 from simloop.errors import InvariantViolated, ScenarioError
 from simloop.runs.options import RunOptions
-from simloop.runs.prepared import PreparedRun
 from simloop.scenario.catalog import find
 from simloop.trace.codec import read_trace
 
@@ -53,11 +52,10 @@ def opened_trace(named: str, loop: str | None = None) -> RecordedRun:
 def opened_scenario(path: Path, **given: Unpack[RunOptions]) -> RecordedRun:
     """Run a scenario file and return the run. Raises the error of a run that left no entry."""
     waits = Waits()
-    verdict = Verdict(watch=waits.watch)
-    verdict.play(path, **given)
-    if verdict.trace is None or verdict.plan is None or not verdict.trace.entries:
+    verdict = verify(path, Until.END, waits.watch, **given)
+    if verdict.trace is None or verdict.run is None or not verdict.trace.entries:
         raise verdict.worst or ScenarioError("the run has left no entry", path=path)
-    made = RecordedRun.of_run(PreparedRun(verdict.plan), verdict.trace, given)
+    made = RecordedRun.of_run(verdict.run, verdict.trace, given)
     made.unmet, made.waits = verdict.mismatches, waits
     # A violation is found again, with its entry.
     made.errors = [each for each in verdict.errors if not isinstance(each, InvariantViolated)]

@@ -11,10 +11,10 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from simloop.check.invariants.judge import Violation, judge
+from simloop.check.invariants.judge import Violation
 from simloop.check.invariants.subject import Subject
-from simloop.check.judged import OF_PAIRS
 from simloop.check.replay import needs_loop, recorded_run, recorded_scenario
+from simloop.check.trial import violations
 from simloop.cursor.findings import Finding, RunEnding, ending
 from simloop.cursor.index import Index
 from simloop.cursor.waits import Waits
@@ -132,14 +132,8 @@ class RecordedRun:
         """
         if self.scenario is None or len(self.entries) > MOST_JUDGED:
             return ()
-        try:
-            found = judge(self._subject(self.scenario), self.entries).violations
-        except SimloopError:  # `check` reports an invariant of the user's own that fails
-            return ()
-        known = set(self.expected.violates or ())
-        known |= OF_PAIRS if self.expected.broken_pairs else set()
-        unexpected = (one for one in found if one.name not in known)
-        return tuple(sorted(unexpected, key=lambda one: one.seq))
+        found = violations(self._subject(self.scenario), self.trace, self.expected)
+        return tuple(sorted(found, key=lambda one: one.seq))
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -172,7 +166,11 @@ class RecordedRun:
         if not self.unknown:
             return Subject.of(PreparedRun(Plan(scenario, self.options)))
         # The loop may be a test, which runs any number of agents.
-        return Subject(scenario=scenario, deviations=dict.fromkeys(OF_A_PROMPT, self.unknown))
+        return Subject(
+            scenario=scenario,
+            deviations=dict.fromkeys(OF_A_PROMPT, self.unknown),
+            broken_pairs=self.expected.broken_pairs,
+        )
 
     @cached_property
     def requests(self) -> dict[int, Request]:

@@ -7,13 +7,10 @@ and a script (replies, faults, an abort, queued messages, further prompts; drawn
 - `swarm.py` disables some variants and weights the others; `Arm` names the search methods.
 - `replies.py` has the replies and faults, `settings.py` draws the settings, and `scripts.py`
   combines replies to the script of a run.
-- `families.py` makes the worlds, new or from given scenarios; `play.py` plays and judges one.
-- `coverage.py` computes the coverage of a run, and `search.py` prefers worlds that increase it.
-- `long_runs.py` changes the last rounds of worlds with long runs.
+- `variation.py` varies given scenarios, and `search.py` makes a trial of each world.
 - `failures.py` groups the failures.
-- `failing.py` returns the failure of a scenario, `reductions.py` has the passes that reduce it,
-  `planned.py` replaces random faults by scripted ones, and `shrink.py` applies them.
-- `difference.py` compares two loops in one world, by their entries at the boundary.
+- `reductions.py` has the passes that reduce a failing scenario, `planned.py` replaces random faults
+  by scripted ones, and `shrink.py` applies them.
 
 After the faults of a script the model answers every request without a fault, and the loop must end:
 a run that does not end is the failure `finishes`.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from simloop.fuzz.play import Failure
+from simloop.check.trial import Failure
 from simloop.scenario.schema import Scenario
 
 # A quote behind a letter is an apostrophe.

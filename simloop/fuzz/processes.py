@@ -21,17 +21,16 @@ import msgspec
 from pydantic import ValidationError
 
 from simloop.check.invariants.catalog import add_invariants, added_names
-from simloop.errors import ScenarioError, SimloopError
-from simloop.fuzz.failing import failure_of
-from simloop.fuzz.play import (
+from simloop.check.trial import (
     ENDS_ITS_PROCESS,
     FINISHES,
-    SENTENCES,
     UNJUDGED,
     Failure,
-    failure_in,
-    play,
+    Rules,
+    failure_of,
+    trial,
 )
+from simloop.errors import ScenarioError, SimloopError
 from simloop.runs.plan import Plan, content_of
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
@@ -62,7 +61,7 @@ def failure_alone(scenario: Scenario, judge: _Judging) -> Failure | None:
         except subprocess.TimeoutExpired:
             process.kill()
             text = f"the run had not ended after {_ALONE_S:.0f} s of real time"
-            return Failure(FINISHES, text, SENTENCES[FINISHES])
+            return Failure.named(FINISHES, text)
         except BaseException:  # Ctrl-C
             process.kill()
             raise
@@ -80,7 +79,7 @@ def ended_with(code: int) -> Failure:
         text = f"the process of the run was ended by {sent.name}"
         if sent.name == "SIGKILL":
             text += ", which the system sends when memory is short"
-    return Failure(ENDS_ITS_PROCESS, text, SENTENCES[ENDS_ITS_PROCESS])
+    return Failure.named(ENDS_ITS_PROCESS, text)
 
 
 class Twin:
@@ -175,10 +174,9 @@ def _answered(judge: _Judging, content: bytes) -> Any:
     try:
         scenario = Scenario.model_validate_json(content)
         if judge == "digest":
-            return digest_of(play(Plan(scenario, {}), UNJUDGED).prepared.trace.entries)
-        if judge.startswith("file"):
-            return failure_of(Plan(scenario, {}), twice=judge.endswith("twice"))
-        return failure_in(scenario, {}, twice=judge.endswith("twice"))
+            return digest_of(trial(Plan(scenario, {}), UNJUDGED).entries)
+        rules = Rules(expectations=judge.startswith("file"))
+        return failure_of(Plan(scenario, {}), rules, twice=judge.endswith("twice"))
     except ScenarioError as error:
         return None if judge == "digest" else Failure.of_error(error)
     except (SimloopError, ValidationError):

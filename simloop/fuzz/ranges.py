@@ -12,9 +12,9 @@ from contextlib import suppress
 from msgspec import Struct
 
 from simloop.check.invariants.catalog import add_invariants
+from simloop.check.trial import FINISHES, Failure
 from simloop.errors import ScenarioError
 from simloop.fuzz.failures import FoundFailure, FoundFailures, Group
-from simloop.fuzz.play import FINISHES, SENTENCES, Failure
 from simloop.fuzz.processes import Twin
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import smallest
@@ -146,7 +146,7 @@ def _played(settings: SearchSettings, due: Range, begins: Callable[[int], object
         except Overdue as overdue:
             ended = True
             search.runs += 1
-            failure = Failure(FINISHES, str(overdue), SENTENCES[FINISHES])
+            failure = Failure.named(FINISHES, str(overdue))
             search.failures.add(failure, search.world(search.number), search.number, 0.0)
         except KeyboardInterrupt:
             ended = True

@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import Chosen
+from simloop.check.trial import Failure, Rules, Until, failure_of, run_again, trial
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz import scripts
 from simloop.fuzz.choices import SeededChoices
 from simloop.fuzz.failures import FoundFailure, FoundFailures
 from simloop.fuzz.goal_list import GOALS
 from simloop.fuzz.goals import Goals
-from simloop.fuzz.play import Failure, chosen_for, difference, failure_in, play
 from simloop.fuzz.processes import Twin, failure_alone
 from simloop.fuzz.settings import Abilities, settings_of
 from simloop.fuzz.variation import base_of, varied
@@ -104,7 +103,7 @@ class Search:
         self.runs = 0
         self.cpu_s = 0.0
         self.virtual_ns = 0
-        self._family: tuple[int, Iterator[tuple[Plan, Chosen]]] = 0, iter(())
+        self._family: tuple[int, Iterator[tuple[Plan, Rules]]] = 0, iter(())
 
     def run(
         self, *, runs: int | None = None, seconds: float | None = None
@@ -139,8 +138,8 @@ class Search:
             failures=tuple(self.failures),
         )
 
-    def worlds(self, number: int) -> Iterator[tuple[Plan, Chosen]]:
-        """Yield the worlds from `number` to the end of its family, each with its invariants."""
+    def worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
+        """Yield the worlds from `number` to the end of its family, each with its rules."""
         family, place = divmod(number - 1, _RUNS_OF_FAMILY)
         choices = SeededChoices(self.seed, f"family {family}")
         drawn: Iterator[Scenario]
@@ -158,17 +157,17 @@ class Search:
                         scripts.world_for(choices, base, weights) for _ in range(_RUNS_OF_FAMILY)
                     )
                 plan = Plan(base, self._given)
-                chosen = chosen_for(plan, self._invariants)
+                rules = Rules(self._invariants, expectations=False)
                 break
         for index, world in enumerate(drawn):
             if index >= place:
-                yield plan.playing(world), chosen
+                yield plan.playing(world), rules
 
     def world(self, number: int) -> Scenario:
         """Return the world with this number, counted from 1."""
         return next(self.worlds(number))[0].by_itself()
 
-    def _next_world(self) -> tuple[Plan, Chosen]:
+    def _next_world(self) -> tuple[Plan, Rules]:
         """Return the world with the next number."""
         due, family = self._family
         self.number += 1
@@ -181,16 +180,17 @@ class Search:
     def _next(self) -> FoundFailure | None:
         """Make one run, and return its failure if it is new."""
         start_s = time.process_time()
-        plan, chosen = self._next_world()
+        plan, rules = self._next_world()
         world = plan.source
-        played = play(plan, chosen)
+        verdict = trial(plan, rules, Until.VIOLATION)
         self.runs += 1
-        record = played.prepared.trace.entries
-        failure, elsewhere = played.failure, None
+        record = verdict.entries
+        failure, elsewhere = verdict.failure(), None
         if record:
             self.virtual_ns += record[-1].at_ns
         if failure is None and self.number % _TWICE == 0:
-            failure = difference(plan, played)
+            run_again(verdict)
+            failure = verdict.failure()
             if self.twin is not None and self.number % _ELSEWHERE == 0:
                 elsewhere = self._found_elsewhere(self.twin.send(self.number, world, record))
         if self.number % _LOOKED_AT == 0:
@@ -225,7 +225,8 @@ class Search:
         twice = name == ReplayDiverged.__name__
         plan = Plan(world, self._given)
         if self._invariants is not None or not plan.has_file:
-            return failure_in(world, self._given, self._invariants, twice=twice)
+            rules = Rules(self._invariants, expectations=False)
+            return failure_of(Plan(world, self._given), rules, twice=twice)
         return failure_alone(plan.by_itself(), "search twice" if twice else "search")
 
 

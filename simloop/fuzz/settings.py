@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
+from simloop.check.trial import MOST_REQUESTS
 from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
 from simloop.fuzz.replies import TOOLS
@@ -25,8 +26,6 @@ from simloop.scenario.designs import LoopOptions
 from simloop.scenario.history import PastMessage
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
 
-MOST_REQUESTS = 300
-"""The bound of a world on the requests of an agent. It allows no repetition."""
 _WAIT_MS = 4_000
 """The limit of a tool or hook that hangs, if nothing else bounds it."""
 

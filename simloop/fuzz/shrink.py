@@ -1,30 +1,37 @@
 """Shrinking: the reduction of a failing scenario to a minimal one with the same failure.
 
-Not here: the smaller candidates (reductions.py) and the judgement of a run (failing.py). The rule
-to keep: shrinking is deterministic, unless the time limit or the user ends it.
+Shrinking is deterministic, unless the time limit or the user ends it.
 """
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, cast
 
 from pydantic import ValidationError
 
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.trial import (
+    ENDS_ITS_PROCESS,
+    EXPECTATION,
+    FINISHES,
+    UNJUDGED,
+    Failure,
+    Rules,
+    failure_of,
+    trial,
+)
 from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
-from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
 from simloop.fuzz.failures import FoundFailure
 from simloop.fuzz.planned import with_planned_faults
-from simloop.fuzz.play import ENDS_ITS_PROCESS, FINISHES, UNJUDGED, Failure, judged, play
 from simloop.fuzz.processes import failure_alone
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
-from simloop.scenario.expect import REST
+from simloop.scenario.expect import REST, CountBounds, Expect
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import content
 from simloop.virtual.border.exchange import kept_border
@@ -33,15 +40,14 @@ MAX_RUNS = 3_000
 MAX_SECONDS = 2.0
 _NOT_ALONE = "in a new process, smaller ones do not fail: the loop keeps state between runs"
 
+_ANY_END = Expect(outcomes=[...], unused=CountBounds(min=0))
+"""The expectations of a world of a search, which has none."""
 _AFTERWARDS = 200
 """The most transitions of a run after its failure."""
 _LAST = {
     key: last.model_dump(mode="json", exclude_defaults=True)
     for key, last in (("model", LAST), ("summaries", LAST_SUMMARY))
 }
-
-Fails: TypeAlias = Callable[[Plan], Failure | None]
-"""A function that runs a plan and returns its failure, or None."""
 
 
 class ShrinkProgress(NamedTuple):
@@ -71,7 +77,7 @@ def shrink(
     scenario: Scenario,
     given: RunOptions | None = None,
     *,
-    judge: Fails | None = None,
+    invariants: Sequence[Invariant] | None = None,
     runs: int = MAX_RUNS,
     seconds: float = MAX_SECONDS,
     say: Callable[[ShrinkProgress], None] = lambda _: None,
@@ -80,24 +86,23 @@ def shrink(
 ) -> Shrunk | None:
     """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 
-    `given` holds the arguments of `simloop.run` besides the scenario. `judge` runs a plan and
-    returns its failure; by default that is a violated invariant, an error of the run, a second run
-    that differs, or an expectation that does not hold. `say` is called with the progress after
-    each smaller scenario. `stopped` is called after each run; if it returns true, or after Ctrl-C,
-    the smallest scenario so far is returned. With `confirms`, the given scenario is returned if the
-    smallest one does not fail in a new process: a loop that keeps state between runs may fail in
-    any scenario after other runs. Raises ScenarioError if the scenario cannot be run.
+    `given` holds the arguments of `simloop.run` besides the scenario. The failure is that of
+    `Verdict.failure`, judged by `invariants` in the place of the catalogue. `say` is called with
+    the progress after each smaller scenario. `stopped` is called after each run; if it returns
+    true, or after Ctrl-C, the smallest scenario so far is returned. With `confirms`, the given
+    scenario is returned if the smallest one does not fail in a new process: a loop that keeps state
+    between runs may fail in any scenario after other runs. Raises ScenarioError if the scenario
+    cannot be run.
     """
     plan = Plan(scenario, given or {})
     with kept_border():
-        failure = failure_of(plan, twice=True) if judge is None else judge(plan)
+        failure = failure_of(plan, Rules(invariants), twice=True)
         if failure is None:
             return None
-        twice = failure.name == ReplayDiverged.__name__
-        judge = judge or partial(failure_of, twice=twice)
         search = _Search(
-            plan.by_itself(), _of_the_caller(plan), judge, failure, runs=runs, seconds=seconds
+            plan.by_itself(), _of_the_caller(plan), failure, runs=runs, seconds=seconds
         )
+        search.invariants = invariants
         search.say, search.stopped = say, stopped
         search.accept_any_end()
         search.plan_faults()
@@ -117,10 +122,9 @@ def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]
     that keeps state between runs would fail in any smaller scenario, and a test would not.
     """
     if found.reproduced and found.name != ENDS_ITS_PROCESS:
-        twice = found.name == ReplayDiverged.__name__
+        scenario = found.scenario.model_copy(update={"expect": _ANY_END})
         with suppress(ScenarioError):
-            judge = partial(judged, twice=twice)
-            shrunk = shrink(found.scenario, given, judge=judge, confirms=True)
+            shrunk = shrink(scenario, given, confirms=True)
             if shrunk is not None and shrunk.failure.name == found.name:
                 return shrunk.scenario, shrunk.failure
     return found.scenario, found.failure
@@ -146,15 +150,15 @@ class _Search:
         self,
         scenario: Scenario,
         given: RunOptions,
-        judge: Fails,
         failure: Failure,
         *,
         runs: int,
         seconds: float,
     ) -> None:
-        self._judge = judge
         self.failure = failure
+        self._twice = failure.name == ReplayDiverged.__name__
         self.runs = 0
+        self.invariants: Sequence[Invariant] | None = None
         self.say: Callable[[ShrinkProgress], None] = lambda _: None
         self.stopped: Callable[[], bool] = lambda: False
         self._given = given
@@ -193,8 +197,8 @@ class _Search:
         if "faults" not in self._best:
             return
         with suppress(ScenarioError):
-            played = play(Plan(self.scenario(), self._given), UNJUDGED)
-            self._accept(with_planned_faults(self._best, played.prepared.trace.entries))
+            record = trial(Plan(self.scenario(), self._given), UNJUDGED).entries
+            self._accept(with_planned_faults(self._best, record))
 
     def let_it_end(self) -> None:
         """Add good replies if the run continues after the failure and has none left.
@@ -204,7 +208,7 @@ class _Search:
         for _ in _LAST:
             scenario = self.scenario().model_copy(update={"max_transitions": _AFTERWARDS})
             with suppress(ScenarioError):
-                ended = play(Plan(scenario, self._given), UNJUDGED).failure
+                ended = trial(Plan(scenario, self._given), UNJUDGED).failure()
                 key = ended.text.partition(":")[0] if ended is not None else ""
                 if ended is None or ended.name != ScriptExhausted.__name__ or key not in _LAST:
                     return
@@ -259,7 +263,7 @@ class _Search:
         if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
             return False
         failure = self._failure(tree)
-        if failure is None or identity_of(failure) != identity_of(self.failure):
+        if failure is None or failure.identity != self.failure.identity:
             return False
         self._best, self._text, self.failure = tree, json.dumps(tree), failure
         return True
@@ -269,7 +273,7 @@ class _Search:
             scenario = _read({**tree, **self._fixed})
             plan = Plan(scenario, self._given)
             self.runs += 1
-            return self._judge(plan)
+            return failure_of(plan, Rules(self.invariants), twice=self._twice)
         except (ScenarioError, ValidationError):
             return None
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
     from simloop.runs.played import Played
+    from simloop.runs.prepared import PreparedRun
     from simloop.runs.provider import Provider
     from simloop.runs.result import Result
     from simloop.runs.sim import Sim
@@ -221,12 +222,10 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     of the marker, and the arguments of the call override all of them. Returns the Result, or None
     if the scenario expects an error in the place of an outcome and got it.
     """
-    from simloop.check.invariants.subject import Subject  # noqa: PLC0415 - see the docstring
-    from simloop.check.judged import check_invariants  # noqa: PLC0415
-    from simloop.check.pairing import check_pairing  # noqa: PLC0415
-    from simloop.errors import CheckFailed, SimloopError  # noqa: PLC0415
+    from simloop.check.trial import Rules, trial  # noqa: PLC0415 - see the docstring
+    from simloop.errors import CheckFailed  # noqa: PLC0415
     from simloop.runs.account import account  # noqa: PLC0415
-    from simloop.runs.simulation import Simulation  # noqa: PLC0415
+    from simloop.runs.plan import Plan  # noqa: PLC0415
     from simloop.scenario.loader import load_from_here  # noqa: PLC0415
 
     played = played_by(request.node)
@@ -237,30 +236,36 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     ) -> "Result":
         if isinstance(scenario, str | Path):
             scenario = load_from_here(request.path.parent / scenario)
-        simulation = Simulation(scenario, **{**settings, **given})
-        subject = Subject.of(simulation.prepared)
-        again = "" if simulation.is_reproduced_by_its_file else command(request.node)
-        played.last = lambda: simulation.account(again)
+        plan = Plan(scenario, cast("RunOptions", {**settings, **given}))
+        again = "" if plan.has_file and plan.source.path else command(request.node)
+        with contextlib.ExitStack() as counted:
+
+            def watch(run: "PreparedRun") -> None:
+                played.last = partial(_last, run, again)
+                counted.enter_context(played.run(run.trace, partial(page_of, run)))
+
+            verdict = trial(plan, Rules() if check else Rules(()), watch=watch)
         try:
-            with played.run(simulation.trace, partial(page_of, simulation.prepared)):
-                try:
-                    result = simulation.run()
-                except SimloopError as error:
-                    if check and simulation.expects(error):
-                        return cast("Result", None)  # see `SimloopRun`
-                    raise
-            if check:
-                result.check()
-                expected, record = simulation.expected, result.trace.entries
-                check_pairing(result.trace, expected.broken_pairs)
-                check_invariants(subject, record, expected.violates or {})
+            result = verdict.check() if check else verdict.end()
         except CheckFailed as error:
-            error.account = error.account or account(simulation.trace, (), simulation.exceptions)
+            assert verdict.trace is not None
+            error.account = error.account or account(verdict.trace, (), verdict.raised)
             error.reproduce = again or error.reproduce
             raise
+        if result is None:
+            return cast("Result", None)  # see `SimloopRun`
         return dataclasses.replace(result, reproduce=again or result.reproduce)
 
     return play
+
+
+def _last(run: "PreparedRun", command: str) -> str:
+    """Return the end of a run's timeline, then the command that repeats the run."""
+    from simloop.escape import escape  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.account import account  # noqa: PLC0415
+
+    shown = account(run.trace, (), run.exceptions).lstrip("\n")
+    return f"{shown}\nreproduce: {escape(command or run.reproduce)}"
 
 
 @pytest.fixture

@@ -170,20 +170,16 @@ def _last(test: "AsyncTest", which: str, again: str) -> str:
 def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
     """Run the test once and judge the run. Raises what its body raises."""
     __tracebackhide__ = True
-    from simloop.check.invariants.subject import Subject  # noqa: PLC0415 - see the docstring of the plugin
-    from simloop.check.judged import check_invariants  # noqa: PLC0415
-    from simloop.check.pairing import check_pairing  # noqa: PLC0415
+    from simloop.check.trial import judged  # noqa: PLC0415 - see the docstring of the plugin
     from simloop.errors import CheckFailed  # noqa: PLC0415
     from simloop.runs.account import account  # noqa: PLC0415
+    from simloop.scenario.expect import Expect  # noqa: PLC0415
 
     prepared = test.prepared
-    subject = Subject.of(prepared)
     try:
         with played.run(prepared.trace, partial(page_of, prepared)):
             test.run()
-        subject.broken_pairs = test.broken_pairs
-        check_pairing(prepared.trace, test.broken_pairs)
-        check_invariants(subject, prepared.trace.entries, test.violates)
+        judged(prepared, Expect(violates=test.violates, broken_pairs=test.broken_pairs)).check()
     except CheckFailed as error:
         error.account = error.account or f"\n{which}{account(prepared.trace).lstrip()}"
         error.reproduce = again

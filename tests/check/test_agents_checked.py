@@ -8,7 +8,7 @@ from simloop import Expect, Reply, Scenario, ScriptedTool
 from simloop.check.compare import compare
 from simloop.check.pairing import broken_pairs
 from simloop.check.replay import rerun
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.errors import ScenarioError
 from simloop.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from simloop.trace.codec import decode, encode

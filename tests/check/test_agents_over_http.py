@@ -8,7 +8,7 @@ import pytest
 from wireagents import TOOLS, Failed, InPool, InThread, OverHttp, Streaming
 
 from simloop import Http, Reply, Scenario, parse_scenario, traced
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.errors import InvariantViolated, ScriptUnused
 
 CORRECT = (OverHttp, Streaming)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from simloop.check.compare import Row, compare, unread
-from simloop.check.verify import Verdict
+from simloop.check.trial import Verdict
 from simloop.errors import InternalError, ScenarioError
 from simloop.kernel.machine import Feature
 from simloop.loops.react import ReactLoop

@@ -15,7 +15,7 @@ from simloop.check.counterexamples import (
     scenario_of_lasso,
     scenario_of_violation,
 )
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.errors import RunawayRun, ScenarioError
 from simloop.kernel import effects, signals, states
 from simloop.kernel.limits import Limits

@@ -10,7 +10,7 @@ from faultyruns import DONE, LOOK, hearing, misled, scenario
 
 from simloop import InvariantViolated, Scenario, ScenarioError, add_invariants
 from simloop.check.invariants.catalog import all_invariants
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.cli import main
 from simloop.kernel.signals import ContextMeasured
 from simloop.loops.reference import ReferenceLoop
@@ -195,8 +195,8 @@ def test_each_name_is_unique_and_each_deviation_names_an_invariant() -> None:
     ):
         played = scenario(LOOK, DONE, loop=loop)
         verdict = verify(played)
-        assert verdict.subject is not None
-        assert set(verdict.subject.deviations) <= set(names), loop
+        assert verdict.run is not None
+        assert set(verdict.run.loop.deviations) <= set(names), loop
 
 
 def test_a_file_may_expect_violations(folder: Path) -> None:

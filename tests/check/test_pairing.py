@@ -9,8 +9,8 @@ from msgspec import Raw
 from work import lines_run
 
 from simloop import parse_scenario
-from simloop.check.pairing import broken_pairs, check_pairing
-from simloop.check.verify import verify
+from simloop.check.pairing import broken_pairs
+from simloop.check.trial import verify
 from simloop.cli import main
 from simloop.engine.model_calls import ModelCalls
 from simloop.errors import InvariantViolated, ScenarioError
@@ -263,10 +263,10 @@ def test_a_result_refuses_to_judge_broken_pairs_because_the_check_does() -> None
 
 
 def test_of_many_broken_pairs_the_first_are_shown_and_the_rest_counted() -> None:
-    many = trace(request(1, [GO, calls(*(str(number) for number in range(7)))]))
-    with pytest.raises(InvariantViolated) as caught:
-        check_pairing(many)
-    assert str(caught.value).splitlines()[4:] == [
-        "pairing: request 1: call '4' has no result",
+    many = "prompt: Go.\ntools: {look: {}}\nmodel: [{call: {look: {}}}, {say: Done.}]\n"
+    known = ", ".join(f"call {number}" for number in range(7))
+    (error,) = verify(parse_scenario(f"{many}expect: {{broken_pairs: [{known}]}}\n")).errors
+    assert str(error).splitlines()[4:6] == [
+        "pairing: listed in expect.broken_pairs, but not so: call 4",
         "pairing: and 2 more",
     ]

@@ -9,16 +9,17 @@ import pytest
 from simloop.check.replay import (
     Setting,
     as_far_as,
-    check_determinism,
     different_settings,
     recorded_scenario,
     rerun,
-    run_to_the_end,
 )
+from simloop.check.trial import Verdict, run_again, run_to_the_end, trial, verify
 from simloop.engine.hooks import Hooks
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.runs.simulation import Simulation, run
+from simloop.runs.plan import Plan
+from simloop.runs.prepared import PreparedRun
+from simloop.runs.simulation import run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.http_status import Http
 from simloop.scenario.loader import load_scenario, parse_scenario
@@ -40,6 +41,13 @@ def read_back(trace: LoopTrace) -> LoopTrace:
 
 def played(text: str, **given: Any) -> LoopTrace:
     return run(parse_scenario(text), **given).trace
+
+
+def diverged(verdict: Verdict) -> ReplayDiverged:
+    assert verdict.deterministic is False
+    error = verdict.errors[-1]
+    assert isinstance(error, ReplayDiverged)
+    return error
 
 
 def text_at(trace: LoopTrace) -> int:
@@ -131,13 +139,12 @@ class TestAReplay:
             replay(dataclasses.replace(trace, header=header))
 
     def test_does_not_hide_that_simloop_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        trace, real = played(ANSWERS), Simulation.run
+        trace = played(ANSWERS)
 
-        def break_down(self: Simulation) -> None:
-            real(self)
+        async def break_down(_: PreparedRun) -> None:
             raise InternalError("broken")
 
-        monkeypatch.setattr(Simulation, "run", break_down)
+        monkeypatch.setattr(PreparedRun, "converse", break_down)
         with pytest.raises(InternalError):
             replay(trace)
 
@@ -209,14 +216,13 @@ class TestDifferentSettings:
 class TestDeterminism:
     def test_of_equal_runs_is_no_finding(self) -> None:
         scenario = parse_scenario(ANSWERS)
-        check_determinism(run(scenario, seed=4).trace, scenario)
+        assert verify(scenario, seed=4).deterministic
 
     @pytest.mark.usefixtures("counting")
     def test_that_is_missing_is_shown_where_the_runs_part(self) -> None:
         scenario = parse_scenario(ANSWERS, "a b.yaml")
-        with pytest.raises(ReplayDiverged) as raised:
-            check_determinism(run(scenario).trace, scenario)
-        lines = str(raised.value).splitlines()
+        raised = diverged(verify(scenario))
+        lines = str(raised).splitlines()
         assert lines[0] == "two runs of the same scenario with the same seed differ"
         assert lines[1].endswith("backoff.delay_ns:")
         assert lines[-3:] == [
@@ -228,24 +234,23 @@ class TestDeterminism:
     @pytest.mark.usefixtures("counting")
     def test_that_is_missing_under_another_loop_is_reproduced_with_that_loop(self) -> None:
         scenario = parse_scenario(f"loop: not.here:Loop\n{ANSWERS}", "a.yaml")
-        with pytest.raises(ReplayDiverged) as raised:
-            check_determinism(run(scenario, loop="reference").trace, scenario)
-        assert raised.value.reproduce == "simloop check a.yaml --seed 3 --loop reference"
+        raised = diverged(verify(scenario, loop="reference"))
+        assert raised.reproduce == "simloop check a.yaml --seed 3 --loop reference"
 
     @pytest.mark.usefixtures("counting")
     def test_of_a_scenario_without_a_file_is_reproduced_from_python(self) -> None:
         scenario = Scenario(prompt="Hi", model=[Reply(http=Http(status=500)), Reply(say="Hello")])
-        with pytest.raises(ReplayDiverged) as raised:
-            check_determinism(run(scenario).trace, scenario)
-        assert re.fullmatch(r"simloop\.\S+verify\(scenario, seed=0\)", raised.value.reproduce)
+        raised = diverged(verify(scenario))
+        assert re.fullmatch(r"simloop\.\S+verify\(scenario, seed=0\)", raised.reproduce)
 
     def test_sees_a_difference_that_no_entry_shows(self) -> None:
         scenario = parse_scenario(ANSWERS)
-        trace = run(scenario).trace
-        trace.header = msgspec.structs.replace(trace.header, title="Other")
-        with pytest.raises(ReplayDiverged) as raised:
-            check_determinism(trace, scenario)
-        assert raised.value.message == "two runs of the same scenario with the same seed differ"
+        verdict = trial(Plan(scenario, {}))
+        assert verdict.trace is not None
+        verdict.trace.header = msgspec.structs.replace(verdict.trace.header, title="Other")
+        run_again(verdict)
+        raised = diverged(verdict)
+        assert raised.message == "two runs of the same scenario with the same seed differ"
 
 
 def test_the_recorded_scenario_is_the_one_that_was_run() -> None:

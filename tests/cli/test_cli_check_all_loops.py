@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from commandline import Cli
 
-from simloop.check import verify as verification
+from simloop.check import trial
 from simloop.scenario import loader
 
 
@@ -73,7 +73,7 @@ class TestAllLoops:
             read.append(path)
             return load(path)
 
-        monkeypatch.setattr(verification, "load_scenario", noted)
+        monkeypatch.setattr(trial, "load_scenario", noted)
         name = cli.write("a", self.SAYS)
         assert cli("check", name, "--loop", "all").exit_code == 0
         assert read == [Path(name)]

@@ -6,7 +6,8 @@ import pytest
 from commandline import Cli
 from filesizes import file_size_limit
 
-from simloop.fuzz.play import failure_in
+from simloop.check.trial import failure_of
+from simloop.runs.plan import Plan
 from simloop.scenario.loader import load_scenario
 
 ENDLESS = """
@@ -60,7 +61,7 @@ def test_a_failure_is_written_as_a_scenario_that_fails(
     text = file.read_text()
     assert "# found by: simloop fuzz --loop own_agent_that_retries:Agent --seed 0 --runs" in text
     assert "# pytest: def test_it(simloop_run): simloop_run('" in text
-    failure = failure_in(load_scenario(file), {"loop": agent})
+    failure = failure_of(Plan(load_scenario(file), {"loop": agent}))
     assert failure is not None
     assert failure.name == rule
 

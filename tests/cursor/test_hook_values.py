@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simloop.check.replay import run_to_the_end
+from simloop.check.trial import run_to_the_end
 from simloop.cursor.hook_values import HookChange, hook_changes
 from simloop.cursor.keys import FactView
 from simloop.cursor.position import Position

@@ -1,6 +1,6 @@
 from simloop import Reply, Scenario
+from simloop.check.trial import Failure
 from simloop.fuzz.failures import FoundFailures, Group, shape_of
-from simloop.fuzz.play import Failure
 
 SMALL = Scenario(prompt="Go.", model=[Reply(say="Done.")])
 LARGE = Scenario(prompt="Go.", model=[Reply(say="No."), Reply(say="Done.")])

@@ -1,7 +1,7 @@
 from simloop import Reply, Scenario, Trigger, run
+from simloop.check.trial import UNJUDGED, trial
 from simloop.fuzz.goal_list import GOALS
 from simloop.fuzz.goals import Goals, GoalWatch, goal
-from simloop.fuzz.play import chosen_for, play
 from simloop.fuzz.settings import Abilities
 from simloop.kernel.machine import Feature
 from simloop.runs.plan import Plan
@@ -75,7 +75,7 @@ def test_an_abort_in_a_backoff_after_a_forced_compaction_is_reached_by_that_alon
 
 def played(scenario: Scenario) -> list[AnyEntry]:
     plan = Plan(scenario, {})
-    return play(plan, chosen_for(plan, ())).prepared.trace.entries
+    return list(trial(plan, UNJUDGED).entries)
 
 
 def test_a_parallel_batch_with_one_timeout_is_reached() -> None:

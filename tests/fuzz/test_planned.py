@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from simloop import Scenario, parse_scenario
-from simloop.fuzz.failing import failure_of
+from simloop.check.trial import failure_of
 from simloop.fuzz.planned import with_planned_faults
 from simloop.fuzz.shrink import shrink
 from simloop.runs.plan import Plan

@@ -4,9 +4,8 @@ import pytest
 
 from simloop import Limits, Reply, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.model_calls import bounded_model_calls
+from simloop.check.trial import FINISHES, MOST_REQUESTS, Failure, Rules, Until, failure_of, trial
 from simloop.errors import InvariantViolated
-from simloop.fuzz.play import FINISHES, chosen_for, failure_in, play
-from simloop.fuzz.settings import MOST_REQUESTS
 from simloop.loops.reference import ReferenceLoop
 from simloop.runs.plan import Plan
 from simloop.trace.entries import Ended, Request
@@ -29,6 +28,10 @@ async def asks_for_ever(prompt: str, world: World) -> str:
         await world.model.reply([UserMessage(prompt)])
 
 
+def failure_in(scenario: Scenario, given: Any) -> Failure | None:
+    return failure_of(Plan(scenario, given), Rules(expectations=False))
+
+
 def test_a_run_that_keeps_all_rules_has_no_breach() -> None:
     assert failure_in(FINE, {}) is None
 
@@ -37,12 +40,14 @@ def test_a_run_is_ended_at_the_first_violation() -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(http={"status": 500}, times="always")],
                         limits=Limits(max_steps=1, max_compaction_attempts=0))  # fmt: skip
     plan = Plan(scenario, {"loop": Deaf})
-    played = play(plan, chosen_for(plan, [bounded_model_calls]))
-    assert played.failure is not None
-    assert played.failure.name == "bounded-model-calls"
-    assert played.failure.sentence.startswith("A run makes no more model calls")
-    assert isinstance(played.prepared.error, InvariantViolated)
-    kinds = [type(entry) for entry in played.prepared.trace.entries]
+    verdict = trial(plan, Rules([bounded_model_calls]), Until.VIOLATION)
+    failure = verdict.failure()
+    assert failure is not None
+    assert failure.name == "bounded-model-calls"
+    assert failure.sentence.startswith("A run makes no more model calls")
+    assert verdict.run is not None
+    assert isinstance(verdict.run.error, InvariantViolated)
+    kinds = [type(entry) for entry in verdict.entries]
     assert kinds.count(Request) == 5
     assert Ended not in kinds
 

@@ -2,7 +2,7 @@ import pytest
 from searching import WORLD
 
 from simloop import Reply
-from simloop.fuzz.play import ENDS_ITS_PROCESS, chosen_for, play
+from simloop.check.trial import ENDS_ITS_PROCESS, UNJUDGED, trial
 from simloop.fuzz.processes import Twin, digest_of, ended_with, failure_alone
 from simloop.fuzz.search import Search
 from simloop.runs.plan import Plan
@@ -16,7 +16,7 @@ def of(loop: str) -> Scenario:
 
 def record(world: Scenario) -> list[AnyEntry]:
     plan = Plan(world, {})
-    return play(plan, chosen_for(plan, ())).prepared.trace.entries
+    return list(trial(plan, UNJUDGED).entries)
 
 
 @pytest.mark.slow

@@ -1,13 +1,14 @@
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, plain, runs_twice
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
-from simloop.fuzz.failing import failure_of
-from simloop.fuzz.play import FINISHES, Failure, chosen_for, play
-from simloop.fuzz.shrink import Fails, ShrinkProgress, Shrunk, shrink
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.trial import FINISHES, failure_of
+from simloop.fuzz.shrink import ShrinkProgress, Shrunk, shrink
 from simloop.runs.plan import Plan
 from simloop.scenario.writing import content, scenario_text
 
@@ -15,13 +16,10 @@ LONG = 600.0
 """Seconds: a busy machine must not end the work before its end."""
 
 
-def unjudged(plan: Plan) -> Failure | None:
-    """The error of a run, and no invariant."""
-    return play(plan, chosen_for(plan, ())).failure
-
-
-def shrunk(scenario: Scenario, judge: Fails | None = None, **given: Any) -> Shrunk:
-    found = shrink(scenario, given, judge=judge, seconds=LONG)  # type: ignore[arg-type]
+def shrunk(
+    scenario: Scenario, invariants: Sequence[Invariant] | None = None, **given: Any
+) -> Shrunk:
+    found = shrink(scenario, given, invariants=invariants, seconds=LONG)  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -125,7 +123,7 @@ def test_a_runaway_stays_a_runaway_and_one_reply_stands_for_all() -> None:
         max_transitions=100,
         model=[*replies, Reply(say="More.", times="always")],
     )
-    found = shrunk(scenario, unjudged, loop=asks_for_ever)
+    found = shrunk(scenario, (), loop=asks_for_ever)
     assert found.failure.name == FINISHES
     assert content(found.scenario)["model"] == [{"say": "More.", "times": "always"}]
 
@@ -141,7 +139,7 @@ model:
   - {call: {look: {}}, times: 8}
   - {say: All is done., times: always}
 """)
-    found = shrunk(scenario, unjudged)
+    found = shrunk(scenario, ())
     assert found.failure.name == FINISHES
     times = [reply.times for reply in found.scenario.model]
     assert times == [10, "always"], "a model that never answers is no reason to come to an end"
@@ -150,7 +148,7 @@ model:
 def test_a_bound_is_not_lowered_because_any_run_passes_a_low_one() -> None:
     found = shrunk(
         Scenario(prompt="Go.", max_transitions=90, model=[Reply(say="More.", times="always")]),
-        unjudged,
+        (),
         loop=asks_for_ever,
     )
     assert found.scenario.max_transitions >= 90

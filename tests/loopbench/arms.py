@@ -16,19 +16,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from msgspec import Struct
 
 from simloop import Scenario
-from simloop.check.invariants.judge import judge
-from simloop.check.invariants.subject import Subject
-from simloop.check.verify import Verdict
-from simloop.errors import SimloopError
-from simloop.fuzz.play import failure_in
+from simloop.check.trial import Failure, Rules, Until, Verdict, failure_of, verify
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import shrink
 from simloop.kernel.limits import Limits
 from simloop.prove.proof import prove
 from simloop.runs.loop import machine_for
 from simloop.runs.options import RunOptions
-from simloop.runs.simulation import Simulation
-from simloop.scenario.loader import load_scenario
+from simloop.runs.plan import Plan
 from simloop.strategies import scenarios
 
 _BUNDLED = Path(__file__).parent.parent.parent / "scenarios"
@@ -56,7 +51,7 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
     with applied(fault):
         search = Search(loop, seed=number)
         # Only this process has the fault.
-        search.alone = lambda world, name: failure_in(world, alone)
+        search.alone = lambda world, name: _failure(world, alone)
         steps = search.steps()
     alarms: list[str] = []
     while search.cpu_s < seconds:
@@ -65,7 +60,7 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
         if found is None:
             continue
         world = found.scenario
-        clean = failure_in(world, alone)
+        clean = _failure(world, alone)
         if not found.reproduced or (clean is not None and clean.name == found.name):
             alarms.append(found.name)
             continue
@@ -78,6 +73,10 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
             trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
         return trial
     return Trial(search.runs, search.cpu_s, alarms=tuple(alarms))
+
+
+def _failure(world: Scenario, given: RunOptions) -> Failure | None:
+    return failure_of(Plan(world, given), Rules(expectations=False))
 
 
 class _Over(BaseException):
@@ -103,8 +102,8 @@ def examples(fault: Fault, number: int, seconds: float) -> Trial:
         trial.runs += 1
         trial.cpu_s = time.process_time() - start_s
         with applied(fault):
-            failure = failure_in(world, alone)
-        clean = None if failure is None else failure_in(world, alone)
+            failure = _failure(world, alone)
+        clean = None if failure is None else _failure(world, alone)
         if failure is not None and (clean is None or clean.name != failure.name):
             trial.rule = failure.name
             raise _Over
@@ -140,14 +139,13 @@ def _verdicts(name: str, loop: object) -> dict[Path, str]:
 def _judged(loop: object) -> Iterator[tuple[Path, str]]:
     """Each bundled scenario that the loop can run, with what is wrong."""
     for path in _files():
-        verdict = Verdict()
         try:
-            verdict.play(path, loop=loop)  # type: ignore[arg-type]
+            verdict = verify(path, Until.END, loop=loop)  # type: ignore[arg-type]
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a faulty engine
             yield path, type(error).__name__
             continue
         if not verdict.cannot:
-            yield path, _wrong(path, loop, verdict)
+            yield path, _wrong(verdict)
 
 
 @cache
@@ -155,14 +153,10 @@ def _files() -> tuple[Path, ...]:
     return tuple(sorted(_BUNDLED.rglob("*.simloop.yaml")))
 
 
-def _wrong(path: Path, loop: object, verdict: Verdict) -> str:
+def _wrong(verdict: Verdict) -> str:
     if verdict.exit_code:
         return "expectations" if verdict.failures else type(verdict.worst).__name__
-    simulation = Simulation(load_scenario(path), loop=loop)  # type: ignore[arg-type]
-    with suppress(SimloopError):
-        simulation.run()
-    found = judge(Subject.of(simulation.prepared), simulation.trace.entries).violations
-    return found[0].name if found else ""
+    return verdict.violations[0].name if verdict.violations else ""
 
 
 def explored(fault: Fault, number: int, seconds: float) -> Trial:

@@ -14,7 +14,8 @@ from fault import Fault, applied, play
 
 from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
-from simloop.fuzz.play import failure_in
+from simloop.check.trial import Rules, failure_of
+from simloop.runs.plan import Plan
 
 
 def violated(fault: Fault, *, faulty: bool) -> dict[str, str]:
@@ -30,7 +31,8 @@ def _judged(fault: Fault, expected: str) -> dict[str, str]:
     found = judge(Subject.of(simulation.prepared), simulation.trace.entries).violations
     broken = {violation.name: str(violation) for violation in found}
     if not broken:
-        error = failure_in(fault.scenario("{}"), {"loop": fault.given_loop()})
+        plan = Plan(fault.scenario("{}"), {"loop": fault.given_loop()})
+        error = failure_of(plan, Rules(expectations=False))
         if error is not None and not error.name.startswith("Script"):  # the witness is short
             broken[error.name] = f"{error.name}: {error.text}"
     return broken

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from every import FAULTS
 from fault import applied
 
-from simloop.fuzz.play import play
+from simloop.check.trial import Until, Verdict, trial
 from simloop.fuzz.search import Search
 from simloop.trace.entries import Boundary
 from simloop.virtual.border.exchange import kept_border
@@ -37,23 +37,23 @@ def triggered(name: str, worlds: int) -> Triggered:
     differ = detected = 0
     with kept_border():
         for _ in range(worlds):
-            plan, chosen = search._next_world()
-            clean = play(plan, chosen)
-            if clean.failure is not None:
+            plan, rules = search._next_world()
+            clean = trial(plan, rules, Until.VIOLATION)
+            if clean.failure() is not None:
                 continue  # a false alarm
             right = _boundary(clean)
             with applied(fault):
-                played = play(plan, chosen)
-            if played.failure is not None or _boundary(played) != right:
+                faulty = trial(plan, rules, Until.VIOLATION)
+            is_found = faulty.failure() is not None
+            if is_found or _boundary(faulty) != right:
                 differ += 1
-                detected += played.failure is not None
+                detected += is_found
     return Triggered(name, worlds, differ, detected)
 
 
-def _boundary(played: Any) -> list[object]:
+def _boundary(verdict: Verdict) -> list[object]:
     """What every agent leaves, without its places in the trace."""
-    record = played.prepared.trace.entries
-    return [(type(e), e.at_ns, _told(e)) for e in record if isinstance(e, Boundary)]
+    return [(type(e), e.at_ns, _told(e)) for e in verdict.entries if isinstance(e, Boundary)]
 
 
 def _told(entry: Any) -> tuple[object, ...]:

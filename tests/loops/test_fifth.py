@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simloop.check.counterexamples import scenario_of_ending
 from simloop.check.replay import rerun
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.cli import main
 from simloop.errors import CannotExpress
 from simloop.kernel import signals

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from incases import check_each
 
-from simloop.check.verify import Verdict
+from simloop.check.trial import Until, Verdict, verify
 from simloop.errors import CannotExpress, CheckFailed, ExpectationFailed
 from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.names import NAMES
@@ -45,9 +45,7 @@ THEMES = {
 
 
 def judged(source: Scenario | Path, loop: str | None = None) -> Verdict:
-    verdict = Verdict()
-    verdict.play(source, loop=loop)
-    return verdict
+    return verify(source, Until.END, loop=loop)
 
 
 # Read and run once for all tests of this module: there are hundreds, and none changes them.

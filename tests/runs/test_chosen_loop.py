@@ -20,7 +20,7 @@ from simloop import (
     run,
 )
 from simloop.check.replay import rerun
-from simloop.check.verify import Verdict, verify
+from simloop.check.trial import Until, verify
 from simloop.errors import BrokenMachine
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
@@ -361,8 +361,7 @@ def test_an_exact_copy_of_a_bundled_loop_passes_the_whole_library(
     loop = copied(name, COPIES[name], tmp_path, monkeypatch)  # type: ignore[arg-type]
     failed = []
     for scenario in library():
-        verdict = Verdict()
-        verdict.play(scenario, loop=loop, judge_as=name)
+        verdict = verify(scenario, Until.END, loop=loop, judge_as=name)
         if verdict.exit_code and not verdict.cannot:
             failed.append((scenario.path, verdict.failures, verdict.errors))
     assert failed == []

@@ -7,7 +7,7 @@ import pytest
 
 from simloop import ExponentialBackoff, Limits, Reply, Scenario, ScenarioError, run
 from simloop.check.invariants.subject import Subject
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.limits import DeclaredLimits

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from simloop import Reply, Result, Scenario, World, load_scenario, run, traced
-from simloop.check.verify import verify
+from simloop.check.trial import verify
 from simloop.errors import CannotExpress, ExpectationFailed
 from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
 from simloop.scenario.schema import ScriptedHook, ScriptedTool

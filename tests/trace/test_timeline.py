@@ -14,7 +14,7 @@ from simloop import (
     ScriptedTool,
     run,
 )
-from simloop.check.replay import run_to_the_end
+from simloop.check.trial import run_to_the_end
 from simloop.kernel.signals import Began
 from simloop.messages import Counters, StopCause, UserMessage
 from simloop.scenario.catalog import Listed, bundled

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.check.replay import run_to_the_end
+from simloop.check.trial import run_to_the_end
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import words_of
 from simloop.scenario.loader import parse_scenario

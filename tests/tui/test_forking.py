@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from simloop.check.replay import run_to_the_end
+from simloop.check.trial import run_to_the_end
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.errors import ScenarioError

@@ -7,8 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from simloop import SimloopRun
-from simloop.check.replay import run_to_the_end
-from simloop.check.verify import Verdict
+from simloop.check.trial import Until, run_to_the_end, verify
 from simloop.cli import main
 from simloop.cursor.position import Position
 from simloop.errors import ScenarioError
@@ -38,8 +37,7 @@ def fork(request: pytest.FixtureRequest) -> Session:
 def test_a_kept_scenario_passes_and_repeats_the_run(fork: Session, tmp_path: Path) -> None:
     path = tmp_path / "kept.simloop.yaml"
     assert save(path, text_of(fork))
-    verdict = Verdict()
-    verdict.play(path)
+    verdict = verify(path, Until.END)
     assert (verdict.errors, verdict.failures) == ([], ())
     assert verdict.trace is not None
     assert verdict.trace.entries == fork.recording.entries

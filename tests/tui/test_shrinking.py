@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simloop.check.verify import Verdict
+from simloop.check.trial import Until, verify
 from simloop.errors import ScenarioError
 from simloop_tui.keeping import save, text_of
 from simloop_tui.opening import opened
@@ -42,8 +42,7 @@ def test_the_smallest_run_fails_as_the_given_one(failing: Session, tmp_path: Pat
     path = tmp_path / "small.simloop.yaml"
     save(path, text_of(smallest))
     assert f"# Shrunk from {failing.name}." in path.read_text("utf-8")
-    verdict = Verdict()
-    verdict.play(path)
+    verdict = verify(path, Until.END)
     assert ["text" in failure for failure in verdict.failures] == [True]
     assert verdict.trace is not None
     assert verdict.trace.entries == smallest.recording.entries

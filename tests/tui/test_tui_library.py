@@ -7,7 +7,7 @@ from screens import Driven, drive
 from textual.events import Key
 from textual.widgets import Input, OptionList
 
-from simloop.check.replay import run_to_the_end
+from simloop.check.trial import run_to_the_end
 from simloop.scenario.catalog import bundled_names
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import write_trace

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from simloop import Limits, Reply, Result, Scenario, Simulation, note, run, simulate, traced
-from simloop.check.invariants.subject import Subject
-from simloop.check.judged import check_invariants
+from simloop.check.trial import judged
 from simloop.errors import ScenarioError
 from simloop.messages import Message, ToolCall, ToolMessage, UserMessage
+from simloop.scenario.expect import Expect
 from simloop.trace.entries import Note, ToolResult, ToolStarted
 from simloop.world.chance import ChanceFaults
 from simloop.world.world import World
@@ -191,9 +191,8 @@ def test_a_violation_is_not_found_where_a_framework_converts_arguments_and_resul
 
     model = [Reply(call={"double": {"number": "4"}}), Reply(say="8")]
     simulation = Simulation(Scenario(prompt="Hi", model=model), loop=agent)
-    subject = Subject.of(simulation.prepared)
     simulation.run()
-    check_invariants(subject, simulation.trace.entries, {})
+    judged(simulation.prepared, Expect()).check()
 
 
 @pytest.mark.parametrize("tool", [search, shout])

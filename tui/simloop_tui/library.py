@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from simloop.check.verify import Verdict
+from simloop.check.trial import Until, verify
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import escape
 from simloop.scenario.catalog import SUFFIX, bundled, find
@@ -75,8 +75,7 @@ def _judged_trace(item: Item) -> tuple[LoopTrace, str, str]:
 
 
 def _judged_run(item: Item) -> tuple[LoopTrace | None, str, str]:
-    verdict = Verdict()
-    verdict.play(find(item.named))
+    verdict = verify(find(item.named), Until.END)
     if verdict.cannot:
         return verdict.trace, "not possible", verdict.cannot
     reasons = [*map(str, verdict.errors), *verdict.failures]

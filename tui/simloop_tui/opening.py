@@ -1,12 +1,12 @@
 """Opening a run, or two, to step through; a run is opened however it ended."""
 
+from simloop.check.trial import UNJUDGED, trial
 from simloop.cursor.opening import opened_run
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.waits import Waits
-from simloop.errors import InternalError, ScenarioError, SimloopError
+from simloop.errors import InternalError, ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
 from simloop.scenario.schema import Scenario
 from simloop_tui.comparing import SideBySide
 from simloop_tui.scripts import check_repeatable
@@ -42,16 +42,10 @@ def opened_against(named: str, loop: str, given: RunOptions) -> SideBySide:
 
 def run_to_its_end(scenario: Scenario, options: RunOptions) -> tuple[RecordedRun, str]:
     """Run a scenario, and return the run with the error that ended it, or an empty text."""
-    prepared = PreparedRun(Plan(scenario, options))
     waits = Waits()
-    waits.watch(prepared)
-    error = ""
-    try:
-        prepared.on_clock(prepared.converse())
-    except InternalError:
-        raise
-    except SimloopError as raised:
-        error = str(raised)
-    made = RecordedRun.of_run(prepared, prepared.trace, options)
+    verdict = trial(Plan(scenario, options), UNJUDGED, watch=waits.watch)
+    if verdict.run is None or isinstance(verdict.worst, InternalError):
+        raise verdict.worst or InternalError("there was no run")
+    made = RecordedRun.of_run(verdict.run, verdict.run.trace, options)
     made.waits = waits
-    return made, error
+    return made, str(verdict.worst or "")

@@ -1,7 +1,7 @@
 """The judge: it gives each entry of a run to the invariants that look at its kind.
 
-Not here: the invariants, and the reports on violations (verify.py, fuzz). The rule to keep: only
-the invariants that see the kind of an entry get it, because a judge listens to every fuzzed run.
+Only the invariants that see the kind of an entry get it, because a judge listens to every fuzzed
+run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

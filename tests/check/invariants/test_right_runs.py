@@ -3,7 +3,8 @@
 from incases import in_cases
 
 from simloop import parse_scenario
-from simloop.fuzz.play import failure_in
+from simloop.check.trial import Rules, failure_of
+from simloop.runs.plan import Plan
 
 RIGHT = {
     "a compaction drops one of two messages that came while the context was measured": """
@@ -202,4 +203,5 @@ RIGHT = {
 
 @in_cases(RIGHT)
 def test_a_right_run_breaks_no_rule(claim: str) -> None:
-    assert failure_in(parse_scenario(RIGHT[claim]), {}) is None, claim
+    plan = Plan(parse_scenario(RIGHT[claim]), {})
+    assert failure_of(plan, Rules(expectations=False)) is None, claim

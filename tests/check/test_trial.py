@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simloop.check.verify import Verdict, verify
+from simloop.check.trial import Verdict, verify
 from simloop.errors import (
     CannotExpress,
     Deadlock,
@@ -18,6 +18,7 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import Simulation
 from simloop.scenario.loader import parse_scenario
 
@@ -250,12 +251,11 @@ def test_what_ends_a_run_from_outside_leaves_what_there_is(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ExponentialBackoff, "delay_ns", interrupt)
-    verdict = Verdict()
+    begun: list[PreparedRun] = []
     with pytest.raises(KeyboardInterrupt):
-        verdict.play(parse_scenario(PASSES))
-    assert verdict.trace is not None
-    assert verdict.trace.entries
-    assert verdict.trace.footer is None
+        verify(parse_scenario(PASSES), watch=begun.append)
+    assert begun[0].trace.entries
+    assert begun[0].trace.footer is None
 
 
 def test_a_thousand_hours_are_checked_in_virtual_time() -> None:

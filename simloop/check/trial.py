@@ -1,0 +1,550 @@
+"""The one way to run and judge: a trial of a plan, and its verdict.
+
+The commands, the search, the shrinker, the fixtures, the strategies and the replayer all make
+trials, so they agree on what a failure is. A run fails for one of these reasons, in this order:
+
+1. It violates an invariant that its scenario does not expect to be violated.
+2. An error ends it that its scenario does not expect.
+3. An expectation of its scenario does not hold. The violations and the broken pairs of calls and
+   results that a scenario lists are expectations, too: one that is no longer there fails the run.
+4. A second run differs.
+
+`Verdict.failure` returns the first of them. Two failures with one `identity` are the same failure.
+"""
+
+import asyncio
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple, Unpack
+
+import msgspec
+from msgspec import Struct
+
+from simloop.check.invariants import requests
+from simloop.check.invariants.catalog import all_invariants
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.judge import Chosen, Judge, Violation, choose
+from simloop.check.invariants.subject import Subject
+from simloop.check.pairing import unexpected_pairs
+from simloop.errors import (
+    CannotExpress,
+    CheckFailed,
+    ExpectationFailed,
+    InternalError,
+    InvariantViolated,
+    ReplayDiverged,
+    RunawayRun,
+    ScenarioError,
+    ScriptUnused,
+    SimloopError,
+)
+from simloop.escape import escape
+from simloop.runs.account import printed
+from simloop.runs.mismatch import Mismatch, in_trace
+from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan, repeat
+from simloop.runs.prepared import PreparedRun
+from simloop.runs.result import Result
+from simloop.runs.simulation import Simulation, result_of
+from simloop.scenario.expect import Expect
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.schema import Scenario
+from simloop.trace.diff import first_difference
+from simloop.trace.entries import AnyEntry, Compaction
+from simloop.trace.looptrace import LoopTrace
+from simloop.virtual.border.output import Output
+from simloop.world.user_errors import UserError, describe
+
+FINISHES = "finishes"
+"""The name of the failure of a run that does not end."""
+ENDS_ITS_PROCESS = "ends-its-process"
+"""The name of the failure of a run whose process died."""
+EXPECTATION = "expectation"
+"""The name of the failure of a run that does not end as its scenario expects."""
+
+SENTENCES = {
+    FINISHES: "A run ends: it does not go on and on without anything new.",
+    ENDS_ITS_PROCESS: "A run leaves the process alive in which it is made.",
+    EXPECTATION: "A run ends as its scenario expects.",
+    "Deadlock": "A run never waits for an event that cannot occur.",
+    "ScenarioError": "A loop passes only valid values to its world.",
+    "BrokenMachine": "A machine raises no error and takes only transitions of its map.",
+    "InternalError": "Simloop raises no internal error.",
+    "ReplayDiverged": "Two runs with the same scenario and seed are equal.",
+}
+"""The properties besides the invariants, by the name of the failure."""
+
+_OF_PAIRS = frozenset(
+    each.name
+    for each in (requests.answered_calls, requests.unique_call_ids, requests.adjacent_results)
+)
+"""The invariants that `expect.broken_pairs` speaks of."""
+MOST_REQUESTS = 300
+"""The bound on transitions in the worlds of a search. It allows an agent no repetition."""
+_TAIL = 60
+"""The number of entries at the end of a runaway run that are inspected: a few rounds."""
+_LINES = 10
+"""The most lines of an error about violations; half as many about pairs."""
+_ENCODER = msgspec.json.Encoder()
+
+
+class Failure(NamedTuple):
+    """The failure of a run, with its name and a description.
+
+    `name` is that of the invariant, of the error, or a constant above. `sentence` states the
+    property that does not hold. `printed` are the lines that the run printed.
+    """
+
+    name: str
+    text: str
+    sentence: str
+    printed: tuple[str, ...] = ()
+
+    @classmethod
+    def named(cls, name: str, text: str) -> "Failure":
+        """Return a failure that is no violation of an invariant."""
+        return cls(name, text, SENTENCES.get(name, "A run raises no error."))
+
+    @classmethod
+    def of_error(cls, error: BaseException) -> "Failure":
+        """Return the failure of a run that raises an error."""
+        name = FINISHES if isinstance(error, RunawayRun) else type(error).__name__
+        text = error.finding if isinstance(error, CheckFailed) else escape(describe(error))
+        return cls.named(name, text)
+
+    @property
+    def identity(self) -> str:
+        """Return the text that two failures must share to count as the same failure."""
+        return self.text if self.name == EXPECTATION else self.name
+
+
+class Until(Enum):
+    """How far a trial goes. With TWICE it runs to the end, and then again to compare the runs."""
+
+    END = "end"
+    VIOLATION = "first violation"
+    TWICE = "twice"
+
+
+class Rules:
+    """What a run is judged by: invariants, by default all, and whether expectations count.
+
+    Without expectations, the script need not fit the run, and a loop whose compactions have no
+    bound by design may repeat them. A first trial chooses the invariants that can be judged, for
+    all trials with these rules: so the rules are for one plan, and for what `Plan.playing` makes
+    of it.
+    """
+
+    def __init__(
+        self, invariants: Sequence[Invariant] | None = None, *, expectations: bool = True
+    ) -> None:
+        self._invariants = invariants
+        self.expectations = expectations
+        self._chosen: Chosen | None = None
+
+    def chosen(self, subject: Subject) -> Chosen:
+        """Return the invariants that are judged in a run of `subject`."""
+        if self._chosen is None:
+            self._chosen = choose(subject, self._invariants)
+        return self._chosen
+
+
+UNJUDGED = Rules((), expectations=False)
+"""No rules: a run fails only if it raises an error, or does not end."""
+
+
+class Verdict(Struct):
+    """The result of a trial, as far as that has come: read, run, judged, run again.
+
+    `error` ended the run; it is also `ended_by` if the scenario expects it in the place of an
+    outcome. `unmet` are the expectations that such a run does not meet. `violations` are those that
+    the scenario does not expect. `errors` are the errors of simloop that are to be reported, in the
+    order of the stages. `deterministic` is None if there was no second run.
+    """
+
+    scenario: Scenario | None = None
+    plan: Plan | None = None
+    run: PreparedRun | None = None
+    result: Result | None = None
+    error: BaseException | None = None
+    ended_by: BaseException | None = None
+    unmet: tuple[Mismatch, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    errors: list[SimloopError] = []
+    deterministic: bool | None = None
+    rules: Rules = UNJUDGED
+
+    @property
+    def trace(self) -> LoopTrace | None:
+        """Return the trace, which is complete as far as the run has come."""
+        return None if self.run is None else self.run.trace
+
+    @property
+    def entries(self) -> Sequence[AnyEntry]:
+        """Return the entries of the trace."""
+        return () if self.run is None else self.run.trace.entries
+
+    @property
+    def expected(self) -> Expect:
+        """Return the expectations of the loop that was run, as far as they count."""
+        has_some = self.run is not None and self.rules.expectations
+        return self.run.loop.expected if has_some and self.run is not None else Expect()
+
+    @property
+    def raised(self) -> tuple[UserError, ...]:
+        """Return the exceptions of the user's code."""
+        return () if self.run is None else self.run.exceptions
+
+    @property
+    def output(self) -> Output:
+        """Return what the user's code has printed."""
+        return Output() if self.run is None else self.run.output
+
+    @property
+    def mismatches(self) -> tuple[Mismatch, ...]:
+        """Return the expectations that do not hold."""
+        return self.result.mismatches if self.result else self.unmet
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Return the expectations that do not hold, one line each."""
+        return tuple(map(str, self.mismatches))
+
+    @property
+    def worst(self) -> SimloopError | None:
+        """Return the most severe error: of equally severe ones the first."""
+        return max(self.errors, key=lambda error: error.exit_code, default=None)
+
+    @property
+    def cannot(self) -> str:
+        """Return why the loop cannot express the scenario, or an empty string."""
+        found = (error for error in self.errors if isinstance(error, CannotExpress))
+        return next(("; ".join(error.reasons) for error in found), "")
+
+    @property
+    def exit_code(self) -> int:
+        """Return the worst exit code of the errors and the failures."""
+        return max([1 if self.failures else 0, *(error.exit_code for error in self.errors)])
+
+    def failure(self) -> Failure | None:
+        """Return the failure of the run, or None.
+
+        Raises ScenarioError if the scenario cannot be run, which is no failure of the loop.
+        """
+        found = self._failure()
+        lines = () if found is None else tuple(printed(self.output))
+        return found._replace(printed=lines) if found is not None and lines else found
+
+    def _failure(self) -> Failure | None:
+        if self.violations:
+            first = self.violations[0]
+            return Failure(first.name, first.text, first.invariant.sentence)
+        # The agent may have swallowed the first error, and another one ended its run.
+        cause = self.error and ((self.run and self.run.error) or self.error)
+        if cause is not None and self.ended_by is None and not self._compacts_by_design(cause):
+            return self._failure_by(cause)
+        if self.mismatches:
+            return Failure.named(EXPECTATION, str(self.mismatches[0]))
+        found = next((each for each in self.errors if each is not self.error), None)
+        if isinstance(found, ScenarioError):  # about the judging: an unknown name, a failing one
+            raise found
+        if isinstance(found, InvariantViolated):
+            return Failure.named(EXPECTATION, found.finding.partition("\n")[0])
+        return None if found is None else Failure.of_error(found)
+
+    def _failure_by(self, cause: BaseException) -> Failure:
+        if isinstance(cause, ScenarioError) and cause.key != "loop":
+            raise cause
+        if isinstance(cause, ScriptUnused) and len(cause.others) > 1:
+            # The unmet outcome is more useful than the unused replies.
+            return Failure.named(EXPECTATION, cause.others[1])
+        return Failure.of_error(cause)
+
+    def _compacts_by_design(self, cause: BaseException) -> bool:
+        """Return whether a run repeats compactions that its machine does not bound.
+
+        Some loops do so by design, even if the model answers without faults: bug B1. A scenario
+        states that with `expect.error`.
+        """
+        if self.rules.expectations or not isinstance(cause, RunawayRun):
+            return False
+        machine = None if self.run is None else self.run.loop.machine
+        if machine is None or "max_compaction_attempts" in machine.bounds:
+            return False
+        return any(type(entry) is Compaction for entry in self.entries[-_TAIL:])
+
+    def end(self) -> Result | None:
+        """Return the result. Raises the error that ended the run, even an expected one."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def check(self) -> Result | None:
+        """Return the result, or None if an error was expected. Raises the first error."""
+        if self.error is not None and self.ended_by is None:
+            raise self.error
+        if self.unmet:
+            reproduce = "" if self.run is None else self.run.reproduce
+            raise ExpectationFailed("\n".join(self.failures), reproduce=reproduce)
+        if self.result is not None:
+            self.result.check()
+        if self.errors:
+            raise self.errors[0]
+        return self.result
+
+
+def trial(
+    plan: Plan,
+    rules: Rules | None = None,
+    until: Until = Until.END,
+    *,
+    seed: int | None = None,
+    watch: Callable[[PreparedRun], object] | None = None,
+) -> Verdict:
+    """Run a plan, judge the run, and return the verdict.
+
+    `watch` gets the run before it begins. Raises ScenarioError if the run cannot begin, and lets
+    KeyboardInterrupt through: the run that `watch` got has the trace up to there.
+    """
+    rules = rules or Rules()
+    simulation = Simulation(plan, seed=seed)
+    run = simulation.prepared
+    verdict = Verdict(plan.source, plan, run, rules=rules)
+    subject = Subject.of(run)
+    chosen = rules.chosen(subject)
+    judge = Judge(subject, chosen)
+    listens = until is Until.VIOLATION and bool(chosen.judged)
+    if listens:
+        _listen(run, judge, verdict.expected)
+    if watch is not None:
+        watch(run)
+    _make(simulation, verdict)
+    judge.tell = None  # break the reference cycle, so that the run is freed at once
+    if not run.trace.entries or isinstance(verdict.error, InternalError):  # reported once
+        return verdict
+    if chosen.judged:
+        _judge(verdict, judge, verdict.expected, () if listens else run.trace.entries)
+    if until is Until.TWICE:
+        run_again(verdict)
+    return verdict
+
+
+def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -> Failure | None:
+    """Run a plan to the first violation, and return its failure.
+
+    With `twice`, a run without a failure is repeated and compared. Raises ScenarioError for a
+    scenario that the loop cannot run.
+    """
+    verdict = trial(plan, rules, Until.VIOLATION)
+    if twice and verdict.failure() is None:
+        run_again(verdict)
+    return verdict.failure()
+
+
+def _listen(run: PreparedRun, judge: Judge, expect: Expect) -> None:
+    """Let the judge follow the run, and end it at the first violation that is not expected."""
+    known = expect.violates or ()
+
+    def end(violation: Violation) -> None:
+        if violation.name not in known:
+            run.end(InvariantViolated(str(violation)))
+
+    judge.tell = end
+    run.listen(judge)
+
+
+def _make(simulation: Simulation, verdict: Verdict) -> None:
+    """Run to the end, and note the result or the error."""
+    run, expects = simulation.prepared, verdict.rules.expectations
+    run.is_searched = not expects and run.scenario.max_transitions == MOST_REQUESTS
+    try:
+        if expects:
+            verdict.result = simulation.run()
+        else:
+            run.on_clock(run.converse())
+            verdict.result = result_of(run)
+    except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - a loop is somebody's code
+        verdict.error = error
+        if expects and run.loop.expected.error == type(error).__name__:
+            verdict.ended_by = error
+            verdict.unmet = tuple(in_trace(run.loop.expected, run.trace))
+        elif isinstance(error, SimloopError):
+            verdict.errors.append(error)
+
+
+def _judge(verdict: Verdict, judge: Judge, expect: Expect, record: Iterable[AnyEntry]) -> None:
+    """Judge the entries that the judge has not heard, and the end of the run if it has one."""
+    assert verdict.trace is not None
+    try:
+        _hear(judge, record, verdict.trace)
+    except SimloopError as error:  # an invariant of the user's own that fails
+        verdict.errors.append(error)
+        return
+    verdict.violations = _not_listed(judge, expect)
+    if verdict.rules.expectations and (record or not verdict.violations):
+        verdict.errors += _unexpected(verdict, judge, expect)
+
+
+def _hear(judge: Judge, record: Iterable[AnyEntry], trace: LoopTrace) -> None:
+    for entry in record:
+        judge(entry)
+    if trace.footer is not None:
+        judge.end()
+
+
+def _not_listed(judge: Judge, expect: Expect) -> tuple[Violation, ...]:
+    known = expect.violates or ()
+    return tuple(one for one in judge.violations if one.name not in known)
+
+
+def _unexpected(verdict: Verdict, judge: Judge, expect: Expect) -> Iterator[SimloopError]:
+    """Yield the errors about broken pairs and violations that are not exactly as expected."""
+    assert verdict.trace is not None
+    reproduced = "" if verdict.plan is None else reproduce(verdict.plan, verdict.trace.header.seed)
+    pairs = list(unexpected_pairs(verdict.trace, expect.broken_pairs))
+    if pairs:
+        yield InvariantViolated(_shortened("pairing", pairs, _LINES // 2), reproduce=reproduced)
+    expected = expect.violates or {}
+    if unknown := next((name for name in expected if name not in _names()), ""):
+        yield _no_invariant(unknown, verdict.scenario)
+        return
+    found = [
+        f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"
+        for each in verdict.violations
+        if not (pairs and each.name in _OF_PAIRS)
+    ]
+    has = {each.name for each in judge.violations}
+    found += [_not_so(name, judge.unjudged) for name in expected if name not in has]
+    if found:
+        yield InvariantViolated(_shortened("invariant", found, _LINES), reproduce=reproduced)
+
+
+def _shortened(what: str, lines: Sequence[str], most: int) -> str:
+    more = [f"{what}: and {len(lines) - most} more"] if len(lines) > most else []
+    return "\n".join((*lines[:most], *more))
+
+
+def _not_so(name: str, unjudged: Mapping[str, str]) -> str:
+    why = unjudged.get(name)
+    but = f"but it is not judged: {why}" if why else "but the run does not violate it"
+    return f"invariant {name}: listed in expect.violates, {but}"
+
+
+def _names() -> list[str]:
+    return [each.name for each in all_invariants()]
+
+
+def _no_invariant(name: str, scenario: Scenario | None) -> ScenarioError:
+    close = difflib.get_close_matches(name, _names(), n=1)
+    nearest = f"did you mean `{close[0]}`? " if close else ""
+    return ScenarioError(
+        f"there is no invariant `{escape(name)}`",
+        path=(scenario and scenario.path) or None,
+        key="expect.violates",
+        hint=f"{nearest}see them with: simloop invariants",
+    )
+
+
+def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Violation, ...]:
+    """Return the violations of a recorded run that `expect` does not list.
+
+    There is none if an invariant of the user's own fails, which a trial reports.
+    """
+    judge = Judge(subject)
+    try:
+        _hear(judge, trace.entries, trace)
+    except SimloopError:
+        return ()
+    return _not_listed(judge, expect)
+
+
+def judged(run: PreparedRun, expect: Expect) -> Verdict:
+    """Return the verdict on a run that was made already, of which `expect` is expected."""
+    verdict = Verdict(run.scenario, run=run, rules=Rules())
+    subject = Subject.of(run)
+    subject.broken_pairs = expect.broken_pairs
+    _judge(verdict, Judge(subject), expect, run.trace.entries)
+    return verdict
+
+
+def run_again(verdict: Verdict) -> None:
+    """Run the plan of a verdict again, and note in the verdict whether the runs differ.
+
+    A machine that is given as an object is driven again, so that one that carries something into
+    its next run is found; a class or a function makes another machine. The runs differ because of
+    Python code (a set, a clock, a counter that survives the run), or because of a fault of
+    simloop's own.
+    """
+    plan, trace = verdict.plan, verdict.trace
+    assert plan is not None
+    assert trace is not None
+    try:
+        again = _trace_of(plan.fresh(), verdict.rules, trace.header.seed)
+    except SimloopError as error:
+        verdict.deterministic = False
+        verdict.errors.append(error)
+        return
+    # The lines show more than a comparison of values would: 1 and true, 0 and -0.
+    verdict.deterministic = _lines(trace) == _lines(again)
+    if not verdict.deterministic:
+        lines = ["two runs of the same scenario with the same seed differ"]
+        found = first_difference(trace, again)
+        lines += () if found is None else found.lines("first run", "second run")
+        reproduced = reproduce(plan, trace.header.seed)
+        verdict.errors.append(ReplayDiverged("\n".join(lines), reproduce=reproduced))
+
+
+def _lines(trace: LoopTrace) -> bytes:
+    """Return the lines of the file without the digest, which would take longer than comparing."""
+    return _ENCODER.encode_lines([trace.header, *trace.entries, trace.footer])
+
+
+def _trace_of(plan: Plan, rules: Rules, seed: int | None = None) -> LoopTrace:
+    """Run a plan, and return its trace. Raises the error of a run that left no entry."""
+    simulation = Simulation(plan, seed=seed)
+    verdict = Verdict(rules=rules)
+    _make(simulation, verdict)
+    error = verdict.error
+    if error is not None and (isinstance(error, InternalError) or not simulation.trace.entries):
+        raise error
+    return simulation.trace
+
+
+def reproduce(plan: Plan, seed: int) -> str:
+    """Return the command that checks a run again."""
+    return repeat(plan.source, plan.given, seed, "check", "simloop.check.trial.verify")
+
+
+def run_to_the_end(scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> LoopTrace:
+    """Return the trace of a run, however it ended: a script that does not fit is no difference.
+
+    Raises ScenarioError if the run cannot begin, and InternalError.
+    """
+    plan = scenario if isinstance(scenario, Plan) else Plan(scenario, given)
+    return _trace_of(plan, UNJUDGED)
+
+
+def verify(
+    source: Scenario | Path,
+    until: Until = Until.TWICE,
+    watch: Callable[[PreparedRun], object] | None = None,
+    **given: Unpack[RunOptions],
+) -> Verdict:
+    """Read a scenario and return the verdict of its trial. `given` holds arguments of `run`.
+
+    Raises nothing for errors of the scenario or the loop: see `Verdict.errors`.
+    """
+    verdict = Verdict()
+    try:
+        verdict.scenario = load_scenario(source) if isinstance(source, Path) else source
+        verdict = trial(Plan(verdict.scenario, given), until=until, watch=watch)
+    except SimloopError as error:
+        verdict.errors.append(error)
+    for each in verdict.errors:
+        if isinstance(each, ScenarioError) and each.path is None:
+            each.path = source if isinstance(source, Path) else source.path or None
+    if verdict.error is not None and not isinstance(verdict.error, SimloopError):
+        raise verdict.error
+    return verdict
