@@ -4,8 +4,8 @@ Exit codes: 0 success, 1 a failed expectation or check, 2 wrong usage or a bad f
 simloop itself, 130 interrupted, 141 the reader of stdout closed it (as other tools end). Results go
 to stdout, everything else to stderr.
 
-Not here: the work of the verbs. The rule to keep: click is the heaviest import of this module, so
-that `--version`, `--help` and a mistyped verb answer at once.
+click is the heaviest import of this module, so that `--version`, `--help` and a mistyped verb
+answer at once.
 """
 
 import io
@@ -18,38 +18,49 @@ from typing import Any, NoReturn
 import click
 
 from simloop import __version__
-from simloop.cli.interrupts import insistent_interrupts
-from simloop.cli.loading import load
-from simloop.cli.terminal import abandon_stdout, note, plain, wants_colour
+from simloop.cli.process import insistent_interrupts, load
+from simloop.cli.terminal import abandon_stdout, explain, note, plain, wants_colour
 
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 
-VERBS = {
-    "run": ("run", "Run scenarios and check their expectations."),
-    "compare": ("compare", "Run scenarios on several loops, side by side."),
-    "explore": ("explore", "Visit every run that a loop can have, and prove its properties."),
-    "check": (
-        "check",
-        "Run scenarios twice, check expectations and compare the runs.",
-    ),
-    "invariants": ("invariants", "List the invariants: the properties that every run must have."),
-    "fuzz": ("fuzz", "Search generated worlds for failures of a loop."),
-    "shrink": ("shrink", "Reduce a failing scenario to a minimal one with the same failure."),
-    "record": ("record", "Write the traces of scenarios to files."),
-    "replay": ("replay", "Run recorded traces again and show the first difference."),
-    "diff": ("diff", "Show where two recorded traces first differ."),
-    "show": ("show", "Show a recorded trace as a timeline, or the facts at an entry."),
-    "step": ("step", "Step through a run in the terminal, forwards and backwards."),
-    "export": ("export", "Write a run as a page for a browser, a diagram or spans."),
-    "list": ("listing", "List the bundled scenarios."),
-    "cat": ("cat", "Print a bundled scenario."),
-    "schema": ("schema", "Print the JSON Schema of scenario files."),
-    "new": ("new", "Write a starter scenario that passes."),
-    "bench": ("bench", "Measure what hooks cost in real time."),
-    "doctor": ("doctor", "Check that simloop works on this machine."),
+GROUPS = {
+    "Write scenarios": {
+        "new": ("scenarios", "Write a starter scenario that passes."),
+        "list": ("scenarios", "List the bundled scenarios."),
+        "cat": ("scenarios", "Print a bundled scenario."),
+        "schema": ("scenarios", "Print the JSON Schema of scenario files."),
+    },
+    "Run them": {
+        "run": ("run", "Run scenarios and check their expectations."),
+        "check": ("check", "Run scenarios twice, check expectations and compare the runs."),
+        "compare": ("compare", "Run scenarios on several loops, side by side."),
+        "record": ("record", "Write the traces of scenarios to files."),
+        "replay": ("replay", "Run recorded traces again and show the first difference."),
+    },
+    "Search for failures": {
+        "fuzz": ("fuzz", "Search generated worlds for failures of a loop."),
+        "shrink": ("shrink", "Reduce a failing scenario to a minimal one with the same failure."),
+        "explore": ("explore", "Visit every run that a loop can have, and prove its properties."),
+        "invariants": (
+            "invariants",
+            "List the invariants: the properties that every run must have.",
+        ),
+    },
+    "Look at a run": {
+        "show": ("show", "Show a recorded trace as a timeline, or the facts at an entry."),
+        "step": ("step", "Step through a run in the terminal, forwards and backwards."),
+        "diff": ("replay", "Show where two recorded traces first differ."),
+        "export": ("export", "Write a run as a page for a browser, a diagram or spans."),
+    },
+    "Measure": {
+        "bench": ("bench", "Measure what hooks cost in real time."),
+        "doctor": ("doctor", "Check that simloop works on this machine."),
+    },
 }
-"""The module and the `--help` line of each verb; `--help` must not load the module."""
+"""The verbs by use, each with its module and its `--help` line; `--help` loads no module."""
+
+VERBS = {verb: module for group in GROUPS.values() for verb, (module, _) in group.items()}
 
 
 class OutputClosed(Exception):  # noqa: N818 - what happened to the pipe, nothing broke
@@ -93,9 +104,10 @@ class Verbs(click.Group):
         """Load a verb."""
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
-        command = load(f"simloop.cli.{VERBS[cmd_name][0]}").command
-        assert isinstance(command, click.Command)
-        return command
+        names = vars(load(f"simloop.cli.{VERBS[cmd_name]}")).values()
+        return next(
+            each for each in names if isinstance(each, click.Command) and each.name == cmd_name
+        )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -113,8 +125,12 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs without loading them."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, summary) for verb, (_, summary) in VERBS.items()])
+        widest = max(map(len, VERBS))
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{verb:<{widest}}", line) for verb, (_, line) in verbs.items()]
+                )
 
     def make_context(
         self,
@@ -164,8 +180,6 @@ class Verbs(click.Group):
             note(shown.getvalue().rstrip("\n"))
             code = 2
         except Exception as error:  # noqa: BLE001 - the top: every error becomes an exit code
-            from simloop.cli.faults import explain  # noqa: PLC0415 - loaded in case of need
-
             code = explain(error)
         sys.exit(code)
 

@@ -10,6 +10,7 @@ import msgspec
 from simloop.bench.given import GivenHook, given_hooks
 from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, tried
 from simloop.bench.report import HookReport, plot_of, read_report
+from simloop.cli.options import formats
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import (
@@ -54,8 +55,7 @@ def command() -> None:
               help="Fail if a hook costs more, such as 50us.")  # fmt: skip
 @click.option("--fail-on", type=_percent, metavar="PERCENT",
               help="Fail if a cost has grown by more, such as 20%.")  # fmt: skip
-@click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text",
-              show_default=True, help="The format of the output.")  # fmt: skip
+@formats("json")
 @click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path),
               help="Draw the cost of the hooks.")  # fmt: skip
 @click.pass_context

@@ -15,38 +15,31 @@ from msgspec import field
 from simloop.check.compare import Row
 from simloop.check.trial import verify
 from simloop.cli.compare_text import reasons, word_of
-from simloop.cli.folding import cells, padded
 from simloop.cli.options import (
     ALL_LOOPS,
+    Target,
     check_single_loop,
+    formats,
     invariants_of_ones_own,
     scenario_settings_or_all,
+    targets_of,
 )
-from simloop.cli.progress import ProgressLine
-from simloop.cli.report import Report, Tally, json_text, made
-from simloop.cli.scenario_arguments import Target, targets_of
-from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
+from simloop.cli.report import Report, Tally, made, print_json
+from simloop.cli.terminal import StatusLine, cells, note, out, out_lines, padded, plain
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.scenario.designs import DESIGNS
-from simloop.scenario.expectations import Expectations
 from simloop.scenario.schema import Scenario
 
 
-class OnLoop(Report):
-    """A report on a scenario that was checked on this loop instead of the loop that it names.
+class Checked(Report):
+    """A report on a scenario that was run twice; on `loop` instead of its own, if that is given.
 
-    `cannot` is the row with the reason if the loop cannot express the scenario.
+    `cannot` is the row with the reason if that loop cannot express the scenario.
     """
 
     loop: str = ""
     cannot: Row | None = None
-
-    @classmethod
-    def of(cls, name: str, loop: str, report: Report) -> "OnLoop":
-        """Return the report under that name."""
-        cannot = Row.of(loop, report.verdict) if report.verdict.cannot else None
-        return cls(name, report.path, report.verdict, loop, cannot)
 
     @property
     def exit_code(self) -> int:
@@ -54,7 +47,7 @@ class OnLoop(Report):
         return 0 if self.cannot else self.verdict.exit_code
 
     def lines(self, name_width: int = 0) -> Iterator[str]:
-        """Return the lines of the report, or the reason if the loop cannot express the scenario."""
+        """Yield the lines of the report, or the reason if the loop cannot express the scenario."""
         if self.cannot is None:
             yield from Report.lines(self, name_width)
         else:
@@ -68,8 +61,11 @@ class OnLoop(Report):
 
     def json_format(self) -> dict[str, Any]:
         """Return the report by the scenario's name, with the loop even if nothing was run."""
-        name = self.name.removesuffix(f" on {self.loop}")
-        return {**Report.json_format(self), "name": name, "loop": self.loop}
+        document = Report.json_format(self)
+        if self.loop:
+            name = self.name.removesuffix(f" on {self.loop}")
+            document |= {"name": name, "loop": self.loop}
+        return {**document, "deterministic": self.verdict.deterministic}
 
 
 class _Count(Tally):
@@ -77,12 +73,11 @@ class _Count(Tally):
 
     cannot: list[Row] = field(default_factory=list)
 
-    def add_report(self, report: Report) -> None:
-        """Count one more report."""
-        if isinstance(report, OnLoop) and report.cannot is not None:
-            self.cannot.append(report.cannot)
-        else:
+    def add_report(self, report: Checked) -> None:
+        if report.cannot is None:
             self.add(report.exit_code)
+        else:
+            self.cannot.append(report.cannot)
 
     def __str__(self) -> str:
         cannot = f", {len(self.cannot)} cannot be expressed" if self.cannot else ""
@@ -93,22 +88,11 @@ class _Count(Tally):
 @scenario_settings_or_all
 @invariants_of_ones_own
 @click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
+@formats("json")
 def command(
     *,
     targets: tuple[str, ...],
-    seed: int | None,
-    loop: str | None,
-    judge_as: str,
-    loop_options: dict[str, Any],
-    expect_on: Expectations | None,
+    given: RunOptions,
     verbose: bool,
     output_format: str,
 ) -> int:
@@ -122,84 +106,73 @@ def command(
     `simloop invariants` lists. All times on stdout are virtual, so equal scenarios give equal
     bytes. For a JUnit file, let pytest run the scenarios, with --junit-xml.
     """
-    given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
-        "expect_on": expect_on,
-    }  # fmt: skip
-    check_single_loop(loop, given)
+    check_single_loop(given)
     found = list(targets_of(targets))
-    with ProgressLine(len(found), sys.stderr) as progress:
-        verified = (
-            report
-            for target in progress.through(found)
-            for report in _verify(target, given, progress)
+    with StatusLine(sys.stderr) as status:
+        reports = made(
+            (each for one in status.through(found) for each in _checked(one, given, status)),
+            given["loop"],
         )
-        reports = made(verified, loop)
         if output_format == "json":
-            return _print_json(reports, progress)
+            return print_json(_apart(reports, status))
         width = max(cells(plain(target.name)) for target in found)
-        if loop == ALL_LOOPS:
+        if given["loop"] == ALL_LOOPS:
             width += max(len(f" on {name}") for name in DESIGNS)
-        return _print_text(reports, progress, width, verbose=verbose)
+        return _print_text(_apart(reports, status), status, width, verbose=verbose)
 
 
-def _verify(target: Target, given: RunOptions, progress: ProgressLine) -> Iterator[Report]:
-    """Return a report; one for each loop, if all loops are requested and the file can be read."""
+def _checked(target: Target, given: RunOptions, status: StatusLine) -> Iterator[Checked]:
+    """Yield a report; one for each loop, if all loops are requested and the file can be read."""
     loop = given.get("loop")
     if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
-        yield from _verify_on_all(target, target.file, given.get("seed"), progress)
+        yield from _checked_on_all(target.name, target.file, given.get("seed"), status)
         return
-    report = Report.on(target)
+    report = Checked.on(target)
     if report.path is not None:
-        report.verdict = verify(report.path, watch=progress.watch_run, **given)
-    yield report if not isinstance(loop, str) else OnLoop.of(report.name, loop, report)
+        report.verdict = verify(report.path, watch=status.watch_run, **given)
+    yield _on(loop, report) if isinstance(loop, str) else report
 
 
-def _verify_on_all(
-    target: Target, path: Path, seed: int | None, progress: ProgressLine
-) -> Iterator[Report]:
+def _checked_on_all(
+    name: str, path: Path, seed: int | None, status: StatusLine
+) -> Iterator[Checked]:
     source: Scenario | Path = path
     for loop in DESIGNS:
-        verdict = verify(source, watch=progress.watch_run, seed=seed, loop=loop)
-        report = Report(target.name, path, verdict)
-        if report.verdict.scenario is None:
-            yield report
+        verdict = verify(source, watch=status.watch_run, seed=seed, loop=loop)
+        if verdict.scenario is None:
+            yield Checked(name, path, verdict)
             return
-        source = report.verdict.scenario  # read once
-        yield OnLoop.of(f"{target.name} on {loop}", loop, report)
+        source = verdict.scenario  # read once
+        yield _on(loop, Checked(f"{name} on {loop}", path, verdict))
 
 
-def _counted(reports: Iterable[Report], progress: ProgressLine, count: _Count) -> Iterator[Report]:
-    """Yield the reports; print the errors of each to stderr after it has been used."""
+def _on(loop: str, report: Checked) -> Checked:
+    report.loop = loop
+    report.cannot = Row.of(loop, report.verdict) if report.verdict.cannot else None
+    return report
+
+
+def _apart(reports: Iterable[Checked], status: StatusLine) -> Iterator[Checked]:
+    """Yield the reports; wipe the bar before errors are printed, and at the end."""
     for report in reports:
-        count.add_report(report)
-        yield report
         if report.verdict.errors:
-            progress.clear()
-            report.explain()
-    progress.clear()
-
-
-def _print_json(reports: Iterable[Report], progress: ProgressLine) -> int:
-    count = _Count()
-    runs = [
-        {**report.json_format(), "deterministic": report.verdict.deterministic}
-        for report in _counted(reports, progress, count)
-    ]
-    out_exactly(json_text(runs, count.exit_code))
-    return count.exit_code
+            status.clear()
+        yield report
+    status.clear()
 
 
 def _print_text(
-    reports: Iterable[Report], progress: ProgressLine, name_width: int, *, verbose: bool
+    reports: Iterable[Checked], status: StatusLine, name_width: int, *, verbose: bool
 ) -> int:
     """Print each failure as soon as it is known, then a count."""
     count, virtual_ns, start_s = _Count(), 0, time.perf_counter()
-    for report in _counted(reports, progress, count):
+    for report in reports:
+        count.add_report(report)
         virtual_ns += report.elapsed_ns
         if report.exit_code or verbose:
-            progress.clear()
+            status.clear()
             out_lines(report.lines(name_width))
+        report.explain()
     took_s = time.perf_counter() - start_s
     out_lines(reasons(count.cannot))
     out(f"{count} ({virtual_ns / 1e9:,.3f}s virtual)")

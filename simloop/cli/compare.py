@@ -1,7 +1,6 @@
 """`simloop compare`: run scenarios on several loop designs, side by side.
 
-Not here: one scenario's rows (compare_text.py) and the page (compare_page.py). The rule to keep:
-the output is a function of the scenarios and the loops alone, so that two runs give the same bytes.
+The output is a function of the scenarios and the loops alone: two runs give the same bytes.
 """
 
 import contextlib
@@ -9,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,33 +21,36 @@ from simloop.cli.compare_text import (
     legend,
     reasons,
 )
-from simloop.cli.folding import cells, padded
-from simloop.cli.options import comparison_settings, settings_by_loop
-from simloop.cli.progress import ProgressLine
+from simloop.cli.options import (
+    Target,
+    comparison_settings,
+    formats,
+    settings_by_loop,
+    targets_of,
+)
 from simloop.cli.report import check_made
-from simloop.cli.scenario_arguments import Target, targets_of
-from simloop.cli.terminal import columns_of, note, out_exactly, out_lines, plain
+from simloop.cli.terminal import (
+    StatusLine,
+    cells,
+    columns_of,
+    note,
+    out,
+    out_exactly,
+    out_lines,
+    padded,
+    plain,
+)
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.expectations import Expectations
+from simloop.scenario.designs import DESIGNS
 from simloop.trace.storage import write_file
-
-if TYPE_CHECKING:
-    from simloop.page.timelines import Timelines
 
 _NARROWEST = 20
 
 
 @click.command("compare")
 @comparison_settings
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "html"]),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
+@formats("json", "html")
 @click.option(
     "-o",
     "--output",
@@ -61,11 +62,8 @@ _NARROWEST = 20
 def command(
     *,
     targets: tuple[str, ...],
-    seed: int | None,
     loops: tuple[str, ...],
-    judge_as: str,
-    loop_options: dict[str, Any],
-    expect_on: Expectations | None,
+    given: RunOptions,
     output_format: str,
     file: Path | None,
 ) -> int:
@@ -78,15 +76,16 @@ def command(
     marked, with the reason, and is no failure. The exit code is the worst of all. `--judge-as` and
     `--option` are for the loop of your own among the loops, or for the only loop.
     """
-    of_one: RunOptions = {
-        "judge_as": judge_as, "loop_options": loop_options, "expect_on": expect_on
-    }  # fmt: skip
-    settings = settings_by_loop(loops, of_one)
+    settings = settings_by_loop(loops, given)
+    seed = given["seed"]
     found = list(targets_of(targets))
     if file is not None:
         _check_output(file, found)
-    timelines = _timelines() if output_format == "html" else None
+    timelines = None
+    if output_format == "html":
+        from simloop.page.timelines import Timelines  # noqa: PLC0415 - for those who ask for it
 
+        timelines = Timelines()
     made_before: set[object] = set()
 
     def keep(row: Row) -> None:
@@ -95,26 +94,46 @@ def command(
         if timelines is not None:
             timelines.add(row.verdict.trace if row.verdict else None)
 
-    with ProgressLine(len(found), sys.stderr) as progress:
+    with StatusLine(sys.stderr) as status:
         comparisons = [
-            Comparison.of(target, settings, seed, progress.clear, keep)
-            for target in progress.through(found)
+            Comparison.of(target, settings, seed, status.clear, keep)
+            for target in status.through(found)
         ]
-    width = WIDTH if file else columns_of(sys.stdout) or WIDTH
     if timelines is not None:
         from simloop.cli.compare_page import page  # noqa: PLC0415 - for those who ask for it
 
         text = page(comparisons, loops, timelines, seed, settings)
+    elif output_format == "json":
+        text = json_text(comparisons, loops)
     else:
-        text = _written(comparisons, loops, output_format, width)
-    if file is None and output_format == "text":
-        out_lines(text.split("\n"))
-    elif file is None:
-        out_exactly(text)
+        width = WIDTH if file else columns_of(sys.stdout) or WIDTH
+        text = "\n".join(_table(comparisons, loops, width))
+    if file is None:
+        (out if output_format == "text" else out_exactly)(text)
     else:
         write_file(file, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
         note(f"written: {plain(str(file))}")
     return RowTally.of(comparisons).exit_code
+
+
+def run_on_all(found: Iterable[Target], seed: int | None, output_format: str) -> int:
+    """Run scenarios on each design and print a table for each: `simloop run --loop all`."""
+    settings: dict[str, RunOptions] = {loop: {} for loop in DESIGNS}
+    comparisons = (Comparison.of(target, settings, seed) for target in found)
+    compared = []
+    width = columns_of(sys.stdout) or WIDTH
+    for one in comparisons:
+        if output_format == "text":
+            out_lines((*one.table(width), ""))
+        compared.append(one)
+    count = RowTally.of(compared)
+    if output_format == "json":
+        out_exactly(json_text(compared, tuple(DESIGNS)))
+        return count.exit_code
+    out_lines(legend(compared))
+    if len(compared) > 1:
+        out(str(count))
+    return count.exit_code
 
 
 def _check_output(file: Path, found: Iterable[Target]) -> None:
@@ -124,23 +143,11 @@ def _check_output(file: Path, found: Iterable[Target]) -> None:
                 raise click.UsageError("--output would overwrite a scenario")
 
 
-def _timelines() -> "Timelines":
-    from simloop.page.timelines import Timelines  # noqa: PLC0415 - for those who ask for the page
-
-    return Timelines()
-
-
-def _written(
-    comparisons: Sequence[Comparison],
-    loops: Sequence[str],
-    output_format: str,
-    width: int,
-) -> str:
-    if output_format == "json":
-        return json_text(comparisons, loops)
+def _table(comparisons: Sequence[Comparison], loops: Sequence[str], width: int) -> Iterator[str]:
     if len(comparisons) > 1:
-        return "\n".join(matrix(comparisons, loops, width))
-    return "\n".join((*comparisons[0].table(width), *legend(comparisons)))
+        yield from matrix(comparisons, loops, width)
+    else:
+        yield from (*comparisons[0].table(width), *legend(comparisons))
 
 
 def matrix(

@@ -7,18 +7,15 @@ meaning by colour alone; a mark stands before each row that differs or is not as
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from simloop.check.compare import Row, compare, unread
 from simloop.cli import terminal
-from simloop.cli.faults import explain
-from simloop.cli.folding import cells, padded
-from simloop.cli.jsonformat import FORMAT_VERSION, as_objects, failures_of, status_for
-from simloop.cli.report import verdict_line, word_for
-from simloop.cli.scenario_arguments import Target
-from simloop.cli.terminal import plain, verdict_word
+from simloop.cli.options import Target
+from simloop.cli.report import FORMAT_VERSION, failures_of, status_for, verdict_line, word_for
+from simloop.cli.terminal import cells, explain, padded, plain, verdict_word
 from simloop.errors import InternalError, ScenarioError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
@@ -263,7 +260,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "elapsed_ns": row.elapsed_ns,
         "text": row.text if row.outcome else None,
         "failures": failures_of(row.mismatches),
-        "errors": list(as_objects(row.errors)),
+        "errors": [asdict(error) for error in row.errors],
         "reproduce": row.reproduce or None,
     }
 

@@ -1,13 +1,14 @@
 """`simloop doctor`: check that simloop works here, and report each problem.
 
-Not here: the tests of simloop itself (selftest.py), which need its dependencies. The rule to keep:
-this module needs none of them, because it reports a missing dependency.
+At the top this module imports no dependency of simloop, because it reports those that are missing.
+Each test takes a moment, and the message of a failure states its consequence for the user.
 """
 
 import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -16,9 +17,11 @@ from typing import Any, NamedTuple
 import click
 
 from simloop.cli.terminal import out, plain, verdict_word, wants_colour
-from simloop.errors import SimloopError
+from simloop.errors import InternalError, ScenarioError, SimloopError
 
 DISTRIBUTION = "agent-simloop"
+_HOUR_S = 3_600
+_PATIENCE_S = 60
 _REQUIREMENT = re.compile(r"([\w.-]+)>=([\d.]+)")
 
 
@@ -46,7 +49,7 @@ def command() -> int:
 def _checks() -> Iterator[CheckResult]:
     yield python_check(sys.version_info[:2])
     yield from _installed()
-    for subject in ("scenarios", "determinism", "virtual clock"):
+    for subject in TESTS:
         yield _self_test(subject)
     yield CheckResult(ok=True, subject="terminal", detail=_terminal())
 
@@ -97,12 +100,65 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _self_test(subject: str) -> CheckResult:
     try:
-        from simloop.cli import selftest  # noqa: PLC0415 - needs what may be missing
-
-        tests: dict[str, Callable[[], str]] = selftest.TESTS
-        return CheckResult(ok=True, subject=subject, detail=tests[subject]())
+        return CheckResult(ok=True, subject=subject, detail=TESTS[subject]())
     except (SimloopError, ImportError, OSError) as error:
         return CheckResult(ok=False, subject=subject, detail=str(error) or type(error).__name__)
+
+
+def scenarios() -> str:
+    """Read the bundled scenarios. Raises ScenarioError if there are none, or a bad one."""
+    from simloop.scenario.catalog import bundled, bundled_folder  # noqa: PLC0415 - may be missing
+
+    folder = bundled_folder()
+    count = sum(1 for _ in bundled())
+    if not count:
+        raise ScenarioError(f"none found in {folder}", hint="install simloop again")
+    return f"{count} in {folder}"
+
+
+def determinism() -> str:
+    """Run one scenario twice and compare the bytes. Raises InternalError if they differ."""
+    from simloop.runs.simulation import run  # noqa: PLC0415 - may be missing
+    from simloop.scenario.catalog import bundled  # noqa: PLC0415 - may be missing
+    from simloop.scenario.loader import load_scenario  # noqa: PLC0415 - may be missing
+    from simloop.trace.codec import encode  # noqa: PLC0415 - may be missing
+
+    listed = next(bundled(), None)
+    if listed is None:
+        raise ScenarioError("there is no bundled scenario to run")
+    scenario = load_scenario(listed.path)
+    first, second = (encode(run(scenario).trace) for _ in range(2))
+    if first != second:
+        raise InternalError(f"two runs of {listed.name} differ: please report it")
+    return f"two runs of {listed.name} gave the same {len(first):,} bytes"
+
+
+def virtual_clock() -> str:
+    """Let a virtual hour pass in a moment. Raises InternalError if it does not."""
+    import asyncio  # noqa: PLC0415 - for this test alone
+
+    from simloop.virtual.simulate import simulate  # noqa: PLC0415 - may be missing
+
+    async def slept_s() -> float:
+        clock = asyncio.get_running_loop()
+        before_s = clock.time()
+        await asyncio.sleep(_HOUR_S)
+        return clock.time() - before_s
+
+    start_s = time.perf_counter()
+    passed_s = simulate(slept_s())
+    took_s = time.perf_counter() - start_s
+    if passed_s != _HOUR_S or took_s > _PATIENCE_S:
+        raise InternalError(f"an hour was {passed_s} s and took {took_s:.3f} s: please report it")
+    return f"an hour passed in {took_s * 1e3:.1f} ms"
+
+
+TESTS: dict[str, Callable[[], str]] = {
+    "scenarios": scenarios,
+    "determinism": determinism,
+    "virtual clock": virtual_clock,
+}
+"""The tests of simloop itself: each returns its finding, or raises."""
 
 
 def _terminal() -> str:

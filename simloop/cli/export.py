@@ -1,23 +1,20 @@
 """`simloop export`: write a run as a page for a browser, a Mermaid diagram or OpenTelemetry spans.
 
-Not here: the formats (simloop.page, trace/exports). The rule to keep: everything that can be wrong
-with the call is found before anything is written, and no trace is overwritten.
+Everything that can be wrong with the call is found before anything is written. No trace is
+overwritten.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
-from simloop.cli.completion import scenarios_and_files
-from simloop.cli.options import run_settings
+from simloop.cli.options import run_settings, scenarios_and_files
 from simloop.cli.terminal import json_text, note, out_exactly, plain
 from simloop.cursor.opening import is_trace, opened_run
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
-from simloop.scenario.expectations import Expectations
 from simloop.trace.exports.mermaid import mermaid as sequence_diagram
 from simloop.trace.exports.otel import otel as spans
 from simloop.trace.storage import write_file
@@ -55,11 +52,7 @@ def command(
     html: str | None,
     mermaid: str | None,
     otel: str | None,
-    seed: int | None,
-    loop: str | None,
-    judge_as: str,
-    loop_options: dict[str, Any],
-    expect_on: Expectations | None,
+    given: RunOptions,
 ) -> None:
     """Write a run as a page for a browser, a diagram or spans.
 
@@ -70,12 +63,8 @@ def command(
     limits and map the facts of a trace then include.
     """
     formats = _formats(source, ((html, _page_of(source)), (mermaid, _mermaid), (otel, _otel)))
-    if seed is not None and is_trace(source):
+    if given["seed"] is not None and is_trace(source):
         raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
-    given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
-        "expect_on": expect_on,
-    }  # fmt: skip
     recording = opened_run(source, **given)
     for file, as_text in formats.items():
         _write(file, as_text(recording))

@@ -1,7 +1,7 @@
 """`simloop invariants`: the list of the invariants, with their sources.
 
-Not here: the judgement of runs (check/invariants). The rule to keep: the command creates a loop and
-does not run it; the declarations of the loop alone decide which invariants are judged.
+The command creates a loop and does not run it: its declarations alone decide which invariants are
+judged.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,11 @@ from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
 from simloop.check.invariants.subject import Subject
-from simloop.cli.completion import loop_names
-from simloop.cli.options import invariants_of_ones_own
+from simloop.cli.options import (
+    formats,
+    invariants_of_ones_own,
+    loop_names,
+)
 from simloop.cli.terminal import json_text, out, out_exactly, out_lines, plain
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan
@@ -31,14 +34,7 @@ from simloop.scenario.schema import Scenario
     help="Also show the invariants that are not judged for this loop, with the reasons. NAME is a "
     "design, a version of one, or module:attribute for your own.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
+@formats("json")
 def command(*, loop: str | None, output_format: str) -> None:
     """List the invariants: the properties that every run must have.
 

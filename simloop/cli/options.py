@@ -1,28 +1,120 @@
-"""The parameters that the verbs that run scenarios share: scenarios, a seed, a loop design.
+"""The parameters that verbs share: scenarios, a seed, a loop design, and tab completion of them.
 
-Not here: finding the files (scenario_arguments.py). The rule to keep: an unknown loop is
-one error, reported before anything is run, and not one for each scenario.
+An unknown loop is one error that is reported before anything is run, and not one for each scenario.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+from msgspec import Struct
 
-from simloop.cli.completion import loop_names, loop_names_and_all, scenarios_and_files
 from simloop.errors import ScenarioError
 from simloop.runs.loop import check_loop_exists, is_own
 from simloop.runs.options import RunOptions
-from simloop.scenario.designs import DESIGNS
+from simloop.scenario.catalog import ALL, SUFFIX, bundled_names, find, find_folder, name_of
+from simloop.scenario.designs import DESIGNS, names
 from simloop.scenario.expectations import Expectations, load_expectations
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 
 ALL_LOOPS = "all"
 """The value of `--loop` that stands for every design that ships with simloop."""
 
 _NAMES = "a design, a version of one (opencode@1.18.34), or module:attribute"
-_SEEDS = click.IntRange(0, 2**63, max_open=True)
+_INSTEAD = f"Use this loop instead of the scenario's: {_NAMES}"
+
+
+class Target(Struct, frozen=True):
+    """One scenario to run; or an invalid argument, with the reason as its `file`.
+
+    `name` is the bundled name or the path as it was given, and `run` accepts it again. `argument`
+    is the argument that selected the scenario: the file, a folder that contains it, or a name.
+    """
+
+    name: str
+    file: Path | ScenarioError
+    argument: str
+
+
+def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
+    """Return each scenario that the arguments select, once.
+
+    The order is that of the arguments, and inside a folder that of the paths.
+    """
+    seen: set[Path] = set()
+    for argument in arguments:
+        try:
+            paths = _files(argument)
+        except ScenarioError as error:
+            yield Target(argument, error, argument)
+            continue
+        for path in paths:
+            if path not in seen:
+                seen.add(path)
+                yield Target(name_of(path) or str(path), path, argument)
+
+
+def _files(argument: str) -> list[Path]:
+    folder = Path(argument)
+    try:
+        if not folder.is_dir():
+            bundled = find_folder(argument)
+            if bundled is None:
+                return [find(argument)]
+            folder = bundled
+        files = sorted(_below(folder), key=Path.as_posix)
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise ScenarioError(f"cannot be found: {error.strerror}", path=argument) from error
+    if not files:
+        hides = find_folder(argument) is not None
+        hint = "it hides the bundled ones of that name: go elsewhere to run those" if hides else ""
+        raise ScenarioError(f"no *{SUFFIX} in this folder or below it", path=argument, hint=hint)
+    return files
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob(f"*{SUFFIX}"):
+        inside = path.relative_to(folder).parts[:-1]
+        # Hidden folders hold files of others, such as the scenarios installed in a `.venv`.
+        if path.is_file() and not any(part.startswith(".") for part in inside):
+            yield path
+
+
+def scenarios_and_files(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the names that `run` and its like take; without one, the shell completes files."""
+    # First, because click's script for bash drops the names that come before it.
+    files = CompletionItem(incomplete, type="file")
+    return [files, *scenario_names(context, parameter, incomplete)]
+
+
+def scenario_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of bundled scenarios and of their themes, and `all`; read no scenario."""
+    bundled = list(bundled_names())
+    themes = dict.fromkeys(f"{name.rpartition('/')[0]}/" for name in bundled if "/" in name)
+    return _beginning(incomplete, (ALL, *themes, *bundled))
+
+
+def loop_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the loop designs and their versions."""
+    return _beginning(incomplete, names())
+
+
+def _loop_names_and_all(
+    _: click.Context, __: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    return _beginning(incomplete, (*names(), ALL_LOOPS))
+
+
+def _beginning(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
 def _known(_: click.Context, __: click.Parameter, loop: str | None) -> str | None:
@@ -47,48 +139,6 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
     return tuple(dict.fromkeys(loop for group in named for loop in group))
 
 
-_TARGETS = click.argument(
-    "targets",
-    metavar="PATH|NAME...",
-    nargs=-1,
-    required=True,
-    shell_complete=scenarios_and_files,
-)
-_SEED = click.option("--seed", type=_SEEDS, help="Use this seed instead of the scenario's.")
-_LOOP = click.option(
-    "--loop",
-    metavar="NAME",
-    callback=_known,
-    shell_complete=loop_names,
-    help=f"Use this loop instead of the scenario's: {_NAMES}.",
-)
-_LOOP_OR_ALL = click.option(
-    "--loop",
-    metavar="NAME",
-    callback=_known_or_all,
-    shell_complete=loop_names_and_all,
-    help=f"Use this loop instead of the scenario's: {_NAMES}, or {ALL_LOOPS} for each design.",
-)
-_LOOPS = click.option(
-    "--loop",
-    "loops",
-    metavar="NAME",
-    multiple=True,
-    callback=_known_each,
-    shell_complete=loop_names_and_all,
-    help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
-)
-replay_loop = click.option(
-    "--loop",
-    metavar="NAME",
-    callback=_known,
-    shell_complete=loop_names,
-    help="Run the traces on this loop. It is required for a trace of a loop that does not come "
-    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
-)
-"""The parameter `loop` of a verb that runs traces again."""
-
-
 def read_options(given: tuple[str, ...]) -> dict[str, Any]:
     """Return the options, each given as KEY=VALUE. Raises ScenarioError if one is given twice."""
     pairs = dict(pair.partition("=")[::2] for pair in given)
@@ -107,6 +157,54 @@ def _read_options(_: click.Context, __: click.Parameter, given: tuple[str, ...])
     return read_options(given)
 
 
+def _read_expectations(
+    _: click.Context, __: click.Parameter, file: Path | None
+) -> Expectations | None:
+    return None if file is None else load_expectations(file)
+
+
+def _added(context: click.Context, _: click.Parameter, modules: tuple[str, ...]) -> None:
+    if modules:
+        from simloop.check.invariants.catalog import add_invariants  # noqa: PLC0415 - most need none
+
+        context.call_on_close(add_invariants(*modules))
+
+
+_TARGETS = click.argument(
+    "targets",
+    metavar="PATH|NAME...",
+    nargs=-1,
+    required=True,
+    shell_complete=scenarios_and_files,
+)
+_SEED = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63, max_open=True),
+    help="Use this seed instead of the scenario's.",
+)
+_LOOP = click.option(
+    "--loop",
+    metavar="NAME",
+    callback=_known,
+    shell_complete=loop_names,
+    help=f"{_INSTEAD}.",
+)
+_LOOP_OR_ALL = click.option(
+    "--loop",
+    metavar="NAME",
+    callback=_known_or_all,
+    shell_complete=_loop_names_and_all,
+    help=f"{_INSTEAD}, or {ALL_LOOPS} for each design.",
+)
+_LOOPS = click.option(
+    "--loop",
+    "loops",
+    metavar="NAME",
+    multiple=True,
+    callback=_known_each,
+    shell_complete=_loop_names_and_all,
+    help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
+)
 _JUDGE_AS = click.option(
     "--judge-as",
     metavar="DESIGN",
@@ -122,14 +220,6 @@ _OPTIONS = click.option(
     callback=_read_options,
     help="An option of the loop, as in a scenario under `loops`; may be repeated.",
 )
-
-
-def _read_expectations(
-    _: click.Context, __: click.Parameter, file: Path | None
-) -> Expectations | None:
-    return None if file is None else load_expectations(file)
-
-
 _EXPECT = click.option(
     "--expect",
     "expect_on",
@@ -139,69 +229,15 @@ _EXPECT = click.option(
     help="Take expectations from this file: below the name of a bundled scenario, the keys of "
     "`expect`. Scenarios that the file does not name keep their own expectations.",
 )
-
-
-def check_single_loop(loop: str | None, settings: RunOptions) -> None:
-    """Raise UsageError if settings of one loop are given for all loops."""
-    for flag, given in _of_one_loop(settings):
-        if loop == ALL_LOOPS and given:
-            raise click.UsageError(f"{flag} is for a single loop, and not for --loop {ALL_LOOPS}")
-
-
-def _of_one_loop(settings: RunOptions) -> Iterator[tuple[str, object]]:
-    """Yield each setting that is of a single loop, by its flag."""
-    yield "--judge-as", settings.get("judge_as")
-    yield "--option", settings.get("loop_options")
-    yield "--expect", settings.get("expect_on")
-
-
-def run_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `seed`, `loop` and the settings of the loop."""
-    return _SEED(_LOOP(_JUDGE_AS(_OPTIONS(_EXPECT(command)))))
-
-
-def scenario_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `targets`, and those of `run_settings`."""
-    return _TARGETS(run_settings(command))
-
-
-def scenario_settings_or_all(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters of `scenario_settings`; `loop` may be ALL_LOOPS."""
-    return _TARGETS(_SEED(_LOOP_OR_ALL(_JUDGE_AS(_OPTIONS(_EXPECT(command))))))
-
-
-def comparison_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `targets`, `seed`, `loops` and the settings of one loop.
-
-    `loops` are names, without ALL_LOOPS.
-    """
-    return _TARGETS(_SEED(_LOOPS(_JUDGE_AS(_OPTIONS(_EXPECT(command))))))
-
-
-def settings_by_loop(loops: Sequence[str], of_one: RunOptions) -> dict[str, RunOptions]:
-    """Return the settings of each loop; those `of_one` are for one of them.
-
-    That is the only loop of the user's own, or else the only loop. Raises UsageError if there are
-    more.
-    """
-    settings: dict[str, RunOptions] = {loop: {} for loop in loops}
-    chosen = [loop for loop in loops if is_own(loop)] or loops
-    for flag, given in _of_one_loop(of_one):
-        if given and len(chosen) > 1:
-            raise click.UsageError(
-                f"{flag} is for one loop: name a single --loop, or a single one of your own"
-            )
-    if any(given for _, given in _of_one_loop(of_one)):
-        settings[chosen[0]] |= of_one
-    return settings
-
-
-def _added(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
-    if names:
-        from simloop.check.invariants.catalog import add_invariants  # noqa: PLC0415 - most need none
-
-        context.call_on_close(add_invariants(*names))
-
+replay_loop = click.option(
+    "--loop",
+    metavar="NAME",
+    callback=_known,
+    shell_complete=loop_names,
+    help="Run the traces on this loop. It is required for a trace of a loop that does not come "
+    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
+)
+"""The parameter `loop` of a verb that runs traces again."""
 
 invariants_of_ones_own = click.option(
     "--invariants",
@@ -212,3 +248,79 @@ invariants_of_ones_own = click.option(
     help="Also judge these invariants of your own; may be repeated.",
 )
 """The option for the invariants of a module, or one of them, which the command judges too."""
+
+
+def formats(*others: str) -> Decorator:
+    """Return the option `--format`, which is text or one of the others."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["text", *others]),
+        default="text",
+        show_default=True,
+        help="The format of the output.",
+    )
+
+
+def _settings(loop: Decorator, command: Command) -> Command:
+    """Give a verb the settings of a run as `given`, and the parameters for them.
+
+    `loops`, if there are several, stay a parameter of their own.
+    """
+
+    @wraps(command)
+    def with_settings(**values: Any) -> Any:
+        given = {name: values.pop(name) for name in _SETTINGS if name in values}
+        return command(given=given, **values)
+
+    return _SEED(loop(_JUDGE_AS(_OPTIONS(_EXPECT(with_settings)))))
+
+
+def run_settings(command: Command) -> Command:
+    """Give a verb the settings of a run."""
+    return _settings(_LOOP, command)
+
+
+def scenario_settings(command: Command) -> Command:
+    """Give a verb the parameter `targets` and the settings of a run."""
+    return _TARGETS(_settings(_LOOP, command))
+
+
+def scenario_settings_or_all(command: Command) -> Command:
+    """Give a verb the parameters of `scenario_settings`; the loop may be ALL_LOOPS."""
+    return _TARGETS(_settings(_LOOP_OR_ALL, command))
+
+
+def comparison_settings(command: Command) -> Command:
+    """Give a verb `targets`, `loops` (names, without ALL_LOOPS) and the settings of a run."""
+    return _TARGETS(_settings(_LOOPS, command))
+
+
+_SETTINGS = ("seed", "loop", "judge_as", "loop_options", "expect_on")
+_OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on": "--expect"}
+"""The settings of a single loop, and their flags."""
+
+
+def check_single_loop(given: RunOptions) -> None:
+    """Raise UsageError if settings of one loop are given for all loops."""
+    for name, flag in _OF_ONE_LOOP.items():
+        if given.get("loop") == ALL_LOOPS and given.get(name):
+            raise click.UsageError(f"{flag} is for a single loop, and not for --loop {ALL_LOOPS}")
+
+
+def settings_by_loop(loops: Sequence[str], given: RunOptions) -> dict[str, RunOptions]:
+    """Return the settings of each loop; those of a single loop are for one of them.
+
+    That is the only loop of the user's own, or else the only loop. Raises UsageError if there are
+    more.
+    """
+    settings: dict[str, RunOptions] = {loop: {} for loop in loops}
+    chosen = [loop for loop in loops if is_own(loop)] or loops
+    of_one: Any = {name: given.get(name) for name in _OF_ONE_LOOP if given.get(name)}
+    for name in of_one if len(chosen) > 1 else ():
+        raise click.UsageError(
+            f"{_OF_ONE_LOOP[name]} is for one loop: name a single --loop, or a single one of your "
+            "own"
+        )
+    settings[chosen[0]] |= of_one
+    return settings

@@ -1,25 +1,20 @@
 """`simloop record`: write the traces of scenarios to files, for later comparison.
 
-Not here: the file format (trace/codec.py). The rules to keep: only a run that came to an end is
-recorded, so that a broken scenario never replaces a good trace, and no two scenarios of one command
-share a file.
+Only a run that came to an end is recorded, so that a broken scenario never replaces a good trace.
+No two scenarios of one command share a file.
 """
 
 from pathlib import Path, PurePath
-from typing import Any
 
 import click
 
 from simloop.check.trial import Until, verify
-from simloop.cli.folding import cells
-from simloop.cli.options import scenario_settings
-from simloop.cli.report import Report, Tally
-from simloop.cli.scenario_arguments import Target, targets_of
-from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.cli.options import Target, scenario_settings, targets_of
+from simloop.cli.report import Report, print_each
+from simloop.cli.terminal import cells, note, plain
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
-from simloop.scenario.expectations import Expectations
 from simloop.trace.codec import write_trace
 from simloop.trace.storage import create_folder
 
@@ -38,11 +33,7 @@ TRACE_SUFFIX = ".trace.jsonl"
 def command(
     *,
     targets: tuple[str, ...],
-    seed: int | None,
-    loop: str | None,
-    judge_as: str,
-    loop_options: dict[str, Any],
-    expect_on: Expectations | None,
+    given: RunOptions,
     folder: Path | None,
 ) -> int:
     """Write the traces of scenarios to files.
@@ -52,25 +43,11 @@ def command(
     replaces an old trace, even if an expectation fails (exit code 1). A run without an outcome is
     not recorded. `simloop replay` runs a recorded trace again.
     """
-    given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
-        "expect_on": expect_on,
-    }  # fmt: skip
     found = [(target, _trace_file(target, folder)) for target in targets_of(targets)]
     width = max(cells(plain(str(file or target.name))) for target, file in found)
     written: dict[Path, str] = {}
-    tally = Tally()
-    for target, file in found:
-        report = Report.on(target)
-        if report.path is not None and file is not None:
-            report.verdict = verify(report.path, Until.END, **given)
-            _record(report, file, written)
-        tally.add(report.exit_code)
-        out_lines(report.lines(width))
-        report.explain()
-    if len(found) > 1:
-        out(str(tally))
-    return tally.exit_code
+    reports = (_recorded(target, file, given, written) for target, file in found)
+    return print_each(reports, width, counted=len(found) > 1)
 
 
 def _trace_file(target: Target, folder: Path | None) -> Path | None:
@@ -89,8 +66,18 @@ def _trace_file(target: Target, folder: Path | None) -> Path | None:
     return beside / f"{stem}{TRACE_SUFFIX}"
 
 
-def _record(report: Report, file: Path, written: dict[Path, str]) -> None:
-    """Write the trace; afterwards the report has the name of its file."""
+def _recorded(
+    target: Target, file: Path | None, given: RunOptions, written: dict[Path, str]
+) -> Report:
+    """Run a scenario and write the trace; the report then has the name of its file."""
+    report = Report.on(target)
+    if report.path is not None and file is not None:
+        report.verdict = verify(report.path, Until.END, **given)
+        _write(report, file, written)
+    return report
+
+
+def _write(report: Report, file: Path, written: dict[Path, str]) -> None:
     verdict = report.verdict
     if verdict.trace is None:
         return

@@ -1,7 +1,6 @@
-"""`simloop replay`: run recorded runs again and compare them.
+"""`simloop replay` runs recorded runs again and compares them; `simloop diff` compares two traces.
 
-Not here: running and comparing (check/replay.py). The rule to keep: one trace that cannot be
-replayed never keeps the others from it.
+One trace that cannot be replayed never keeps the others from it.
 """
 
 import shlex
@@ -12,13 +11,19 @@ from typing import Any
 
 import click
 
-from simloop.check.replay import Setting, different_settings, rerun
-from simloop.cli.faults import explain
-from simloop.cli.folding import cells
-from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failure_of, status_for
-from simloop.cli.options import replay_loop
-from simloop.cli.report import Tally, indented, verdict_line, word_for
-from simloop.cli.terminal import json_text, note, out, out_exactly, out_lines, plain
+from simloop.check.replay import Setting, as_far_as, different_settings, rerun
+from simloop.cli.options import formats, replay_loop
+from simloop.cli.report import (
+    errors_of,
+    failure_of,
+    indented,
+    print_each,
+    print_json,
+    status_for,
+    verdict_line,
+    word_for,
+)
+from simloop.cli.terminal import cells, explain, note, out, out_lines, plain
 from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
 from simloop.trace.codec import read_trace
 from simloop.trace.diff import Divergence, first_difference
@@ -29,14 +34,7 @@ from simloop.trace.diff import Divergence, first_difference
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @replay_loop
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
+@formats("json")
 def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
     """Run recorded traces again and show the first difference.
 
@@ -47,16 +45,9 @@ def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> i
     """
     replays = (_replay(path, loop) for path in traces)
     if output_format == "json":
-        return _print_json(replays)
+        return print_json(replays, "replays")
     width = max(cells(plain(str(path))) for path in traces)
-    tally = Tally()
-    for replay in replays:
-        tally.add(replay.exit_code)
-        out_lines(replay.lines(width))
-        replay.explain()
-    if len(traces) > 1:
-        out(str(tally))
-    return tally.exit_code
+    return print_each(replays, width, counted=len(traces) > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +126,27 @@ def _replay(path: Path, loop: str | None) -> _Replay:
     )
 
 
-def _print_json(replays: Iterator[_Replay]) -> int:
-    """Print one object when all have ended; errors also go to stderr, as they come."""
-    documents, exit_code = [], 0
-    for replay in replays:
-        documents.append(replay.json_format())
-        exit_code = max(exit_code, replay.exit_code)
-        replay.explain()
-    status = status_for(exit_code)
-    document = {"format_version": FORMAT_VERSION, "status": status, "replays": documents}
-    out_exactly(json_text(document, indent=2))
-    return exit_code
+@click.command("diff")
+@click.argument("one", metavar="A", type=click.Path(path_type=Path))
+@click.argument("other", metavar="B", type=click.Path(path_type=Path))
+def diff(one: Path, other: Path) -> int:
+    """Show where two recorded traces first differ.
+
+    The runs are compared entry by entry. A scenario, loop, seed or limit that differs is printed to
+    stderr and is no difference by itself. The exit code is 1 if the runs differ. A truncated
+    trace is compared up to its end.
+    """
+    first, second = read_trace(one), read_trace(other)
+    for setting in different_settings(first.header, second.header):
+        a, b = setting.as_text()
+        note(plain(f"{setting.name} differs: {a} and {b}"))
+    for path, trace in ((one, first), (other, second)):
+        if trace.no_end:
+            note(plain(f"{path}: {trace.no_end}"))
+    first, second = as_far_as(second, first), as_far_as(first, second)
+    found = first_difference(first, second)
+    if found is None:
+        out(f"the runs are the same, {len(first.entries)} entries")
+        return 0
+    out_lines(plain(line) for line in found.lines(str(one), str(other)))
+    return CheckFailed.exit_code

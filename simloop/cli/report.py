@@ -1,34 +1,47 @@
 """The result of a scenario that a verb has run, as text and as JSON.
 
-Not here: running it (check/trial.py). The rule to keep: `json_format` names every key, so that a
-consumer can rely on it.
+The JSON of `run`, `check`, `compare` and `replay` names every key, so that a program can rely on
+it, and a word has one meaning in all of them. FORMAT_VERSION grows when a key changes its meaning
+or is removed.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from pydantic import BaseModel
 
 from simloop.check.trial import Verdict
-from simloop.cli import terminal
-from simloop.cli.faults import explain
-from simloop.cli.folding import padded
-from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failures_of, status_for
-from simloop.cli.scenario_arguments import Target
-from simloop.cli.terminal import plain, verdict_word
+from simloop.cli.options import Target
+from simloop.cli.terminal import (
+    explain,
+    json_text,
+    out,
+    out_exactly,
+    out_lines,
+    padded,
+    plain,
+    verdict_word,
+)
 from simloop.engine.hook_meter import HookCost
-from simloop.errors import AgentNotMade, CheckFailed, ScenarioError
+from simloop.errors import AgentNotMade, CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.kernel.durations import format_duration, rounded_duration
 from simloop.runs.account import printed
+from simloop.runs.mismatch import Mismatch
 from simloop.runs.result import Result
 from simloop.trace import entries
+from simloop.trace.diff import Divergence
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.border.output import NAMES
 
+FORMAT_VERSION = 2
+
+Status: TypeAlias = Literal["ok", "failed", "error", "cannot"]
+_STATUS: tuple[Status, ...] = ("ok", "failed", "error")
 _WORDS = ("ok", "FAILED", "ERROR")
 _WIDTH = max(len(word) for word in _WORDS)
 
@@ -184,11 +197,39 @@ def check_made(verdict: Verdict, loop: object, made_before: set[object]) -> None
         made_before.add(loop)
 
 
-def json_text(runs: list[dict[str, Any]], exit_code: int) -> str:
-    """Return the one object that is printed when all have ended, with `exit_code`."""
+class _Reported(Protocol):
+    """What a verb found about one scenario or trace, as text and as JSON."""
+
+    @property
+    def exit_code(self) -> int: ...
+    def lines(self, name_width: int) -> Iterator[str]: ...
+    def explain(self) -> None: ...
+    def json_format(self) -> dict[str, Any]: ...
+
+
+def print_each(reports: Iterable[_Reported], name_width: int, *, counted: bool = True) -> int:
+    """Print a verdict as soon as each has ended, then a count. Return the worst exit code."""
+    tally = Tally()
+    for report in reports:
+        tally.add(report.exit_code)
+        out_lines(report.lines(name_width))
+        report.explain()
+    if counted:
+        out(str(tally))
+    return tally.exit_code
+
+
+def print_json(reports: Iterable[_Reported], name: str = "runs") -> int:
+    """Print one object when all have ended, and each error to stderr when it occurs."""
+    documents, exit_code = [], 0
+    for report in reports:
+        documents.append(report.json_format())
+        exit_code = max(exit_code, report.exit_code)
+        report.explain()
     status = status_for(exit_code)
-    document = {"format_version": FORMAT_VERSION, "status": status, "runs": runs}
-    return terminal.json_text(document, indent=2)
+    document = {"format_version": FORMAT_VERSION, "status": status, name: documents}
+    out_exactly(json_text(document, indent=2))
+    return exit_code
 
 
 def word_for(exit_code: int) -> str:
@@ -226,3 +267,48 @@ class Tally(Struct):
         if errors:
             parts.append(f"{errors} error{'s' * (errors != 1)}")
         return ", ".join(parts)
+
+
+def status_for(exit_code: int, *, cannot: bool = False) -> Status:
+    """Return the status for this exit code.
+
+    `failed`: the loop is wrong; `error`: the file, the call or simloop is wrong; `cannot`: the loop
+    cannot express the scenario.
+    """
+    return "cannot" if cannot else _STATUS[min(exit_code, 2)]
+
+
+def failures_of(mismatches: Iterable[Mismatch]) -> list[dict[str, Any]]:
+    """Return the expectations that do not hold: `key`, `expected`, `got`, `seq`, `message`."""
+    return [
+        _failure(f"expect.{each.key}", each.expected, each.got, each.seq, str(each))
+        for each in mismatches
+    ]
+
+
+def failure_of(divergence: Divergence) -> dict[str, Any]:
+    """Return the first difference of two traces, with the keys of `failures_of`."""
+    message = "\n".join(divergence.lines("recorded", "replayed"))
+    return _failure(divergence.field, divergence.expected, divergence.got, divergence.seq, message)
+
+
+def errors_of(errors: Iterable[SimloopError]) -> list[dict[str, Any]]:
+    """Return one object for each mistake: its type, message and place, or null."""
+    return [asdict(details) for error in errors for details in ErrorDetails.of(error)]
+
+
+def _failure(key: str, expected: Any, got: Any, seq: int | None, message: str) -> dict[str, Any]:
+    return {
+        "key": key,
+        "expected": _plain(expected),
+        "got": _plain(got),
+        "seq": seq,
+        "message": message,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as it is written in a file."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    return value

@@ -1,32 +1,37 @@
 """`simloop run`: run scenarios and say whether they end as expected.
 
-Not here: finding the files (scenario_arguments.py), the text of a verdict (report.py) and of the
-rows of all loops (compare_text.py). The rule to keep: one bad scenario never keeps the others from
-running, and nothing of its trace is lost.
+One bad scenario never keeps the others from running, and nothing of its trace is lost.
 """
 
 import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from simloop.check.trial import Until, verify
-from simloop.cli.folding import cells
-from simloop.cli.options import ALL_LOOPS, check_single_loop, scenario_settings_or_all
-from simloop.cli.progress import StatusLine
-from simloop.cli.report import Report, Tally, hook_costs, json_text, made
-from simloop.cli.scenario_arguments import Target, targets_of
-from simloop.cli.terminal import columns_of, note, out, out_exactly, out_lines, plain
+from simloop.cli.options import (
+    ALL_LOOPS,
+    Target,
+    check_single_loop,
+    formats,
+    scenario_settings_or_all,
+    targets_of,
+)
+from simloop.cli.report import Report, hook_costs, made, print_each, print_json
+from simloop.cli.terminal import (
+    StatusLine,
+    cells,
+    note,
+    out_lines,
+    plain,
+)
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
 from simloop.runs.account import last_raised
 from simloop.runs.options import RunOptions
 from simloop.runs.prepared import PreparedRun
 from simloop.scenario.designs import DESIGNS
-from simloop.scenario.expectations import Expectations
 from simloop.trace.codec import write_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
@@ -53,22 +58,11 @@ from simloop.world.user_function import UserFunction
     is_flag=True,
     help="Measure the real time that each hook takes. Requires a single scenario and loop.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the output.",
-)
+@formats("json")
 def command(
     *,
     targets: tuple[str, ...],
-    seed: int | None,
-    loop: str | None,
-    judge_as: str,
-    loop_options: dict[str, Any],
-    expect_on: Expectations | None,
+    given: RunOptions,
     trace_file: Path | None,
     hooks: tuple[str, ...],
     hook_cost: bool,
@@ -81,11 +75,8 @@ def command(
     with its timeline, several with one verdict each and a count. With `--loop all` each is shown
     with a row for each loop, as `simloop compare` does. The exit code is the worst of all.
     """
-    given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
-        "expect_on": expect_on,
-    }  # fmt: skip
-    check_single_loop(loop, given)
+    check_single_loop(given)
+    loop = given["loop"]
     found = list(targets_of(targets))
     if trace_file is not None:
         _check_single("--trace", found, loop)
@@ -94,18 +85,20 @@ def command(
         _check_single("--hook-cost", found, loop)
         given["hook_cost"] = True
     if hooks:
-        if loop == ALL_LOOPS:
-            raise click.UsageError(f"--hooks needs a single loop, and these are {len(DESIGNS)}")
+        _check_single_loop("--hooks", loop)
         given["hooks"] = _hooks_named(hooks)
     if loop == ALL_LOOPS:
-        return _run_on_all(found, seed, output_format)
+        # A run on one loop, which starts often, needs no table.
+        from simloop.cli.compare import run_on_all  # noqa: PLC0415
+
+        return run_on_all(found, given["seed"], output_format)
     status = StatusLine(sys.stderr)
     reports = made((_play(target, given, trace_file, status) for target in found), loop)
     if output_format == "json":
-        return _print_json(reports)
+        return print_json(reports)
     if len(found) == 1:
         return _print_one(next(reports))
-    return _print_all(reports, max(cells(plain(target.name)) for target in found))
+    return print_each(reports, max(cells(plain(target.name)) for target in found))
 
 
 def _hooks_named(names: tuple[str, ...]) -> Hooks:
@@ -131,11 +124,15 @@ def _hooks_named(names: tuple[str, ...]) -> Hooks:
     return hooks
 
 
-def _check_single(option: str, found: list[Target], loop: str | None) -> None:
-    if loop == ALL_LOOPS:
-        raise click.UsageError(f"{option} needs a single loop, and these are {len(DESIGNS)}")
+def _check_single(option: str, found: list[Target], loop: object) -> None:
+    _check_single_loop(option, loop)
     if len(found) != 1:
         raise click.UsageError(f"{option} needs a single scenario, and these are {len(found)}")
+
+
+def _check_single_loop(option: str, loop: object) -> None:
+    if loop == ALL_LOOPS:
+        raise click.UsageError(f"{option} needs a single loop, and these are {len(DESIGNS)}")
 
 
 def _check_trace_file(trace_file: Path, target: Target) -> None:
@@ -170,17 +167,6 @@ def _write(report: Report, trace: LoopTrace, trace_file: Path) -> None:
         report.verdict.errors.append(error)
 
 
-def _print_json(reports: Iterator[Report]) -> int:
-    """Print one object when all have ended; also print each error to stderr when it occurs."""
-    runs, tally = [], Tally()
-    for report in reports:
-        runs.append(report.json_format())
-        tally.add(report.exit_code)
-        report.explain()
-    out_exactly(json_text(runs, tally.exit_code))
-    return tally.exit_code
-
-
 def _print_one(report: Report) -> int:
     """Print the timeline, then the verdict; print only the error if nothing was run."""
     if report.verdict.trace is not None:
@@ -194,37 +180,3 @@ def _print_one(report: Report) -> int:
         for line in last_raised(report.verdict.raised):
             note(line)
     return report.exit_code
-
-
-def _print_all(reports: Iterator[Report], name_width: int) -> int:
-    """Print a verdict as soon as each scenario has ended, then a count."""
-    tally = Tally()
-    for report in reports:
-        tally.add(report.exit_code)
-        out_lines(report.lines(name_width))
-        report.explain()
-    out(str(tally))
-    return tally.exit_code
-
-
-def _run_on_all(found: list[Target], seed: int | None, output_format: str) -> int:
-    # A run on one loop, which starts often, needs no table.
-    from simloop.cli import compare_text  # noqa: PLC0415
-
-    loops = tuple(DESIGNS)
-    comparisons = (
-        compare_text.Comparison.of(target, {loop: {} for loop in loops}, seed) for target in found
-    )
-    if output_format == "json":
-        compared = list(comparisons)
-        out_exactly(compare_text.json_text(compared, loops))
-        return compare_text.RowTally.of(compared).exit_code
-    compared, width = [], columns_of(sys.stdout) or compare_text.WIDTH
-    for one in comparisons:
-        out_lines((*one.table(width), ""))
-        compared.append(one)
-    out_lines(compare_text.legend(compared))
-    count = compare_text.RowTally.of(compared)
-    if len(compared) > 1:
-        out(str(count))
-    return count.exit_code

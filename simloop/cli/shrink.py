@@ -1,7 +1,6 @@
 """`simloop shrink`: reduce a failing scenario to a minimal one with the same failure.
 
-Not here: the reduction (fuzz/shrink.py). The rule to keep: the file that is written shows the
-failure by itself; Ctrl-C writes the smallest scenario so far.
+The file that is written shows the failure by itself. Ctrl-C writes the smallest scenario so far.
 """
 
 import shlex
@@ -13,17 +12,14 @@ import click
 
 from simloop.check.replay import recorded_run
 from simloop.check.trial import Failure
-from simloop.cli.completion import scenarios_and_files
-from simloop.cli.interrupts import postponed_interrupts
-from simloop.cli.options import invariants_of_ones_own, run_settings
-from simloop.cli.progress import StatusLine
-from simloop.cli.terminal import note, out, out_exactly, plain
+from simloop.cli.options import invariants_of_ones_own, run_settings, scenarios_and_files
+from simloop.cli.process import postponed_interrupts
+from simloop.cli.terminal import StatusLine, note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.catalog import SUFFIX, find
-from simloop.scenario.expectations import Expectations
 from simloop.scenario.files import create, create_schema
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
@@ -56,11 +52,7 @@ _INTERRUPTED = 130
 def command(
     *,
     source: str,
-    seed: int | None,
-    loop: str | None,
-    judge_as: str,
-    loop_options: dict[str, Any],
-    expect_on: Expectations | None,
+    given: RunOptions,
     file: Path | None,
     seconds: float,
 ) -> int:
@@ -72,10 +64,6 @@ def command(
     exit code is 1, because the reduced scenario fails too; it is 0 if the given scenario does not
     fail. Ctrl-C stops the reduction and writes the smallest scenario so far.
     """
-    given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
-        "expect_on": expect_on,
-    }  # fmt: skip
     scenario, given = _read(source, given)
     Plan(scenario, given).loop.check()
     with postponed_interrupts() as stopped, StatusLine(sys.stderr) as status:

@@ -1,24 +1,26 @@
 """`simloop step`: step through a run in the terminal, forwards and backwards.
 
-Not here: the replayer, which is a package of its own (simloop_tui). The rule to keep: what prevents
-the start of the replayer is one message on stderr, before the terminal is touched.
+What prevents the start of the replayer is one message on stderr, before the terminal is touched.
 """
 
 import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from simloop.cli.completion import loop_names, scenarios_and_files
-from simloop.cli.options import invariants_of_ones_own, run_settings
+from simloop.cli.options import (
+    invariants_of_ones_own,
+    loop_names,
+    run_settings,
+    scenarios_and_files,
+)
 from simloop.cursor.opening import is_trace
 from simloop.errors import ScenarioError, install_hint
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.options import RunOptions
-from simloop.scenario.expectations import Expectations
 
 if TYPE_CHECKING:
     from simloop_tui.screens.keyed import KeyedScreen
@@ -44,11 +46,7 @@ def command(
     named: str | None,
     other: str | None,
     against: str | None,
-    seed: int | None,
-    loop: str | None,
-    judge_as: str,
-    loop_options: dict[str, Any],
-    expect_on: Expectations | None,
+    given: RunOptions,
 ) -> int:
     """Step through a run in the terminal, forwards and backwards.
 
@@ -60,7 +58,7 @@ def command(
     """
     if other is not None and against is not None:
         raise click.UsageError("--against takes one run, and not two")
-    if named is None and (against or seed is not None or loop or judge_as or loop_options):
+    if named is None and (against or any(one not in (None, "", {}) for one in given.values())):
         raise click.UsageError("the settings of a run need a trace or a scenario")
     if against is not None:
         check_loop_exists(against)
@@ -68,10 +66,6 @@ def command(
         raise ScenarioError("the replayer needs a terminal", hint=f"use: {_as_text(named, other)}")
     if find_spec("textual") is None:
         raise ScenarioError("the replayer needs textual", hint=install_hint("tui"))
-    given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
-        "expect_on": expect_on,
-    }  # fmt: skip
     return _step(named, other, against, given)
 
 

@@ -1,22 +1,39 @@
-"""Output to the terminal: results on stdout, the rest on stderr, a little colour.
+"""Output to the terminal: results on stdout, the rest on stderr, folded to its width.
 
-Not here: the text of the output. The rules to keep: colour only repeats the meaning of a word, and
-text that simloop did not write itself passes `plain` first.
+Colour only repeats the meaning of a word. Text that simloop did not write itself passes `plain`
+before it is printed.
 """
 
 import os
+import re
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 import click
 
 from simloop.escape import escape
 
+if TYPE_CHECKING:
+    from simloop.runs.prepared import PreparedRun
+    from simloop.trace.entries import AnyEntry
+
+PATIENCE_S = 1.0
+BETWEEN_S = 0.1
 _BATCH = 500
 _NARROWEST = 20
+_BAR = 30
 _COLOURS = {"ok": "green", "FAILED": "red", "ERROR": "red"}
+_INTERNAL = 3
+
+_SEQUENCE = re.compile("\x1b\\[[0-9;]*m")
+_GAP = re.compile(r"\S\s{2,}(?=\S)")
+_WORD = re.compile(r"\s*\S+")
+_COMMAND = re.compile(r"^\s*(reproduce|see it|run): ")
+
+T = TypeVar("T")
 
 
 def wants_colour() -> bool:
@@ -39,12 +56,9 @@ def columns_of(stream: Any) -> int | None:
 
 
 def _fitted(text: str, stream: Any) -> str:
-    """Return `text` folded for a terminal; unchanged for a file or a pipe."""
     columns = columns_of(stream)
     if columns is None:
         return text
-    from simloop.cli.folding import folded  # noqa: PLC0415 - for terminals only
-
     return "\n".join(piece for line in text.split("\n") for piece in folded(line, columns))
 
 
@@ -93,6 +107,28 @@ def verdict_word(word: str, width: int = 0) -> str:
     return click.style(word.ljust(width), fg=_COLOURS[word])
 
 
+def explain(error: Exception) -> int:
+    """Print an error to stderr and return its exit code.
+
+    An error of the user's has one line for each mistake. There is no traceback unless SIMLOOP_DEBUG
+    asks for it.
+    """
+    from simloop.errors import InternalError, SimloopError  # noqa: PLC0415 - in case of need
+
+    if os.environ.get("SIMLOOP_DEBUG"):
+        import traceback  # noqa: PLC0415 - in case of need
+
+        note("".join(traceback.format_exception(error)).rstrip())
+    if isinstance(error, SimloopError) and not isinstance(error, InternalError):
+        note("\n".join(map(plain, str(error).split("\n"))))
+        return error.exit_code
+    note(
+        f"internal error: {type(error).__name__}: {plain(str(error))}; please report it, with what "
+        "the same command prints under SIMLOOP_DEBUG=1"
+    )
+    return _INTERNAL
+
+
 def abandon_stdout() -> None:
     """Discard the buffered text of stdout, because Python would fail again at its exit."""
     try:
@@ -101,3 +137,139 @@ def abandon_stdout() -> None:
         os.close(nowhere)
     except (OSError, ValueError):  # no real file behind it: nothing will be flushed
         pass
+
+
+class StatusLine:
+    """A line on a terminal that shows the progress of a command, if it takes over a second.
+
+    `click.progressbar` draws at once, hides the cursor and cannot be wiped before a result is
+    printed. Whoever prints anything else calls `clear` first, so that the line is the last one or
+    is not there. `stream` is None in a program without a console.
+    """
+
+    def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._due_s = now() + PATIENCE_S
+        self._shown = self._before = ""
+        self._terminal = stream if stream is not None and stream.isatty() else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def say(self, text: str) -> None:
+        """Replace the shown text with `text`, if it is time."""
+        now_s = self._now()
+        if self._terminal is None or now_s < self._due_s:
+            return
+        self._due_s = now_s + BETWEEN_S
+        self.clear()
+        self._shown = text[: (columns_of(self._terminal) or 0) - 1]
+        self._write(self._shown)
+
+    def through(self, things: Sequence[T]) -> Iterator[T]:
+        """Yield the things one by one; a bar moves when the next one is requested."""
+        for done, thing in enumerate(things):
+            bar = f"[{'#' * (_BAR * done // len(things)):.<{_BAR}}] {done} of {len(things)}"
+            self.say(bar)
+            self._before = f"{bar}, "
+            yield thing
+
+    def watch_run(self, run: "PreparedRun") -> None:
+        """Show how far a run has come, from its beginning on."""
+        if self._terminal is None:
+            return
+        from simloop.trace.entries import Request  # noqa: PLC0415 - loaded where there is a run
+
+        requests = 0
+
+        def see(entry: "AnyEntry") -> None:
+            nonlocal requests
+            requests += type(entry) is Request
+            if self._now() >= self._due_s:
+                seconds = entry.at_ns / 1e9
+                self.say(f"{self._before}request {requests:,}, {seconds:,.0f}s virtual")
+
+        run.listen(see)
+
+    def clear(self) -> None:
+        """Erase the line."""
+        if self._shown:
+            # Spaces, not an escape sequence: any terminal knows them.
+            self._write(f"\r{' ' * len(self._shown)}\r")
+            self._shown = ""
+
+    def _write(self, text: str) -> None:
+        assert self._terminal is not None
+        self._terminal.write(text)
+        self._terminal.flush()
+
+
+def cells(text: str) -> int:
+    """Return how many cells of a terminal `text` takes; sequences for colour take none."""
+    text = _SEQUENCE.sub("", text)
+    if text.isascii():
+        return len(text)
+    from wcwidth import wcswidth  # noqa: PLC0415 - its tables take longer to load than a run
+
+    return max(wcswidth(text), 0)
+
+
+def padded(text: str, width: int) -> str:
+    """Return `text` with spaces behind it up to `width` cells."""
+    return text + " " * (width - cells(text))
+
+
+def folded(line: str, columns: int) -> Iterator[str]:
+    """Yield `line` in pieces of at most `columns` cells, without loss of anything but spaces.
+
+    The pieces after the first stand below the last column that begins in the left half. A command
+    is cut anywhere, with a backslash at each cut: a shell joins such lines again.
+    """
+    if cells(line) <= columns:
+        yield line
+        return
+    if _COMMAND.match(line):
+        *cut, last = _cut(line, columns - 1)
+        yield from (f"{piece}\\" for piece in cut)
+        yield last
+        return
+    indent, piece = " " * _indent(line, columns), ""
+    for word in _words(line, columns - len(indent)):
+        if piece.strip() and cells(piece + word) > columns:
+            yield piece
+            piece = indent + word.lstrip()
+        else:
+            piece += word
+    yield piece
+
+
+def _cut(text: str, columns: int) -> Iterator[str]:
+    """Yield pieces of `columns` cells, or one less where a wide character does not fit."""
+    while text:
+        end = 1
+        while end < len(text) and cells(text[: end + 1]) <= columns:
+            end += 1
+        yield text[:end]
+        text = text[end:]
+
+
+def _indent(line: str, columns: int) -> int:
+    text = _SEQUENCE.sub("", line)
+    lead = len(text) - len(text.lstrip())
+    columns_begin = [cells(text[: gap.end()]) for gap in _GAP.finditer(text)]
+    return max((at for at in (lead, *columns_begin) if at <= columns // 2), default=0)
+
+
+def _words(line: str, room: int) -> Iterator[str]:
+    """Yield the words, each with the spaces before it; split a word longer than a line."""
+    for match in _WORD.finditer(line):
+        word = match.group()
+        if cells(word.lstrip()) <= room:
+            yield word
+        else:
+            first, *rest = _cut(word.lstrip(), room)
+            yield word[: len(word) - len(word.lstrip())] + first
+            yield from rest

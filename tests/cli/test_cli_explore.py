@@ -7,7 +7,7 @@ import pytest
 from click.testing import Result
 from commandline import SMALL, Cli
 
-from simloop.cli.proof_text import file_stem
+from simloop.cli.explore import file_stem
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
 from simloop.scenario.designs import names

@@ -7,15 +7,15 @@ import pytest
 from commandline import SMALL, Cli
 
 from simloop.cli import explore as exploring
-from simloop.cli import progress
+from simloop.cli import terminal
 
 
 def test_how_far_it_has_come_is_shown_on_a_terminal_and_wiped(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(progress, "_BETWEEN_S", 0.0)
+    monkeypatch.setattr(terminal, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(terminal, "BETWEEN_S", 0.0)
     assert "visited" not in cli("explore", "--loop", "react", *SMALL).stderr
     monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda _: True)
     shown = cli("explore", "--loop", "react", *SMALL).stderr

@@ -7,7 +7,7 @@ import pytest
 from click.testing import Result
 from commandline import Cli
 
-from simloop.cli.new import STARTER
+from simloop.cli.scenarios import STARTER
 from simloop.scenario.expect import Expect
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import load_scenario

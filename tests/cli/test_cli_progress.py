@@ -4,13 +4,12 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simloop.cli.progress import ProgressLine, StatusLine
+from simloop.cli.terminal import StatusLine
 from simloop.messages import FinishReason
 from simloop.runs.prepared import PreparedRun
 from simloop.trace import entries
@@ -20,8 +19,8 @@ FAILS = f"{PASSES}expect: {{text: Bye.}}\n"
 # Patience is for people; the test has none.
 AT_ONCE = (
     "import sys\n"
-    "from simloop.cli import main, progress\n"
-    "progress.PATIENCE_S = progress._BETWEEN_S = 0.0\n"
+    "from simloop.cli import main, terminal\n"
+    "terminal.PATIENCE_S = terminal.BETWEEN_S = 0.0\n"
     "main(sys.argv[1:])"
 )
 
@@ -53,62 +52,58 @@ def terminal() -> Watched:
     return Watched()
 
 
-def working(clock: Clock, times_s: list[float]) -> Iterator[float]:
-    """Each thing takes its time before the next one is asked for."""
-    for took_s in times_s:
-        yield took_s
-        clock.now_s += took_s
+def seen(terminal: Watched, times_s: list[float]) -> list[str]:
+    """The line before each thing is worked on, which takes its time, and after the last one."""
+    clock, lines = Clock(), []
+    with StatusLine(terminal, clock) as status:
+        for took_s in status.through(times_s):
+            lines.append(terminal.line)
+            clock.now_s += took_s
+    return [*lines, terminal.line]
 
 
 class TestTheBar:
     def test_is_not_there_for_what_takes_no_longer_than_a_second(self, terminal: Watched) -> None:
-        clock = Clock()
-        with ProgressLine(5, terminal, clock) as progress:
-            assert len(list(progress.through(working(clock, [0.19] * 5)))) == 5
+        assert seen(terminal, [0.19] * 5) == [""] * 6
         assert terminal.getvalue() == ""
 
-    def test_says_how_much_is_done_when_it_takes_longer(self, terminal: Watched) -> None:
-        clock, lines = Clock(), []
-        with ProgressLine(4, terminal, clock) as progress:
-            for _ in progress.through(working(clock, [0.6] * 4)):
-                lines.append(terminal.line)  # noqa: PERF401 - one look for each step
-        assert lines == [
-            "",
-            "",
-            f"[{'#' * 15}{'.' * 15}] 2 of 4",
-            f"[{'#' * 22}{'.' * 8}] 3 of 4",
-        ]
+    def test_says_how_much_is_done_when_it_takes_longer_and_is_gone_at_the_end(
+        self, terminal: Watched
+    ) -> None:
+        shown = [f"[{'#' * 15}{'.' * 15}] 2 of 4", f"[{'#' * 22}{'.' * 8}] 3 of 4"]
+        assert seen(terminal, [0.6] * 4) == ["", "", *shown, ""]
 
     def test_is_drawn_ten_times_a_second_at_most(self, terminal: Watched) -> None:
-        clock = Clock()
-        with ProgressLine(3_000, terminal, clock) as progress:
-            list(progress.through(working(clock, [0.001] * 3_000)))
+        seen(terminal, [0.001] * 3_000)
         assert 15 <= terminal.getvalue().count(" of 3000") <= 20
 
-    def test_is_gone_at_the_end_and_when_something_else_is_said(self, terminal: Watched) -> None:
+    def test_is_gone_when_something_else_is_said_and_after_an_exception(
+        self, terminal: Watched
+    ) -> None:
         clock = Clock()
-        with ProgressLine(2, terminal, clock) as progress:
-            for _ in progress.through(working(clock, [2.0, 2.0])):
-                progress.clear()
-                assert terminal.line == ""
-        assert " of 2" in terminal.getvalue()
-        assert terminal.line == ""
-
-    def test_is_gone_when_it_ends_with_an_exception(self, terminal: Watched) -> None:
-        clock = Clock()
-        with contextlib.suppress(KeyboardInterrupt), ProgressLine(2, terminal, clock) as progress:
-            for _ in progress.through(working(clock, [2.0, 2.0])):
-                if terminal.line:
+        with contextlib.suppress(KeyboardInterrupt), StatusLine(terminal, clock) as status:
+            for took_s in status.through([2.0, 2.0, 2.0]):
+                if " 2 of 3" in terminal.line:
                     raise KeyboardInterrupt
-        assert " 1 of 2" in terminal.getvalue()
+                status.clear()
+                assert terminal.line == ""
+                clock.now_s += took_s
+        assert " 1 of 3" in terminal.getvalue()
         assert terminal.line == ""
 
     @pytest.mark.parametrize("stream", [None, io.StringIO()], ids=["none", "a file"])
     def test_is_never_there_without_a_terminal(self, stream: io.StringIO | None) -> None:
         clock = Clock()
-        with ProgressLine(2, stream, clock) as progress:
-            assert len(list(progress.through(working(clock, [2.0, 2.0])))) == 2
+        with StatusLine(stream, clock) as status:
+            for took_s in status.through([2.0, 2.0]):
+                clock.now_s += took_s
         assert stream is None or stream.getvalue() == ""
+
+    def test_is_no_wider_than_the_terminal(
+        self, terminal: Watched, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "24")
+        assert max(map(len, seen(terminal, [2.0, 2.0]))) == 23
 
 
 class TestAStatus:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simloop.cli.proof_text import proof_lines
+from simloop.cli.explore import proof_lines
 from simloop.kernel.limits import Limits
 from simloop.loops.react import ReactLoop
 from simloop.prove.proof import prove

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from commandline import Cli
 
-from simloop.cli.new import STARTER
+from simloop.cli.scenarios import STARTER
 from simloop.scenario.jsonschema import schema_text
 
 

@@ -8,7 +8,7 @@ import pytest
 from commandline import Cli
 
 from simloop.cli import terminal
-from simloop.cli.folding import cells
+from simloop.cli.terminal import cells
 
 LONG = "この文はとても長いので折り返されます。" * 6
 FILE = f"""\

@@ -5,7 +5,7 @@ import shlex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.cli.folding import cells, folded, padded
+from simloop.cli.terminal import cells, folded, padded
 
 LINES = st.text(
     st.sampled_from("ab  日本\u0301é-/\\'\"") | st.characters(exclude_categories=("Cs", "Cc")),

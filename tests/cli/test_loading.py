@@ -8,7 +8,7 @@ import pytest
 
 def printed(script: str) -> list[str]:
     """Run a script that begins with `load` imported; return the words that it prints."""
-    begin = "import gc, os, sys\nfrom simloop.cli.loading import load\n"
+    begin = "import gc, os, sys\nfrom simloop.cli.process import load\n"
     command = [sys.executable, "-c", begin + script]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
@@ -59,10 +59,10 @@ def test_no_collection_runs_during_the_import_and_none_looks_at_the_modules_agai
 @pytest.mark.slow
 def test_a_module_that_is_loaded_is_returned_and_no_further_object_exempted() -> None:
     script = (
-        "first = load('simloop.cli.cat')\n"
+        "first = load('simloop.cli.scenarios')\n"
         "frozen = gc.get_freeze_count()\n"
         "more = [[] for _ in range(1_000)]\n"
-        "print(load('simloop.cli.cat') is first, gc.get_freeze_count() == frozen)\n"
+        "print(load('simloop.cli.scenarios') is first, gc.get_freeze_count() == frozen)\n"
     )
     assert printed(script) == ["True", "True"]
 

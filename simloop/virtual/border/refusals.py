@@ -116,7 +116,7 @@ def is_exempt(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
         name = str(frame.f_globals.get("__name__"))
         root = name.partition(".")[0]
-        if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.interrupts":
+        if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.process":
             return True
         if root == "urllib3" and frame.f_code.co_name == "_has_ipv6":
             return True  # it binds a socket when it is imported, to find out about the machine

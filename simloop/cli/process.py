@@ -1,25 +1,61 @@
-"""Reliable delivery of Ctrl-C.
+"""The process of the command: the import of a verb's module, and Ctrl-C.
 
-Python raises KeyboardInterrupt at any point of the main thread. In a `__del__` or a weakref
-callback, which garbage collection calls between any two steps of a run, it is printed as ignored
-and lost; in a function that pydantic calls it becomes an error of pydantic's. Measured: one Ctrl-C
-in 25 during a long run. The rule to keep: an interrupt ends the command, and as an interrupt.
+Only the command changes the garbage collector, the plugins of pydantic and the handling of signals.
+A program that imports simloop keeps its own.
 """
 
+import gc
+import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import click
 
 _AGAIN_S = 0.01
+_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
+
+
+def load(name: str) -> ModuleType:
+    """Return the module `name`; import it, without work that only makes the command start later.
+
+    The collector would look through the imported objects a dozen times, the last time at the exit:
+    an eighth of the time of `simloop run`. They live as long as the command, so it never sees them.
+    The plugins of pydantic observe a user's models, and the search for them reads the metadata of
+    each installed package. A user's own model has them: pydantic searches at the first model that
+    is built with the variable unset.
+    """
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        return loaded
+    collects, plugins = gc.isenabled(), os.environ.get(_PLUGINS)
+    gc.disable()
+    os.environ[_PLUGINS] = "__all__"
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.freeze()
+        if collects:
+            gc.enable()
+        if plugins is None:
+            del os.environ[_PLUGINS]
+        else:
+            os.environ[_PLUGINS] = plugins
 
 
 @contextmanager
 def insistent_interrupts() -> Iterator[None]:
-    """Raise a lost interrupt again inside the block. Raises Abort at the end if there was one."""
+    """Raise a lost interrupt again inside the block. Raises Abort at the end if there was one.
+
+    Python raises KeyboardInterrupt at any point of the main thread. In a `__del__` or a weakref
+    callback, which garbage collection calls between any two steps of a run, it is printed as
+    ignored and lost; in a function that pydantic calls it becomes an error of pydantic's. Measured:
+    one Ctrl-C in 25 during a long run.
+    """
     came = False
     hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
 

@@ -1,13 +1,24 @@
-"""`simloop new`: a starter scenario, with the schema beside it for editors."""
+"""The verbs around scenario files: `new`, and `list`, `cat` and `schema` of what ships."""
 
 from pathlib import Path
 
 import click
 
-from simloop.cli.terminal import note, out, plain
+from simloop.cli.options import formats, scenario_names
+from simloop.cli.terminal import (
+    cells,
+    json_text,
+    note,
+    out,
+    out_exactly,
+    out_lines,
+    padded,
+    plain,
+)
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.catalog import SUFFIX, Listed, bundled, bundled_folder, find_bundled
 from simloop.scenario.files import create, create_schema
+from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.writing import SCHEMA_FILE
 
 STARTER = f"""\
@@ -52,7 +63,7 @@ expect:
 
 @click.command("new")
 @click.argument("file", type=click.Path(path_type=Path))
-def command(file: Path) -> None:
+def new(file: Path) -> None:
     """Write a starter scenario that passes.
 
     FILE is created under the given name and never overwritten; call it something.simloop.yaml, so
@@ -68,3 +79,47 @@ def command(file: Path) -> None:
         out(plain(str(schema)))
     if not file.name.endswith(SUFFIX):
         note(f"its name does not end with {SUFFIX}, so `simloop run FOLDER` will not find it")
+
+
+@click.command("list")
+@click.argument("names", metavar="[THEME/|NAME]...", nargs=-1, shell_complete=scenario_names)
+@formats("json")
+def listing(names: tuple[str, ...], output_format: str) -> None:
+    """List the bundled scenarios.
+
+    `simloop list retry/` lists those of a theme. `simloop cat NAME` prints one.
+    """
+    listed = list(bundled(names))
+    if output_format == "json":
+        out_exactly(json_text([_row(one) for one in listed], indent=2))
+        return
+    width = max((cells(one.name) for one in listed), default=0)
+    out_lines(f"{padded(plain(one.name), width)}  {plain(one.title)}".rstrip() for one in listed)
+    if not listed:
+        note(f"there are no scenarios in {plain(str(bundled_folder()))}; see: simloop doctor")
+
+
+def _row(one: Listed) -> dict[str, str]:
+    return {"name": one.name, "path": str(one.path), "title": one.title, "loop": one.loop}
+
+
+@click.command("cat")
+@click.argument("name", shell_complete=scenario_names)
+def cat(name: str) -> None:
+    """Print a bundled scenario.
+
+    NAME is a name from `simloop list`. `simloop cat retry/rate-limit > mine.simloop.yaml` copies
+    one.
+    """
+    out_exactly(find_bundled(name).read_text("utf-8").removesuffix("\n"))
+
+
+@click.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of scenario files.
+
+    An editor with the YAML language server completes and checks a scenario whose first line is:
+
+    # yaml-language-server: $schema=PATH
+    """
+    out_exactly(schema_text().removesuffix("\n"))
