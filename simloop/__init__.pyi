@@ -68,12 +68,12 @@ from simloop.runs.sim import Sim as Sim
 from simloop.runs.simulation import Simulation as Simulation
 from simloop.runs.simulation import arun as arun
 from simloop.runs.simulation import run as run
-from simloop.scenario.durations import duration as duration
 from simloop.scenario.expect import Expect as Expect
+from simloop.scenario.fields import duration as duration
 from simloop.scenario.history import PastMessage as PastMessage
-from simloop.scenario.http_status import Http as Http
 from simloop.scenario.loader import load_scenario as load_scenario
 from simloop.scenario.loader import parse_scenario as parse_scenario
+from simloop.scenario.replies import Http as Http
 from simloop.scenario.replies import Pace as Pace
 from simloop.scenario.replies import Reply as Reply
 from simloop.scenario.replies import StreamFault as StreamFault
@@ -93,11 +93,11 @@ from simloop.virtual.simulate import loop_factory as loop_factory
 from simloop.virtual.simulate import simulate as simulate
 from simloop.wire.mcp_server import mcp_session as mcp_session
 from simloop.world.agent import Agent as Agent
+from simloop.world.current import note as note
 from simloop.world.fake_model import FakeModel as FakeModel
 from simloop.world.fake_model import Model as Model
 from simloop.world.model_port import Completion as Completion
 from simloop.world.model_port import ModelCallFailed as ModelCallFailed
-from simloop.world.notes import note as note
 from simloop.world.tools import Tool as Tool
 from simloop.world.traced import traced as traced
 from simloop.world.user_errors import UserError as UserError

@@ -33,9 +33,8 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.history import PastMessage
-from simloop.scenario.http_status import Http
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.replies import Pace, Reply, StreamFault, TokenUsage, When
+from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When
 from simloop.scenario.schema import (
     ClockSkew,
     Context,

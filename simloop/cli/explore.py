@@ -42,10 +42,9 @@ from simloop.prove.visited import Step
 from simloop.runs.loop import check_limits, machine_for
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
-from simloop.scenario.files import create_schema
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
-from simloop.scenario.writing import scenario_text
+from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
 
 _DEFAULTS = Limits()

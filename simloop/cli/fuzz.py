@@ -38,10 +38,9 @@ from simloop.fuzz.ranges import TWIN, RangeResult, Ranges, SearchFinding, Search
 from simloop.fuzz.workers import Worker, dask_cluster, results_of
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.files import create_schema
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.schema import Scenario
-from simloop.scenario.writing import scenario_text
+from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
 
 NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"

@@ -16,9 +16,17 @@ from msgspec import Struct
 from simloop.errors import ScenarioError
 from simloop.runs.loop import check_loop_exists, is_own
 from simloop.runs.options import RunOptions
-from simloop.scenario.catalog import ALL, SUFFIX, bundled_names, find, find_folder, name_of
+from simloop.scenario.catalog import (
+    ALL,
+    SUFFIX,
+    Expectations,
+    bundled_names,
+    find,
+    find_folder,
+    load_expectations,
+    name_of,
+)
 from simloop.scenario.designs import DESIGNS, names
-from simloop.scenario.expectations import Expectations, load_expectations
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]

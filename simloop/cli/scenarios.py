@@ -17,9 +17,8 @@ from simloop.cli.terminal import (
 )
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX, Listed, bundled, bundled_folder, find_bundled
-from simloop.scenario.files import create, create_schema
 from simloop.scenario.jsonschema import schema_text
-from simloop.scenario.writing import SCHEMA_FILE
+from simloop.scenario.writing import SCHEMA_FILE, create, create_schema
 
 STARTER = f"""\
 # yaml-language-server: $schema={SCHEMA_FILE}

@@ -20,10 +20,9 @@ from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.catalog import SUFFIX, find
-from simloop.scenario.files import create, create_schema
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
-from simloop.scenario.writing import scenario_text
+from simloop.scenario.writing import create, create_schema, scenario_text
 from simloop.trace.codec import read_trace
 
 _TRACE = ".jsonl"

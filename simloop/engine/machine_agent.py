@@ -33,7 +33,7 @@ from simloop.kernel.states import Finished
 from simloop.messages import Counters, Message, Outcome, UserMessage
 from simloop.trace.entries import Transition
 from simloop.virtual.clock.timeouts import Timeouts
-from simloop.world.ending import Ending
+from simloop.world.agent import Ending
 from simloop.world.world import World
 
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from simloop.scenario.http_status import Http
-from simloop.scenario.replies import Pace, Reply, TokenUsage, calls_of, reply_of_fault
+from simloop.scenario.replies import Http, Pace, Reply, TokenUsage, calls_of, reply_of_fault
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 TOOLS = ("read", "search", "write", "shell")

@@ -26,11 +26,10 @@ from simloop.kernel.retry import RetryPolicy
 from simloop.runs.isolation import isolated, loaded
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.prompt import OwnAgent, Performer
-from simloop.scenario.catalog import name_of
+from simloop.scenario.catalog import name_of, stated
 from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop, names
 from simloop.scenario.expect import Expect, ExpectedCounters
-from simloop.scenario.expectations import stated
-from simloop.scenario.naming import check_judge_as
+from simloop.scenario.loader import check_judge_as
 from simloop.scenario.schema import Scenario
 from simloop.virtual.places import place_of_error
 from simloop.virtual.simulate import running_loop, simulate

@@ -13,7 +13,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.tokens import TokenEstimator
-from simloop.scenario.expectations import Expectations
+from simloop.scenario.catalog import Expectations
 from simloop.scenario.schema import Scenario
 from simloop.world.agent import Agent
 from simloop.world.fake_model import Model

@@ -25,12 +25,11 @@ from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.runs.scripted import behaviours_of, file_tools_of, scripted_hooks, scripted_tools
-from simloop.scenario.catalog import name_of
-from simloop.scenario.expectations import Expectations
+from simloop.scenario.catalog import Expectations, name_of
+from simloop.scenario.fields import differs
 from simloop.scenario.history import past_messages
 from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import Scenario
-from simloop.scenario.strict import differs
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS

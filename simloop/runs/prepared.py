@@ -39,8 +39,8 @@ from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercepted
 from simloop.wire.provider_side import ProviderSide
+from simloop.world.agent import Ending
 from simloop.world.current import inhabited
-from simloop.world.ending import Ending
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import ModelPort
 from simloop.world.own_tools import OwnTools

@@ -14,9 +14,8 @@ from simloop.kernel.signals import AbortRequested
 from simloop.messages import Message, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.world.agent import Agent
+from simloop.world.agent import Agent, Ending
 from simloop.world.agent_record import AgentRecord, recorded
-from simloop.world.ending import Ending
 from simloop.world.user_errors import describe, is_of_the_program, keep
 from simloop.world.world import World
 

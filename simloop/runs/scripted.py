@@ -15,8 +15,8 @@ import msgspec
 from simloop.engine.hooks import Hooks
 from simloop.kernel.durations import UNITS_NS
 from simloop.messages import ToolResult
+from simloop.scenario.fields import differs
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
-from simloop.scenario.strict import differs
 from simloop.world.fake_model import ScriptedFailure
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour

@@ -1,7 +1,7 @@
 """The calls of tools in a trace: those that are recorded, and those that only the messages show.
 
 An agent may run a function that is not recorded. Then the trace has the call of the model and, in a
-later request, its result. Not here: recording a call (world/own_calls.py). The rule to keep: a call
+later request, its result. Not here: recording a call (world/own_tools.py). The rule to keep: a call
 is taken from the messages only if nothing in the trace says that it was not run.
 """
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from simloop.errors import ScenarioError
 from simloop.runs.async_test import AsyncTest
 from simloop.trace.looptrace import LoopTrace
-from simloop.world.notes import note
+from simloop.world.current import note
 from simloop.world.traced import traced
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -30,7 +30,7 @@ from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi_options import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference_options import ReferenceOptions
-from simloop.scenario.strict import Lax, Strict, Written, wrong
+from simloop.scenario.fields import Lax, Strict, Written, wrong
 
 
 def _schema_of_own(schema: dict[str, Any]) -> None:

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import Outcome
-from simloop.scenario.durations import Duration
-from simloop.scenario.strict import Lax, Strict, Written, differs, kept, wrong
+from simloop.scenario.fields import Duration, Lax, Strict, Written, differs, kept, wrong
 from simloop.scenario.wording import FORM, PLAIN
 
 REST = "..."

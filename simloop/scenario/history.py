@@ -17,8 +17,8 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
+from simloop.scenario.fields import Strict, no_items, wrong
 from simloop.scenario.replies import calls_of
-from simloop.scenario.strict import Strict, no_items, wrong
 
 _ROLES = ("user", "assistant", "tool", "summary")
 

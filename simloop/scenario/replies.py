@@ -4,7 +4,9 @@ A reply is parts, then an end. Not here: playing it (world/fake_model.py). The r
 every reply becomes a list of timed parts, and the fake does not depend on this file.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from functools import cache
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
@@ -29,15 +31,94 @@ from simloop.messages import (
     Unreachable,
     Usage,
 )
-from simloop.scenario.durations import NO_TIME, WrittenDuration
-from simloop.scenario.http_status import Http
-from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, no_items, wrong
+from simloop.scenario.fields import (
+    NO_TIME,
+    One,
+    OneOrNone,
+    Strict,
+    WrittenDuration,
+    WrittenDurationOrNone,
+    differs,
+    kept,
+    no_items,
+    wrong,
+)
 from simloop.world.fake_model import ScriptedFailure, ScriptEntry
-from simloop.world.faults import REPLY_ENDS, Place, ReplyFault
+from simloop.world.faults import REPLY_ENDS, Place, ReplyFault, status_text
 from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
 _UNREACHED: Place = "before-connect"
+
+
+class Http(Strict):
+    """An HTTP status that the provider sends instead of a reply."""
+
+    status: Annotated[int, Field(ge=300, le=599)] = Field(description="The HTTP status.")
+    code: str = Field(
+        default="", description="The code in the error body, such as insufficient_quota."
+    )
+    message: str = Field(
+        default="", description="The message; by default the body's, or the status."
+    )
+    body: str | dict[str, Any] | None = Field(
+        default=None, description="The response body; code and message are read from it as SDKs do."
+    )
+    retry_after: WrittenDurationOrNone = Field(
+        default=kept(None), description="Retry-After, sent in seconds."
+    )
+    headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
+
+    def fault(self) -> Fault:
+        """Return the fault that the loop sees."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if self.retry_after is not None:
+            headers["retry-after"] = _seconds(self.retry_after)
+        code, message, code_is_type = error_of(self.body)
+        return Fault(
+            self.message or message or status_text(self.status),
+            status=self.status,
+            code=self.code or code,
+            headers=tuple(sorted(headers.items())),
+            code_is_type=code_is_type and not self.code,
+        )
+
+    def failure(self) -> StreamError:
+        """Return the failed call as a part; a body is sent to SDKs as the script has it."""
+        body = self.body
+        if isinstance(body, dict):  # its keys in their order: the script's body, not simloop's
+            body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        return StreamError(self.fault(), body)
+
+
+def _seconds(nanoseconds: int) -> str:
+    """Return the exact seconds in the form of a header: 5, or 0.25."""
+    return f"{Decimal(nanoseconds).scaleb(-9).normalize():f}"
+
+
+def error_of(body: str | dict[str, Any] | None) -> tuple[str, str, bool]:
+    """Return the code and the message of an error body, in each shape that providers send.
+
+    The last element states whether the code stands in `type` or `status` and not in `code`.
+    """
+    try:
+        parsed = json.loads(body) if isinstance(body, str) else body
+    except (ValueError, RecursionError):
+        return "", "", False  # a proxy's HTML page, or JSON that no reader can parse
+    outer = parsed if isinstance(parsed, dict) else {}
+    inner = outer.get("error", outer)
+    if isinstance(inner, str):
+        return _word(outer.get("code")), inner, False
+    if not isinstance(inner, dict):
+        return "", "", False
+    code = inner.get("code")
+    word = code if isinstance(code, str) else _word(inner.get("type") or inner.get("status"))
+    message = _word(inner.get("message") or inner.get("detail"))
+    return word, message, bool(word) and not isinstance(code, str)
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 class StreamFault(Strict):

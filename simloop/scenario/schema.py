@@ -5,6 +5,7 @@ The models read files, build scenarios in Python and produce the JSON Schema. No
 the effect of each field, because an editor shows that sentence.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
@@ -15,28 +16,30 @@ from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone, duration
 from simloop.scenario.expect import Expect
-from simloop.scenario.history import PastMessage, unpaired
-from simloop.scenario.mcp import McpServer
-from simloop.scenario.replies import Reply
-from simloop.scenario.strict import (
+from simloop.scenario.fields import (
+    NO_TIME,
     Many,
     Named,
     One,
     OneOrNone,
     Strict,
+    WrittenDuration,
+    WrittenDurationOrNone,
     differs,
+    duration,
     kept,
     no_items,
     wrong,
 )
+from simloop.scenario.history import PastMessage, unpaired
+from simloop.scenario.replies import Reply
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.recorder import MAX_TRACE_CHARS
 from simloop.world.chance import ChanceFaults
 from simloop.world.faults import TOOL_ENDS
 from simloop.world.files import Files
-from simloop.world.tools import Tool, canonical_json
+from simloop.world.tools import Tool, ToolServer, canonical_json
 from simloop.world.wire_options import WireOptions
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
@@ -195,6 +198,36 @@ class ScriptedHook(Strict):
             if not (self.takes or self.hangs):
                 raise wrong("waits", "this hook does not wait: add takes or hangs")
         return self
+
+
+class McpServer(Strict):
+    """The MCP server through which an agent with `simloop.mcp_session` has the scenario's tools."""
+
+    lost_calls: list[Annotated[int, Field(ge=1)]] = Field(
+        default_factory=no_items,
+        description="The tool calls, counted from 1, in which the connection is lost.",
+    )
+    listed_after: dict[str, WrittenDuration] = Field(
+        default_factory=dict,
+        description="Tools that appear in the list so long after the first prompt. The client is "
+        "told that the list has changed.",
+    )
+    unlisted_after: dict[str, WrittenDuration] = Field(
+        default_factory=dict,
+        description="Tools that leave the list so long after the first prompt; calls of them fail.",
+    )
+
+    def server(self, start_ns: int) -> ToolServer:
+        """Return the server of a run that starts at `start_ns`."""
+        return ToolServer(
+            frozenset(self.lost_calls),
+            _from(start_ns, self.listed_after),
+            _from(start_ns, self.unlisted_after),
+        )
+
+
+def _from(start_ns: int, after: Mapping[str, Any]) -> dict[str, int]:
+    return {name: start_ns + after_ns for name, after_ns in after.items()}
 
 
 class Context(Strict):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from simloop.scenario.durations import WrittenDurationOrNone
-from simloop.scenario.strict import Strict, kept
+from simloop.scenario.fields import Strict, WrittenDurationOrNone, kept
 from simloop.trace.kinds import TRIGGERS
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from math import isinf, isnan
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -220,3 +221,36 @@ def half_of_a_pair() -> ScenarioError:
 
 def _unwritable(message: str, hint: str) -> ScenarioError:
     return ScenarioError(f"no file and no trace can hold this: {message}", hint=hint)
+
+
+def create_schema(folder: Path) -> Path | None:
+    """Write the schema to the folder; return None if it exists. Raises ScenarioError."""
+    from simloop.scenario.jsonschema import schema_text  # noqa: PLC0415 - slow, and seldom needed
+
+    schema = folder / SCHEMA_FILE
+    return schema if create(schema, schema_text()) else None
+
+
+def create(path: Path, text: str) -> bool:
+    """Write a new file; return False if it exists, and keep it. Raises ScenarioError."""
+    try:
+        file = path.open("x", encoding="utf-8", newline="\n")
+    except FileExistsError:
+        return False
+    except (OSError, ValueError) as error:
+        raise _not_created(path, error) from error
+    try:
+        with file:
+            file.write(text)
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _not_created(path, error) from error
+        raise
+    return True
+
+
+def _not_created(path: Path, error: OSError | ValueError) -> ScenarioError:
+    reason = getattr(error, "strerror", None) or str(error)
+    hint = "name a file in a folder that exists and may be written to"
+    return ScenarioError(f"cannot be created: {reason}", path=path, hint=hint)

@@ -1,7 +1,7 @@
 """The tools of a world as an MCP server in memory, for agents that get their tools from MCP.
 
 Not here: running the tools (world/tools_port.py) and the scenario's words for the connection
-(scenario/mcp.py). The rule to keep: the package `mcp` speaks its own protocol on both sides, and
+(scenario/schema.py). The rule to keep: the package `mcp` speaks its own protocol on both sides, and
 this module only answers its handlers, so that an agent's session is a real one.
 """
 
@@ -17,7 +17,7 @@ from simloop.messages import ToolCall, ToolMessage
 from simloop.virtual.clock.listener import OpenSession, report_session
 from simloop.virtual.places import callers_place
 from simloop.world.current import current_world
-from simloop.world.own_calls import shown_arguments
+from simloop.world.own_tools import shown_arguments
 from simloop.world.tools_port import ToolsPort
 from simloop.world.world import World
 

@@ -10,7 +10,10 @@ from functools import partial
 from typing import Any, Protocol, cast
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+
 from simloop.errors import ScenarioError
+from simloop.messages import Counters, Outcome
 from simloop.virtual.threads.calls import call_in_thread
 from simloop.world.world import World
 
@@ -155,3 +158,16 @@ def _binds_world(made: Any, name: str) -> bool:
         key="loop",
         hint="write `async def agent(prompt, world)`, or `def`; `world` may be left out",
     )
+
+
+class Ending(Struct, frozen=True):
+    """The end of a run. `text` is the model's last text, `message` the message to the user.
+
+    `limit` names the limit that ended the run, if one did. `counters` are those of a machine.
+    """
+
+    outcome: Outcome
+    limit: str = ""
+    message: str = ""
+    text: str = ""
+    counters: Counters | None = None

@@ -4,12 +4,17 @@ Not here: the wording of errors in them (tools.py) and the conversion (conversio
 rule to keep: a tool gets the arguments that the trace shows.
 """
 
+import copy
+import math
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from simloop.world.conversion import converted
-from simloop.world.tools import Tool, canonical_json, wrong_arguments
+from simloop.errors import ScenarioError
+from simloop.world.tools import Tool, canonical_json, validator_of, wrong_arguments
 
 _decode = msgspec.json.Decoder().decode
 
@@ -50,3 +55,178 @@ def _complaint(tool: Tool, arguments: Any) -> str:
     if not wrong and not isinstance(arguments, dict):
         wrong = ["arguments: must be an object"]
     return "\n".join(["Error: Invalid parameters", *wrong]) if wrong else ""
+
+
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_OTHER_BASE = re.compile(r"0([xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
+_EXACT = 2**53
+# Between these bounds JavaScript writes a number without an exponent.
+_SMALLEST, _LARGEST = 1e-6, 1e21
+
+
+def converted(tool: Tool, arguments: Any) -> Any:
+    """Return `arguments` with each value converted to its type in the schema of `tool`.
+
+    The given arguments are not changed.
+    """
+    schema = msgspec.json.decode(tool.spec.parameters)
+    arguments = copy.deepcopy(arguments)
+    _drop_nulls(arguments, schema)
+    return _convert(arguments, schema)
+
+
+def _drop_nulls(value: Any, schema: Any) -> None:
+    """Remove each null that stands for an optional property which cannot be null."""
+    if not isinstance(schema, Mapping):
+        return
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            _drop_nulls(item, _schema_of_item(schema, index))
+        return
+    properties = schema.get("properties")
+    if not isinstance(value, dict) or not isinstance(properties, Mapping):
+        return
+    for name, inner in properties.items():
+        if name not in value:
+            continue
+        optional = name not in schema.get("required", ())
+        known = isinstance(inner, Mapping) and "$ref" not in inner
+        if value[name] is None and optional and known and not _fits(None, inner):
+            del value[name]
+        else:
+            _drop_nulls(value[name], inner)
+
+
+def _convert(value: Any, schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return value
+    for part in schema.get("allOf", ()):
+        value = _convert(value, part)
+    for union in ("anyOf", "oneOf"):
+        if isinstance(schema.get(union), list):
+            value = _convert_to_member(value, schema[union])
+    kinds = _kinds(schema)
+    if not (len(kinds) > 1 and any(_is_a(value, kind) for kind in kinds)):
+        value = _convert_to_first(value, kinds)
+    if "object" in kinds and isinstance(value, dict):
+        return _convert_properties(value, schema)
+    if "array" in kinds and isinstance(value, list):
+        return [_convert(item, _schema_of_item(schema, index)) for index, item in enumerate(value)]
+    return value
+
+
+def _convert_properties(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    others = schema.get("additionalProperties")
+    return {name: _convert(item, properties.get(name, others)) for name, item in value.items()}
+
+
+def _convert_to_member(value: Any, schemas: Sequence[Any]) -> Any:
+    """Return the value converted to the first member of a union that accepts it.
+
+    A value that is valid for any member stays as it is.
+    """
+    if any(_fits(value, schema) for schema in schemas):
+        return value
+    for schema in schemas:
+        candidate = _convert(copy.deepcopy(value), schema)
+        if _fits(candidate, schema):
+            return candidate
+    return value
+
+
+def _convert_to_first(value: Any, kinds: Sequence[str]) -> Any:
+    """Return the value converted to the first of these types that changes it."""
+    for kind in kinds:
+        candidate = _convert_one(value, kind)
+        if type(candidate) is not type(value) or candidate != value:
+            return candidate
+    return value
+
+
+def _convert_one(value: Any, kind: str) -> Any:
+    match kind:
+        case "number" | "integer":
+            return _to_number(value, whole=kind == "integer")
+        case "boolean":
+            return _to_boolean(value)
+        case "string":
+            return _to_string(value)
+        case "null":
+            is_empty = isinstance(value, str | bool | int | float) and value in ("", 0)
+            return None if is_empty else value
+        case _:
+            return value
+
+
+def _to_number(value: Any, *, whole: bool) -> Any:
+    if value is None:
+        return 0
+    if isinstance(value, bool):
+        return int(value)
+    if not isinstance(value, str):
+        return value
+    number = _number_of(value.strip())
+    if number is None or (whole and number != int(number)):
+        return value
+    return int(number) if number == int(number) and abs(number) < _EXACT else number
+
+
+def _number_of(text: str) -> float | None:
+    """Return the finite number that JavaScript reads from `text`, or None."""
+    if _DECIMAL.fullmatch(text):
+        number = float(text)
+        return number if math.isfinite(number) else None
+    return float(int(text, 0)) if _OTHER_BASE.fullmatch(text) else None
+
+
+def _to_boolean(value: Any) -> Any:
+    if value is None:
+        return False
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value, value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value in {0, 1}:
+        return bool(value)
+    return value
+
+
+def _to_string(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _digits(float(value)) if isinstance(value, int | float) else value
+
+
+def _digits(number: float) -> str:
+    """Return the number as JavaScript writes it: 5, 0.5, 1e+21, 1e-7."""
+    if not number:
+        return "0"
+    shortest = Decimal(repr(number)).normalize()
+    if _SMALLEST <= abs(number) < _LARGEST:
+        return f"{shortest:f}"
+    return f"{shortest:e}"
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    kind = schema.get("type")
+    return [kind] if isinstance(kind, str) else list(kind or ())
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    return _fits(value, {"type": kind})
+
+
+def _fits(value: Any, schema: Any) -> bool:
+    """Return whether the value fits a part of a schema; none fits an outside reference."""
+    try:
+        return bool(validator_of(canonical_json(schema)).is_valid(value))
+    except ScenarioError:
+        return False
+
+
+def _schema_of_item(schema: Mapping[str, Any], index: int) -> Any:
+    items = schema.get("items")
+    if not isinstance(items, list):
+        return items
+    return items[index] if index < len(items) else None

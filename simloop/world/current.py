@@ -51,3 +51,15 @@ def note_refusal(text: str) -> None:
     last = recorder.entries[-1] if recorder.entries else None
     if not (type(last) is entries.Note and last.text == told):  # what is tried again and again
         recorder.record(entries.Note, told)
+
+
+def note(text: str) -> None:
+    """Write a note into the trace of the run that the caller belongs to, at the current time.
+
+        simloop.note(f"cache miss for {key}")
+
+    Outside of a run it does nothing, so that it may stay in the code of a product.
+    """
+    world = current_world()
+    if world is not None:
+        world.model.recorder.record(entries.Note, writable(str(text)))

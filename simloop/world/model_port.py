@@ -38,10 +38,9 @@ from simloop.trace.requests import RequestCoder, View, check_request, snapshot, 
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
-from simloop.world.faults_of_code import fault_of
 from simloop.world.recorded_parts import RECORDED, record_error
 from simloop.world.streams import FailedStream, Stream, TimedStream, WholeStream, stream_of
-from simloop.world.user_errors import UserError, keep
+from simloop.world.user_errors import UserError, fault_of, keep
 from simloop.world.user_port import no_turn
 
 

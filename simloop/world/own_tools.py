@@ -9,9 +9,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
+from simloop.escape import writable
+from simloop.messages import ToolCall
+from simloop.trace import entries
+from simloop.trace.facts import MAY_ACT
+from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.threads.calls import run_blocking
+from simloop.virtual.threads.scheduler import thread_here
 from simloop.world.chance import FaultSites, disturb_tool
+from simloop.world.tools import canonical_json
 
 T = TypeVar("T")
 
@@ -107,3 +116,108 @@ async def _within(timeout_ms: int | None, course: Coroutine[Any, Any, T]) -> T:
 
 def _timed_out(timeout_ms: int) -> TimeoutError:
     return TimeoutError(f"timed out after {timeout_ms} ms")
+
+
+class OwnCalls:
+    """Records the starts and the results of tools that the agent's own code calls.
+
+    A start takes the id of a call of the model that waits under its name: the first with equal
+    arguments, or else the first. A call of a reply that failed or was cut off comes last, because
+    the retry repeats it. A tool that nobody asked for gets an id of its own, `own-1`.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._seen = 0
+        self._open: list[entries.ToolCall] = []
+        self._broken: set[int] = set()  # the numbers of requests whose replies broke
+        self._unasked = 0
+
+    def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
+        """Record that a tool starts, and return the call."""
+        shown = writable(shown_arguments(arguments))
+        call = ToolCall(self.id_for(name, shown), writable(name), shown)
+        kind, own, here = entries.ToolStarted, True, thread_here()
+        in_thread = here is not None and here is not here.threads.of_loop
+        self._recorder.record(kind, call.id, call.name, shown, own, in_thread)
+        return call
+
+    def end(
+        self, call: ToolCall, text: str, *, is_error: bool = False, details: Any = None
+    ) -> None:
+        """Record the result of a call."""
+        kind = entries.ToolResult
+        self._recorder.record(kind, call.id, call.name, writable(text), is_error, details)
+
+    def id_for(self, name: str, arguments: str) -> str:
+        """Take the call of the model that a tool with these arguments answers; return its id."""
+        self._read()
+        named = [call for call in self._open if call.name == name]
+        asked = [call for call in named if call.request not in self._broken]
+        asked = asked or [call for call in named if call.request == named[-1].request]
+        equal = [call for call in asked if _as_json(call.arguments) == _as_json(arguments)]
+        if not asked:
+            self._unasked += 1
+            return f"own-{self._unasked}"
+        found = (equal or asked)[0]
+        self._open.remove(found)
+        return found.call_id
+
+    def _read(self) -> None:
+        """Read the entries since the last call: a tool of the world may have taken a call too."""
+        record = self._recorder.entries
+        for place in range(self._seen, len(record)):
+            entry: Any = record[place]
+            kind = type(entry)
+            if kind is entries.ToolCall:
+                self._open.append(entry)
+            elif kind is entries.Error or kind is entries.StreamCut:
+                self._broken.add(entry.request)
+            elif kind is entries.Finish:
+                if entry.reason not in MAY_ACT:
+                    self._broken.add(entry.request)
+            elif kind is entries.ToolStarted and not entry.own:
+                taken = next((c for c in self._open if c.call_id == entry.call_id), None)
+                if taken is not None:
+                    self._open.remove(taken)
+        self._seen = len(record)
+
+
+def shown_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as a JSON object; a value that is no JSON is shown by its type."""
+    return canonical_json({name: _plain(value) for name, value in arguments.items()}).decode()
+
+
+def shown_result(value: Any) -> str:
+    """Return a result as the trace has it: text unchanged, None empty, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else canonical_json(plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; dataclasses and models by their fields, others by type."""
+    dumped = getattr(type(value), "model_dump", None)  # pydantic
+    try:
+        if dumped is not None:
+            value = dumped(value, mode="json")
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_by_type)
+        canonical_json(plain)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return _by_type(value)
+    return plain
+
+
+def _by_type(value: Any) -> str:
+    # Its `repr` may have an address, which differs from run to run.
+    return f"<{type(value).__name__}>"
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text

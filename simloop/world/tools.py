@@ -8,15 +8,17 @@ run gives the same bytes with any version of that library.
 import functools
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeAlias, cast
+from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
+from msgspec import Struct
 
 from simloop.errors import ScenarioError
 from simloop.messages import ToolSpec
-from simloop.world.schema_size import MOST_SUBSCHEMAS, patterns_in, resolved_size
 from simloop.world.user_function import UserFunction
 
 Tools: TypeAlias = Mapping[str, Any] | Iterable[Any]
@@ -213,3 +215,121 @@ def _finding(error: jsonschema_rs.ValidationError, schema: Any) -> str:
     except (LookupError, TypeError):  # the path begins at an `$id` within the schema
         return f"{place}: must have the {keyword} of its schema"
     return f"{place}: must have {keyword} {value.decode()[:200]}"
+
+
+class ToolServer(Struct, frozen=True):
+    """The course of the connections of one world.
+
+    `lost_calls` are the calls, counted from 1, in which the connection is lost. `listed_ns` has the
+    time at which a tool appears in the list, `unlisted_ns` the time at which it leaves the list, as
+    nanoseconds of the clock; a tool in neither is always in the list.
+    """
+
+    lost_calls: frozenset[int] = frozenset()
+    listed_ns: Mapping[str, int] = {}
+    unlisted_ns: Mapping[str, int] = {}
+
+    def lists(self, tool: str, at_ns: int) -> bool:
+        """Return whether `tool` is in the list at that time."""
+        return self.listed_ns.get(tool, at_ns) <= at_ns < self.unlisted_ns.get(tool, at_ns + 1)
+
+    def changes_after(self, at_ns: int) -> list[int]:
+        """Return the times after `at_ns` at which the list changes, in order."""
+        times = {*self.listed_ns.values(), *self.unlisted_ns.values()}
+        return sorted(time for time in times if time > at_ns)
+
+
+MOST_SUBSCHEMAS = 50_000
+"""The largest resolved size of a schema that is checked; a failed subschema takes up to 10 KB."""
+
+# Their subschemas are for the value that the schema around them is for, and not for a part of it.
+_SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_BY_NAME = ("dependentSchemas", "dependencies")
+# Values that may look like schemas, and names that may look like keywords.
+_PLAIN = {"enum", "const", "default", "examples"}
+_NAMES = {"properties", "patternProperties", "$defs", "definitions", *_BY_NAME}
+
+_Place = tuple[str, ...]
+
+
+def resolved_size(schema: Any) -> int | None:
+    """Return the most subschemas of `schema`, a JSON value, that are for one value.
+
+    Each reference counts as what it names. None: a subschema refers to itself for the same value,
+    as in `{"$ref": "#"}`, and no check of it ends.
+    """
+    found = dict(_subschemas(schema))
+    anchors = _anchors(found)
+    graph = {place: list(_same_value(place, each, anchors)) for place, each in found.items()}
+    sizes: dict[_Place, int] = {}
+    try:
+        for place in TopologicalSorter(graph).static_order():
+            sizes[place] = 1 + sum(sizes[each] for each in graph.get(place, ()) if each in found)
+    except CycleError:
+        return None
+    return max(sizes.values(), default=1)
+
+
+def patterns_in(schema: Any) -> int:
+    """Return the number of regular expressions in `schema`, at most."""
+    found = 0
+    for _, each in _subschemas(schema):
+        found += isinstance(each.get("pattern"), str)
+        named = each.get("patternProperties")
+        found += len(named) if isinstance(named, dict) else 0
+    return found
+
+
+def _subschemas(schema: Any) -> Iterator[tuple[_Place, dict[str, Any]]]:
+    """Yield the subschemas with their places, without recursion for deep ones."""
+    waiting: list[tuple[_Place, Any, bool]] = [((), schema, False)]
+    while waiting:
+        place, value, is_named = waiting.pop()
+        if isinstance(value, dict):
+            if not is_named:
+                yield place, value
+            waiting += [
+                ((*place, key), inner, not is_named and key in _NAMES)
+                for key, inner in value.items()
+                if is_named or key not in _PLAIN
+            ]
+        elif isinstance(value, list):
+            waiting += [((*place, str(at)), inner, False) for at, inner in enumerate(value)]
+
+
+def _anchors(found: Mapping[_Place, Mapping[str, Any]]) -> dict[str, _Place]:
+    anchors: dict[str, _Place] = {}
+    for place, each in found.items():
+        for key in ("$id", "$anchor", "$dynamicAnchor"):
+            if isinstance(each.get(key), str):
+                anchors[("" if key == "$id" else "#") + each[key]] = place
+    return anchors
+
+
+def _same_value(
+    place: _Place, schema: Mapping[str, Any], anchors: Mapping[str, _Place]
+) -> Iterator[_Place]:
+    """Yield the places of the subschemas that are checked for the same value as `schema`."""
+    for key in ("$ref", "$dynamicRef"):
+        if isinstance(schema.get(key), str):
+            yield from _named_by(schema[key], anchors)
+    for key in _SAME_VALUE:
+        inner = schema.get(key)
+        if isinstance(inner, list):
+            yield from ((*place, key, str(at)) for at in range(len(inner)))
+        elif isinstance(inner, dict):
+            yield (*place, key)
+    for key in _BY_NAME:
+        inner = schema.get(key)
+        yield from ((*place, key, name) for name in (inner if isinstance(inner, dict) else ()))
+
+
+def _named_by(reference: str, anchors: Mapping[str, _Place]) -> Iterator[_Place]:
+    """Yield the place that a reference names; nothing if the validator refuses it."""
+    resource, _, fragment = reference.partition("#")
+    start = anchors.get(resource, ()) if resource else ()
+    if not fragment or fragment.startswith("/"):
+        steps = [unquote(step) for step in fragment.split("/")[1:]]
+        yield (*start, *(step.replace("~1", "/").replace("~0", "~") for step in steps))
+    elif f"#{fragment}" in anchors:
+        yield anchors[f"#{fragment}"]

@@ -21,10 +21,8 @@ from simloop.virtual.clock.awaitables import Started, begin, is_coroutine
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
-from simloop.world.own_calls import OwnCalls
-from simloop.world.own_tools import OwnTools
-from simloop.world.tool_server import ToolServer
-from simloop.world.tools import Tool, canonical_json
+from simloop.world.own_tools import OwnCalls, OwnTools
+from simloop.world.tools import Tool, ToolServer, canonical_json
 from simloop.world.user_errors import UserError, keep, message_of
 from simloop.world.user_port import no_turn
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from simloop.errors import ScenarioError
 from simloop.messages import ToolCall
 from simloop.world.current import current_world
-from simloop.world.own_calls import OwnCalls, shown_result
+from simloop.world.own_tools import OwnCalls, shown_result
 from simloop.world.user_errors import message_of
 from simloop.world.user_function import TRACED
 

@@ -19,7 +19,7 @@ from simloop import (
     World,
 )
 from simloop.kernel.retry import retry_after_ns
-from simloop.scenario.expectations import load_expectations
+from simloop.scenario.catalog import load_expectations
 
 MOST_STEPS = 40
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)

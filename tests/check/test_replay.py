@@ -21,9 +21,8 @@ from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
-from simloop.scenario.http_status import Http
 from simloop.scenario.loader import load_scenario, parse_scenario
-from simloop.scenario.replies import Reply
+from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode

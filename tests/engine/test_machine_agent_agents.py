@@ -21,7 +21,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.trace import entries
-from simloop.world.ending import Ending
+from simloop.world.agent import Ending
 
 LOOK, DONE = Reply(say="I look.", call={"look": {}}), Reply(say="Done.")
 

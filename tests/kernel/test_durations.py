@@ -15,7 +15,7 @@ from simloop.kernel.durations import (
     rounded_duration,
     rounded_number,
 )
-from simloop.scenario.durations import duration
+from simloop.scenario.fields import duration
 
 HUNDRED_YEARS_NS = 100 * 365 * 24 * UNITS_NS["h"]
 

@@ -40,7 +40,7 @@ from simloop.loops import react
 from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.http_status import Http
+from simloop.scenario.replies import Http
 from simloop.scenario.schema import ScriptedHook
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries

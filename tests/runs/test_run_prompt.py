@@ -17,7 +17,7 @@ from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Counters, Outcome, UserMessage
 from simloop.runs.prompt import OwnAgent, run_prompt
 from simloop.trace import entries
-from simloop.world.ending import Ending
+from simloop.world.agent import Ending
 from simloop.world.world import World
 
 S = 10**9

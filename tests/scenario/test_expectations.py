@@ -9,9 +9,8 @@ from simloop import Expect, Scenario, ScenarioError, load_scenario, run
 from simloop.kernel.limits import Limits
 from simloop.loops.react import ReactLoop
 from simloop.messages import UserMessage
-from simloop.scenario.catalog import find_bundled, name_of
+from simloop.scenario.catalog import find_bundled, load_expectations, name_of, stated
 from simloop.scenario.expect import CountBounds, Span
-from simloop.scenario.expectations import load_expectations, stated
 from simloop.world.world import World
 
 SAYS_BYE = {"start/quickstart": {"text": "Bye."}}

@@ -29,8 +29,7 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
-from simloop.scenario.http_status import Http
-from simloop.scenario.replies import Reply, When
+from simloop.scenario.replies import Http, Reply, When
 from simloop.scenario.schema import Scenario
 
 MS = 1_000_000

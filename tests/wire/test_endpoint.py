@@ -10,8 +10,7 @@ from wire import ASK, CHAT, Heard, heard, in_run, posted
 from simloop import Reply, Request, Result, parse_scenario, run
 from simloop.errors import Deadlock, ScenarioError, ScriptExhausted
 from simloop.messages import UserMessage
-from simloop.scenario.http_status import Http
-from simloop.scenario.replies import Pace, TokenUsage
+from simloop.scenario.replies import Http, Pace, TokenUsage
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from incases import in_cases
 
-from simloop.world.conversion import converted
+from simloop.world.arguments import converted
 from simloop.world.tools import Tool, wrong_arguments
 
 REFUSED = object()

@@ -32,7 +32,7 @@ from simloop.messages import (
 )
 from simloop.trace import entries
 from simloop.world.fake_model import FakeModel
-from simloop.world.faults_of_code import fault_of
+from simloop.world.user_errors import fault_of
 
 ASK = (UserMessage("Hello?"),)
 STOP = Finish(FinishReason.STOP, "stop")

@@ -7,7 +7,7 @@ import pytest
 from work import lines_run
 
 from simloop import ScenarioError, Tool, parse_scenario
-from simloop.world.schema_size import resolved_size
+from simloop.world.tools import resolved_size
 
 STRING = {"type": "string"}
 AGAIN = {"$ref": "#"}

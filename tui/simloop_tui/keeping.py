@@ -15,9 +15,8 @@ from simloop.runs.prepared import PreparedRun
 from simloop.runs.script_account import unused
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.expect import Expect
-from simloop.scenario.files import create, create_schema
 from simloop.scenario.schema import Scenario
-from simloop.scenario.writing import scenario_text
+from simloop.scenario.writing import create, create_schema, scenario_text
 from simloop.trace.storage import write_file
 from simloop_tui.scripts import check_repeatable
 from simloop_tui.session import Session

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from simloop.runs.simulation import run
-from simloop.scenario.http_status import Http
-from simloop.scenario.replies import Reply
+from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
 from simloop.trace.exports.otel import otel
 from simloop.trace.looptrace import LoopTrace
-from simloop.world.notes import note
+from simloop.world.current import note
 
 TRACES = Path(__file__).parents[3] / "scenarios" / "__snapshots__"
 REQUIRED = {

@@ -7,8 +7,7 @@ import pytest
 from wirereading import CREATED_S, asked
 
 from simloop.messages import Fault, StreamError
-from simloop.scenario.http_status import Http
-from simloop.scenario.replies import parts_of_fault
+from simloop.scenario.replies import Http, parts_of_fault
 from simloop.wire.formats.anthropic_messages import AnthropicMessages
 from simloop.wire.formats.known import wire_formats
 from simloop.wire.formats.openai_chat import OpenAIChat

@@ -8,10 +8,11 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
 
 from simloop.errors import ScenarioError
+from simloop.kernel.durations import JSON_SCHEMA, format_duration, parse_duration
 from simloop.scenario.wording import refusal
 
 T = TypeVar("T")
@@ -163,3 +164,38 @@ def differs(model: BaseModel, field: str) -> bool:
 @functools.lru_cache(maxsize=256)
 def _default(kind: type[BaseModel], field: str) -> Any:
     return kind.model_fields[field].get_default(call_default_factory=True)
+
+
+class Nanoseconds(int):
+    """A length of virtual time, read from text.
+
+    It is a separate type because a bare number has no unit, so the models refuse it.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> core_schema.CoreSchema:
+        """Return a schema that reads with `duration` and writes JSON with `format_duration`."""
+        as_text = core_schema.plain_serializer_function_ser_schema(
+            format_duration, return_schema=core_schema.str_schema(), when_used="json"
+        )
+        return core_schema.no_info_plain_validator_function(duration, serialization=as_text)
+
+
+NO_TIME = Nanoseconds(0)
+
+
+def duration(value: object) -> Nanoseconds:
+    """Return nanoseconds from text such as `120ms`. Raises ValueError with the correct form."""
+    return value if isinstance(value, Nanoseconds) else Nanoseconds(parse_duration(value))
+
+
+Duration = Annotated[
+    Nanoseconds,
+    WithJsonSchema(JSON_SCHEMA),
+]
+"""Nanoseconds, given in Python and in a file as text with a unit."""
+
+WrittenDuration: TypeAlias = Written[Duration, str | Nanoseconds]
+WrittenDurationOrNone: TypeAlias = Written[Duration | None, str | Nanoseconds | None]
