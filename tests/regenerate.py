@@ -106,18 +106,22 @@ def python_with_sdks() -> str:
     return str(built("sdks"))
 
 
+FILE = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""An example of a page that is a file of its own, with its name."""
+
+
 @contextmanager
-def example() -> Iterator[Path]:
-    """Give a folder with the README's example."""
-    text = README.read_text("utf-8")
-    block = re.search(rf"```python {FAILING_TEST}\n(.*?)```", text, re.DOTALL)
-    assert block is not None
-    with TemporaryDirectory() as folder:
-        Path(folder, FAILING_TEST).write_text(block[1], "utf-8")
-        yield Path(folder)
+def files_of(text: str) -> Iterator[Path]:
+    """Give a folder with the files of a page; a second block of a file replaces functions."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, block in FILE.findall(text):
+            with (folder / file).open("a", encoding="utf-8") as opened:
+                opened.write(block)
+        yield folder
 
 
-def failing(folder: Path, *module: str) -> str:
+def printed_in(folder: Path, *module: str) -> str:
     """Return what the module prints there; its exit code must be 1."""
     # The width of a terminal, and no settings of the pytest that may run this.
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -127,21 +131,23 @@ def failing(folder: Path, *module: str) -> str:
     return run.stdout
 
 
-def failure() -> str:
-    """The report that pytest prints of the README's example, as a block."""
-    with example() as folder:
-        printed = failing(folder, "pytest", "--tb=short", "-p", "no:cacheprovider")
-    report = re.search(r"^____.*?(?=^simloop: )", printed, re.MULTILINE | re.DOTALL)
+def failure(page: Path, file: str) -> str:
+    """The report that pytest prints of that file, with the examples before it, as a block."""
+    before, mark, _ = page.read_text("utf-8").partition("<!-- failure: generated -->")
+    assert mark, page
+    with files_of(before) as folder:
+        printed = printed_in(folder, "pytest", "--tb=short", "-p", "no:cacheprovider", file)
+    # pytest's last lines, and the summary of simloop with its real time, are left out.
+    report = re.search(r"^____.*(?=^simloop: \d+ runs?, )", printed, re.MULTILINE | re.DOTALL)
     assert report is not None, printed
-    lines = (line.rstrip() for line in report[0].splitlines())
-    return "\n".join(["```", *lines, "```"])
+    return "\n".join(["```", *(line.rstrip() for line in report[0].splitlines()), "```"])
 
 
 def found() -> str:
     """A scenario that `simloop fuzz` writes for the agent of the README, as a block."""
     loop = f"{FAILING_TEST.removesuffix('.py')}:answer"
-    with example() as folder:
-        failing(folder, "simloop", "fuzz", "--loop", loop, "--runs", "100", "--out", ".")
+    with files_of(README.read_text("utf-8")) as folder:
+        printed_in(folder, "simloop", "fuzz", "--loop", loop, "--runs", "100", "--out", ".")
         return f"```\n{(folder / _FOUND).read_text('utf-8')}```"
 
 
@@ -155,7 +161,13 @@ PROGRAMS = tuple(page for page in PAGES if page.name != "sdks.md")
 
 def readme_text() -> str:
     """The README with the report of its failing test, and with a finding of its agent."""
-    return _filled(README, {"failure": failure(), "found": found()})
+    return _filled(README, {"failure": failure(README, FAILING_TEST), "found": found()})
+
+
+def bot_text() -> str:
+    """The page about the tests of a bot with the report of the first that fails."""
+    page = DOCS / "testing-a-bot.md"
+    return _filled(page, {"failure": failure(page, "test_calls.py")})
 
 
 def scenarios_text() -> str:
@@ -189,6 +201,7 @@ def replayer_picture() -> str:
 
 GENERATED: Mapping[Path, Callable[[], str]] = {
     README: readme_text,
+    DOCS / "testing-a-bot.md": bot_text,
     DOCS / "scenarios.md": scenarios_text,
     DOCS / "loops.md": loops_text,
     DOCS / "proofs.md": proofs_text,

@@ -8,13 +8,15 @@ FILES = (
     *("docs/proofs.md", "scenarios/README.md", "scenarios/schema.json"),
     "docs/replayer.svg",
 )
+WITH_SDKS = ("README.md", "docs/testing-a-bot.md")
+"""Have reports of agents on an SDK: tests/wire/test_page_examples.py proves them current."""
 LONG = ("docs/proofs.md", "scenarios/README.md", "docs/replayer.svg")
 """Hold the bounds of every loop, which take twenty seconds to prove, or need all scenarios."""
 
 
 def test_these_files_are_generated() -> None:
     top = Path(__file__).resolve().parent.parent
-    assert {path.relative_to(top).as_posix() for path in GENERATED} == {"README.md", *FILES}
+    assert {path.relative_to(top).as_posix() for path in GENERATED} == {*WITH_SDKS, *FILES}
 
 
 @pytest.mark.parametrize(

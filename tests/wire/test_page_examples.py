@@ -1,27 +1,42 @@
 """The examples of the pages that need an SDK pass, or fail as the page says."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from regenerate import PAGES, README, readme_text
+from regenerate import DOCS, GENERATED, README, files_of
 
 pytestmark = pytest.mark.sdks
 
-FILES = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WITH_FILES = [page for page in PAGES if page != README and FILES.search(page.read_text("utf-8"))]
+BOT = DOCS / "testing-a-bot.md"
 
 
-def test_the_readme_has_the_report_and_the_finding_of_its_agent() -> None:
-    assert README.read_text("utf-8") == readme_text(), "run: python tests/regenerate.py"
+@pytest.mark.parametrize("page", [README, BOT], ids=lambda page: str(page.stem))
+def test_the_reports_of_a_page_are_those_of_its_examples(page: Path) -> None:
+    assert page.read_text("utf-8") == GENERATED[page](), "run: python tests/regenerate.py"
 
 
-@pytest.mark.parametrize("page", WITH_FILES, ids=lambda page: str(page.stem))
-def test_the_files_of_a_page_pass_in_one_folder(page: Path, tmp_path: Path) -> None:
-    for name, block in FILES.findall(page.read_text("utf-8")):
-        (tmp_path / name).write_text(block, "utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+def done(folder: Path, *module: str) -> tuple[int, str]:
+    """Run a module there, as its user would, and return its exit code and what it prints."""
+    settings = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    command = [sys.executable, "-m", *module]
+    run = subprocess.run(
+        command, check=False, cwd=folder, env=settings, capture_output=True, text=True
+    )
+    return run.returncode, run.stdout + run.stderr
+
+
+def test_the_bot_passes_all_tests_of_its_page_and_its_search_finds_something() -> None:
+    text = BOT.read_text("utf-8")
+    with files_of(text) as folder:
+        options = ("-q", "-p", "no:cacheprovider", "--snapshot-update")
+        code, printed = done(folder, "pytest", *options)
+        assert code == 0, printed
+        assert f"{text.count('async def test_')} passed" in printed
+        (search,) = re.findall(r"^simloop fuzz .*$", text, re.MULTILINE)
+        code, printed = done(folder, *search.split())
+        assert code == 1, printed
+        assert (folder / "failures" / "completed-after-a-complete-reply.simloop.yaml").is_file()
