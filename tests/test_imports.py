@@ -43,7 +43,7 @@ def test_running_a_scenario_does_not_import(name: str) -> None:
 @pytest.mark.slow
 def test_every_public_name_can_be_imported() -> None:
     statement = "import simloop\nfor name in simloop.__all__: getattr(simloop, name)"
-    assert "simloop.runs.simulation" in modules_after(statement)
+    assert "simloop.runs.run" in modules_after(statement)
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 GREETING = """\
 prompt: Say hello.

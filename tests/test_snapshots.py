@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.data import Snapshot, SnapshotCollection
 
 from simloop.errors import RunawayRun
-from simloop.runs.simulation import Simulation, run
+from simloop.runs.run import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.snapshots import TraceSnapshotExtension

@@ -22,7 +22,7 @@ from simloop.bench.passages import INPUTS, Passages
 from simloop.engine.hook_meter import RealClock
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
-from simloop.runs.runner import Runner
+from simloop.runs.run import Runner
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.virtual.simulate import run_virtual

@@ -41,13 +41,11 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.escape import escape
-from simloop.runs.account import printed
-from simloop.runs.mismatch import Mismatch, in_trace
+from simloop.runs.expectations import Mismatch, in_trace
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, repeat
-from simloop.runs.prepared import PreparedRun
-from simloop.runs.result import Result
-from simloop.runs.simulation import Simulation, result_of
+from simloop.runs.result import Result, printed
+from simloop.runs.run import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
@@ -166,7 +164,7 @@ class Verdict(Struct):
 
     scenario: Scenario | None = None
     plan: Plan | None = None
-    run: PreparedRun | None = None
+    run: Simulation | None = None
     result: Result | None = None
     error: BaseException | None = None
     ended_by: BaseException | None = None
@@ -301,7 +299,7 @@ def trial(
     until: Until = Until.END,
     *,
     seed: int | None = None,
-    watch: Callable[[PreparedRun], object] | None = None,
+    watch: Callable[[Simulation], object] | None = None,
 ) -> Verdict:
     """Run a plan, judge the run, and return the verdict.
 
@@ -309,8 +307,7 @@ def trial(
     KeyboardInterrupt through: the run that `watch` got has the trace up to there.
     """
     rules = rules or Rules()
-    simulation = Simulation(plan, seed=seed)
-    run = simulation.prepared
+    run = Simulation(plan, seed=seed)
     verdict = Verdict(plan.source, plan, run, rules=rules)
     subject = Subject.of(run)
     chosen = rules.chosen(subject)
@@ -320,7 +317,7 @@ def trial(
         _listen(run, judge, verdict.expected)
     if watch is not None:
         watch(run)
-    _make(simulation, verdict)
+    _make(run, verdict)
     judge.tell = None  # break the reference cycle, so that the run is freed at once
     if not run.trace.entries or isinstance(verdict.error, InternalError):  # reported once
         return verdict
@@ -343,7 +340,7 @@ def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -
     return verdict.failure()
 
 
-def _listen(run: PreparedRun, judge: Judge, expect: Expect) -> None:
+def _listen(run: Simulation, judge: Judge, expect: Expect) -> None:
     """Let the judge follow the run, and end it at the first violation that is not expected."""
     known = expect.violates or ()
 
@@ -355,16 +352,16 @@ def _listen(run: PreparedRun, judge: Judge, expect: Expect) -> None:
     run.listen(judge)
 
 
-def _make(simulation: Simulation, verdict: Verdict) -> None:
+def _make(run: Simulation, verdict: Verdict) -> None:
     """Run to the end, and note the result or the error."""
-    run, expects = simulation.prepared, verdict.rules.expectations
+    expects = verdict.rules.expectations
     run.is_searched = not expects and run.scenario.max_transitions == MOST_REQUESTS
     try:
         if expects:
-            verdict.result = simulation.run()
+            verdict.result = run.run()
         else:
             run.on_clock(run.converse())
-            verdict.result = result_of(run)
+            verdict.result = run.result()
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - a loop is somebody's code
         verdict.error = error
         if expects and run.loop.expected.error == type(error).__name__:
@@ -460,7 +457,7 @@ def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Viol
     return _not_listed(judge, expect)
 
 
-def judged(run: PreparedRun, expect: Expect) -> Verdict:
+def judged(run: Simulation, expect: Expect) -> Verdict:
     """Return the verdict on a run that was made already, of which `expect` is expected."""
     verdict = Verdict(run.scenario, run=run, rules=Rules())
     subject = Subject.of(run)
@@ -529,7 +526,7 @@ def run_to_the_end(scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> Lo
 def verify(
     source: Scenario | Path,
     until: Until = Until.TWICE,
-    watch: Callable[[PreparedRun], object] | None = None,
+    watch: Callable[[Simulation], object] | None = None,
     **given: Unpack[RunOptions],
 ) -> Verdict:
     """Read a scenario and return the verdict of its trial. `given` holds arguments of `run`.

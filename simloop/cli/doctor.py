@@ -118,7 +118,7 @@ def scenarios() -> str:
 
 def determinism() -> str:
     """Run one scenario twice and compare the bytes. Raises InternalError if they differ."""
-    from simloop.runs.simulation import run  # noqa: PLC0415 - may be missing
+    from simloop.runs.run import run  # noqa: PLC0415 - may be missing
     from simloop.scenario.catalog import bundled  # noqa: PLC0415 - may be missing
     from simloop.scenario.loader import load_scenario  # noqa: PLC0415 - may be missing
     from simloop.trace.codec import encode  # noqa: PLC0415 - may be missing

@@ -21,7 +21,7 @@ from simloop.cli.options import (
 from simloop.cli.terminal import json_text, out, out_exactly, out_lines, plain
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.run import Simulation
 from simloop.scenario.schema import Scenario
 
 
@@ -57,7 +57,7 @@ def command(*, loop: str | None, output_format: str) -> None:
 def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> Mapping[str, str]:
     """Return the invariants that are not judged for a loop, each with the reason."""
     check_loop_exists(loop)
-    subject = Subject.of(PreparedRun(Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})))
+    subject = Subject.of(Simulation(Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})))
     return choose(subject, invariants).unjudged
 
 

@@ -28,9 +28,9 @@ from simloop.cli.terminal import (
 )
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
-from simloop.runs.account import last_raised
 from simloop.runs.options import RunOptions
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.result import last_raised
+from simloop.runs.run import Simulation
 from simloop.scenario.designs import DESIGNS
 from simloop.trace.codec import write_trace
 from simloop.trace.looptrace import LoopTrace
@@ -145,9 +145,9 @@ def _play(target: Target, given: RunOptions, trace_file: Path | None, status: St
     """Read and run a scenario; the report holds the result or the error."""
     report = Report.on(target)
     if report.path is not None:
-        begun: list[PreparedRun] = []
+        begun: list[Simulation] = []
 
-        def watch(run: PreparedRun) -> None:
+        def watch(run: Simulation) -> None:
             begun.append(run)
             status.watch_run(run)
 

@@ -17,7 +17,7 @@ import click
 from simloop.escape import escape
 
 if TYPE_CHECKING:
-    from simloop.runs.prepared import PreparedRun
+    from simloop.runs.run import Simulation
     from simloop.trace.entries import AnyEntry
 
 PATIENCE_S = 1.0
@@ -177,7 +177,7 @@ class StatusLine:
             self._before = f"{bar}, "
             yield thing
 
-    def watch_run(self, run: "PreparedRun") -> None:
+    def watch_run(self, run: "Simulation") -> None:
         """Show how far a run has come, from its beginning on."""
         if self._terminal is None:
             return

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from simloop.check.invariants.judge import Violation
 from simloop.errors import CheckFailed, SimloopError
 from simloop.messages import Outcome
-from simloop.runs.mismatch import Mismatch
+from simloop.runs.expectations import Mismatch
 from simloop.trace.looptrace import LoopTrace
 
 

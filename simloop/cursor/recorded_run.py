@@ -24,13 +24,13 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Request
-from simloop.runs.async_test import OF_A_PROMPT, OF_A_TEST
+from simloop.runs.expectations import Mismatch
 from simloop.runs.loop import without_engine
-from simloop.runs.mismatch import Mismatch
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
 from simloop.runs.result import unmet_in
+from simloop.runs.run import Simulation
+from simloop.runs.testing import OF_A_PROMPT, OF_A_TEST
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry, Transition
@@ -79,7 +79,7 @@ class RecordedRun:
         try:
             scenario, options = recorded_run(trace, loop)
             plan = Plan(scenario, options)
-            prepared = PreparedRun(plan)
+            run = Simulation(plan)
         except ScenarioError as error:
             return cls(
                 trace=trace,
@@ -88,24 +88,24 @@ class RecordedRun:
                 needs_loop=loop is None and needs_loop(trace),
                 expected=_expected_of(trace),
             )
-        made = cls.of_run(prepared, trace, options)
+        made = cls.of_run(run, trace, options)
         made.waits.watch_again(plan, trace)
         return made
 
     @classmethod
-    def of_run(cls, prepared: PreparedRun, trace: LoopTrace, options: RunOptions) -> Self:
-        """Return the recording of a run that has been prepared, and perhaps made."""
-        loop = prepared.loop
-        settings = prepared.settings if loop.machine is not None else None
+    def of_run(cls, run: Simulation, trace: LoopTrace, options: RunOptions) -> Self:
+        """Return the recording of a run that is prepared, and perhaps made."""
+        loop = run.loop
+        settings = run.settings if loop.machine is not None else None
         return cls(
             trace=trace,
-            scenario=prepared.scenario,
+            scenario=run.scenario,
             options=options,
             machine=loop.machine,
             settings=settings,
             limits=None if settings is None else settings.limits,
             retry=loop.retry if settings is None else settings.retry,
-            tools=None if settings is None else tuple(prepared.tools),
+            tools=None if settings is None else tuple(run.tools),
             expected=loop.expected,
         )
 
@@ -164,7 +164,7 @@ class RecordedRun:
 
     def _subject(self, scenario: Scenario) -> Subject:
         if not self.unknown:
-            return Subject.of(PreparedRun(Plan(scenario, self.options)))
+            return Subject.of(Simulation(Plan(scenario, self.options)))
         # The loop may be a test, which runs any number of agents.
         return Subject(
             scenario=scenario,

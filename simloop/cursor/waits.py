@@ -12,8 +12,7 @@ from types import FrameType
 
 from simloop.errors import SimloopError
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.clock.loop import VirtualLoop
@@ -33,17 +32,17 @@ class Waits:
         self._start_ns = 0
         self._has_moved = False
 
-    def watch(self, prepared: PreparedRun) -> None:
+    def watch(self, run: Simulation) -> None:
         """Note the waits of a run that is about to begin, if it is of an agent of one's own."""
-        if prepared.loop.machine is None:  # an engine records its waits
-            prepared.listen(self._read)
+        if run.loop.machine is None:  # an engine records its waits
+            run.listen(self._read)
 
     def watch_again(self, plan: Plan, trace: LoopTrace) -> None:
         """Make a recorded run of an agent again, and note its waits if it is the same run."""
         if plan.loop.machine is not None:
             return
         again = Simulation(plan, seed=trace.header.seed)
-        self.watch(again.prepared)
+        self.watch(again)
         aside = io.StringIO()  # what the agent prints was seen when the run was recorded
         with contextlib.redirect_stdout(aside), contextlib.suppress(SimloopError):
             again.run()

@@ -50,13 +50,10 @@ from simloop.trace.kept import TRACES
 
 if TYPE_CHECKING:
     from simloop.bench.hook_bench import HookBenchmark
-    from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
-    from simloop.runs.played import Played
-    from simloop.runs.prepared import PreparedRun
-    from simloop.runs.provider import Provider
     from simloop.runs.result import Result
-    from simloop.runs.sim import Sim
+    from simloop.runs.run import Simulation
+    from simloop.runs.testing import MakeFakeModel, Played, Provider, Sim, SimloopRun, VirtualClock
     from simloop.scenario.replies import Reply
     from simloop.scenario.schema import Scenario
     from simloop.world.fake_model import FakeModel
@@ -189,7 +186,7 @@ def provider(request: pytest.FixtureRequest) -> "Provider":
     See `Provider`. The test is async and marked with `simloop`. When it has passed, an unused reply
     is an error.
     """
-    from simloop.runs.provider import Provider  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.testing import Provider  # noqa: PLC0415 - see the module docstring
 
     _check_async(request)
     item: pytest.Item = request.node
@@ -199,7 +196,7 @@ def provider(request: pytest.FixtureRequest) -> "Provider":
 @pytest.fixture
 def sim(request: pytest.FixtureRequest) -> "Sim":
     """Show an async test its clock, its seed and its trace, and record its tools: see `Sim`."""
-    from simloop.runs.sim import Sim  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.testing import Sim  # noqa: PLC0415 - see the module docstring
 
     _check_async(request)
     item: pytest.Item = request.node
@@ -224,8 +221,8 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     """
     from simloop.check.trial import Rules, trial  # noqa: PLC0415 - see the docstring
     from simloop.errors import CheckFailed  # noqa: PLC0415
-    from simloop.runs.account import account  # noqa: PLC0415
     from simloop.runs.plan import Plan  # noqa: PLC0415
+    from simloop.runs.result import account  # noqa: PLC0415
     from simloop.scenario.loader import load_from_here  # noqa: PLC0415
 
     played = played_by(request.node)
@@ -240,7 +237,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
         again = "" if plan.has_file and plan.source.path else command(request.node)
         with contextlib.ExitStack() as counted:
 
-            def watch(run: "PreparedRun") -> None:
+            def watch(run: "Simulation") -> None:
                 played.last = partial(_last, run, again)
                 counted.enter_context(played.run(run.trace, partial(page_of, run)))
 
@@ -259,10 +256,10 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     return play
 
 
-def _last(run: "PreparedRun", command: str) -> str:
+def _last(run: "Simulation", command: str) -> str:
     """Return the end of a run's timeline, then the command that repeats the run."""
     from simloop.escape import escape  # noqa: PLC0415 - see the module docstring
-    from simloop.runs.account import account  # noqa: PLC0415
+    from simloop.runs.result import account  # noqa: PLC0415
 
     shown = account(run.trace, (), run.exceptions).lstrip("\n")
     return f"{shown}\nreproduce: {escape(command or run.reproduce)}"

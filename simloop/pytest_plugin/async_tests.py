@@ -1,6 +1,6 @@
 """Async tests that run on the virtual clock, each as the agent of a run.
 
-Not here: the run (runs/async_test.py) and the hooks of the plugin that call this module. The rule
+Not here: the run (runs/testing.py) and the hooks of the plugin that call this module. The rule
 to keep: only tests that are marked, or those that `simloop_auto` takes, differ from other tests.
 """
 
@@ -18,11 +18,8 @@ from simloop.pytest_plugin.items import is_finding
 from simloop.pytest_plugin.settings import command, played_by, settings_of_async
 
 if TYPE_CHECKING:
-    from simloop.runs.async_test import AsyncTest
-    from simloop.runs.played import Played
-    from simloop.runs.prepared import PreparedRun
-    from simloop.runs.provider import Provider
-    from simloop.runs.sim import Sim
+    from simloop.runs.run import Simulation
+    from simloop.runs.testing import AsyncTest, Played, Provider, Sim
 
 PROVIDER: "pytest.StashKey[Provider]" = pytest.StashKey()
 SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
@@ -142,7 +139,7 @@ def _test(
     item: pytest.Function, seed: int, settings: dict[str, Any], body: Callable[[], Awaitable[None]]
 ) -> "AsyncTest":
     """Return a run of the test that its fixtures know."""
-    from simloop.runs.async_test import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.runs.testing import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
 
     provider, sim = item.stash.get(PROVIDER, None), item.stash.get(SIM, None)
     qualified = item.nodeid.partition("::")[2].replace("::", ".").partition("[")[0]
@@ -161,9 +158,9 @@ def _test(
 
 def _last(test: "AsyncTest", which: str, again: str) -> str:
     """Return the end of the timeline, for an error of the test's own."""
-    from simloop.runs.account import account  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.runs.result import account  # noqa: PLC0415 - see the docstring of the plugin
 
-    shown = account(test.prepared.trace).lstrip("\n")
+    shown = account(test.simulation.trace).lstrip("\n")
     return f"{which}{shown}\nreproduce: {again}"
 
 
@@ -172,23 +169,23 @@ def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
     __tracebackhide__ = True
     from simloop.check.trial import judged  # noqa: PLC0415 - see the docstring of the plugin
     from simloop.errors import CheckFailed  # noqa: PLC0415
-    from simloop.runs.account import account  # noqa: PLC0415
+    from simloop.runs.result import account  # noqa: PLC0415
     from simloop.scenario.expect import Expect  # noqa: PLC0415
 
-    prepared = test.prepared
+    run = test.simulation
     try:
-        with played.run(prepared.trace, partial(page_of, prepared)):
+        with played.run(run.trace, partial(page_of, run)):
             test.run()
-        judged(prepared, Expect(violates=test.violates, broken_pairs=test.broken_pairs)).check()
+        judged(run, Expect(violates=test.violates, broken_pairs=test.broken_pairs)).check()
     except CheckFailed as error:
-        error.account = error.account or f"\n{which}{account(prepared.trace).lstrip()}"
+        error.account = error.account or f"\n{which}{account(run.trace).lstrip()}"
         error.reproduce = again
         raise
 
 
-def page_of(prepared: "PreparedRun") -> str:
+def page_of(run: "Simulation") -> str:
     """Return the page of a run, as far as it has come."""
     from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415 - see the docstring of the plugin
     from simloop.page.page import page  # noqa: PLC0415
 
-    return page(RecordedRun.of_run(prepared, prepared.trace, {}))
+    return page(RecordedRun.of_run(run, run.trace, {}))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from simloop.runs.played import Played
+    from simloop.runs.testing import Played
 
 _OF_RUNS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
@@ -91,7 +91,7 @@ def _marked(item: pytest.Item, fitting: tuple[str, ...], other: str) -> dict[str
 
 def played_by(item: pytest.Item) -> "Played":
     """Return the runs of a test so far."""
-    from simloop.runs.played import Played  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.runs.testing import Played  # noqa: PLC0415 - see the docstring of the plugin
 
     option = item.config.getoption
     kept = Played(option("--simloop-trace") != "off", option("--simloop-page"))

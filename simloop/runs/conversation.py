@@ -24,7 +24,7 @@ from simloop.messages import Message
 from simloop.runs.loop import called, loop_of
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan, tool_execution_of
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.run import Simulation
 from simloop.runs.scripted import scripted_tools
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
@@ -93,7 +93,7 @@ class Conversation:
     def __init__(
         self, scenario: Scenario, *, events: Names = "document", **given: Unpack[RunOptions]
     ) -> None:
-        self._run = PreparedRun(Plan(scenario, given))
+        self._run = Simulation(Plan(scenario, given))
         self._run.listen(self._see)
         loop = given.get("loop") or scenario.loop
         self._view = event_view(scenario, loop, events, given.get("tools", ()))

@@ -1,20 +1,26 @@
-"""The result of a run, and its check against the expectations of the scenario."""
+"""The result of a run, its check against expectations, and the account of a run that failed.
 
-from collections.abc import Mapping
+The text of models, tools and exceptions in an account passes through `escape`.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from simloop.engine.hook_meter import HookCost
 from simloop.errors import ExpectationFailed, ScenarioError
+from simloop.escape import escape
 from simloop.messages import Counters, Message, Outcome, Request
-from simloop.runs.account import account
-from simloop.runs.mismatch import Mismatch, mismatches, mismatches_by_default
-from simloop.runs.seen_calls import calls_of
+from simloop.runs.calls import calls_of
+from simloop.runs.expectations import Mismatch, mismatches, mismatches_by_default
 from simloop.scenario import loader
 from simloop.scenario.expect import Expect
 from simloop.trace import views
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
+from simloop.trace.timeline import timeline
+from simloop.virtual.border.output import NAMES, Output
 from simloop.world.user_errors import UserError
 
 
@@ -142,3 +148,54 @@ def unmet_in(trace: LoopTrace, expect: Expect) -> tuple[Mismatch, ...]:
     )
     unseen = dict.fromkeys(("files", "unused", "messages"))
     return mismatches_by_default(expect.model_copy(update=unseen), result)
+
+
+LINES = 16
+MOST_PRINTED = 20
+_WIDTH = 200
+
+
+def account(
+    trace: LoopTrace, found: Sequence[Mismatch] = (), raised: Sequence[UserError] = ()
+) -> str:
+    """Return the timeline's last lines up to the first wrong entry, then the last exception.
+
+    If only the end of the run is wrong, the lines are the last ones of the run.
+    """
+    wrong = min((each.seq for each in found if each.seq is not None), default=None)
+    return "\n".join(("", *_timeline(trace, wrong), *last_raised(raised), ""))
+
+
+def _timeline(trace: LoopTrace, wrong: int | None) -> Iterator[str]:
+    part = trace
+    if wrong is not None:
+        part = LoopTrace(trace.header, list(trace.entries[: wrong + 1]))
+    lines = deque(timeline(part), maxlen=LINES)
+    if wrong is None:
+        yield "the end of the run:"
+    else:
+        yield "the run up to the first entry that is wrong:"
+    yield from lines
+
+
+def last_raised(raised: Sequence[UserError]) -> Iterator[str]:
+    """Yield an empty line and the traceback of the last exception of the user's code."""
+    if not raised:
+        return
+    last = raised[-1]
+    before = f", the last of {len(raised)} exceptions" if len(raised) > 1 else ""
+    yield ""
+    yield f"raised by {escape(last.where)}{before}:"
+    for line in last.lines():
+        indent = len(line) - len(line.lstrip(" "))
+        yield " " * indent + escape(line[indent:], _WIDTH)
+
+
+def printed(output: Output) -> Iterator[str]:
+    """Yield the last lines that the user's code has printed, under the name of each stream."""
+    for name in NAMES:
+        lines = output.text(name).splitlines()
+        if lines:
+            cut = f", the last {MOST_PRINTED} of {len(lines)} lines" * (len(lines) > MOST_PRINTED)
+            yield f"captured {name}{cut}:"
+            yield from (f"  {escape(line, _WIDTH)}" for line in lines[-MOST_PRINTED:])

@@ -1,6 +1,6 @@
 """Triggers: the time or the entry of the trace at which the user acts during a run.
 
-Not here: how a run watches for them (runs/triggers.py). The rule to keep: a trigger names either a
+Not here: how a run watches for them (runs/user.py). The rule to keep: a trigger names either a
 time or a kind of entry, never both.
 """
 

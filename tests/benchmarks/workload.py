@@ -13,7 +13,7 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
 )
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.looptrace import LoopTrace
 
 _DELTAS: list[Part] = [TextDelta(f"word{number} ") for number in range(8)]

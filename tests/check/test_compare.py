@@ -11,7 +11,7 @@ from simloop.errors import InternalError, ScenarioError
 from simloop.kernel.machine import Feature
 from simloop.loops.react import ReactLoop
 from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
 from simloop.world.world import World

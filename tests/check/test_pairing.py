@@ -24,7 +24,7 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION
 from simloop.trace.entries import AnyEntry, Footer, Header

@@ -7,7 +7,7 @@ import pytest
 
 from simloop.check.recorded_events import recorded_events
 from simloop.errors import ScenarioError
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.looptrace import LoopTrace
 

@@ -18,8 +18,7 @@ from simloop.engine.hooks import Hooks
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
-from simloop.runs.simulation import run
+from simloop.runs.run import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.replies import Http, Reply
@@ -140,10 +139,10 @@ class TestAReplay:
     def test_does_not_hide_that_simloop_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
         trace = played(ANSWERS)
 
-        async def break_down(_: PreparedRun) -> None:
+        async def break_down(_: Simulation) -> None:
             raise InternalError("broken")
 
-        monkeypatch.setattr(PreparedRun, "converse", break_down)
+        monkeypatch.setattr(Simulation, "converse", break_down)
         with pytest.raises(InternalError):
             replay(trace)
 

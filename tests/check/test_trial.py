@@ -18,8 +18,7 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.runs.prepared import PreparedRun
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.loader import parse_scenario
 
 PASSES = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello.}]\nexpect: {text: Hello.}\n"
@@ -251,7 +250,7 @@ def test_what_ends_a_run_from_outside_leaves_what_there_is(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ExponentialBackoff, "delay_ns", interrupt)
-    begun: list[PreparedRun] = []
+    begun: list[Simulation] = []
     with pytest.raises(KeyboardInterrupt):
         verify(parse_scenario(PASSES), watch=begun.append)
     assert begun[0].trace.entries

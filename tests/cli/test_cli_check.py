@@ -12,7 +12,7 @@ from commandline import Cli
 
 from simloop.errors import InternalError
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 PASSES = """\
 title: It answers
@@ -184,7 +184,7 @@ class TestExitCodes:
         run = Simulation.run
 
         def break_down(self: Simulation) -> Any:
-            if self.prepared.scenario.path == "a.simloop.yaml":
+            if self.scenario.path == "a.simloop.yaml":
                 raise InternalError("broken")
             return run(self)
 

@@ -6,7 +6,7 @@ from commandline import Cli
 from comparing import BROKEN_SERVER, COMPACTS, FAILS, HOOKED, LOOKS
 
 from simloop.errors import InternalError
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.designs import DESIGNS
 
 EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
@@ -310,7 +310,7 @@ class TestExitCodes:
         run = Simulation.run
 
         def break_down(self: Simulation) -> Any:
-            if self.prepared.scenario.path == "a.simloop.yaml":
+            if self.scenario.path == "a.simloop.yaml":
                 raise InternalError("broken")
             return run(self)
 

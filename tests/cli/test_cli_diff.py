@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from commandline import Cli
 
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode, read_trace, write_trace

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from commandline import Cli
 
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import write_trace
 

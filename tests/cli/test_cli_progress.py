@@ -11,7 +11,7 @@ import pytest
 
 from simloop.cli.terminal import StatusLine
 from simloop.messages import FinishReason
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 
 PASSES = "prompt: Hi\nmodel: [{say: Hello.}]\n"
@@ -140,7 +140,7 @@ class TestAStatus:
         assert run.listeners == []
 
 
-class Heard(PreparedRun):
+class Heard(Simulation):
     """A run that keeps its listeners."""
 
     def __init__(self) -> None:

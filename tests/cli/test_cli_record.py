@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from commandline import Cli
 
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.loader import load_scenario
 from simloop.trace.codec import encode, read_trace

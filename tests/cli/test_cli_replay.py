@@ -7,8 +7,7 @@ import pytest
 from commandline import Cli
 
 from simloop.errors import InternalError
-from simloop.runs.prepared import PreparedRun
-from simloop.runs.simulation import run
+from simloop.runs.run import Simulation, run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode, read_trace, write_trace
@@ -197,11 +196,11 @@ class TestJson:
 
 
 def test_a_fault_of_ours_is_3(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def break_down(_: PreparedRun) -> None:
+    async def break_down(_: Simulation) -> None:
         raise InternalError("broken")
 
     name = write("a.jsonl", played())
-    monkeypatch.setattr(PreparedRun, "converse", break_down)
+    monkeypatch.setattr(Simulation, "converse", break_down)
     result = cli("replay", name)
     assert result.exit_code == 3
     assert "please report it" in result.stderr

@@ -14,7 +14,7 @@ from simloop.cursor.views import view
 from simloop.cursor.waits import Waits
 from simloop.cursor.why import why
 from simloop.messages import UserMessage
-from simloop.runs.simulation import Simulation, run
+from simloop.runs.run import Simulation, run
 from simloop.trace import entries
 from simloop.world.world import World
 
@@ -59,9 +59,9 @@ def blocks() -> None:
 def watched(agent: Agent, scenario: Scenario = ASKS) -> RecordedRun:
     simulation = Simulation(scenario, loop=agent)
     waits = Waits()
-    waits.watch(simulation.prepared)
+    waits.watch(simulation)
     simulation.run()
-    made = RecordedRun.of_run(simulation.prepared, simulation.trace, {"loop": agent})
+    made = RecordedRun.of_run(simulation, simulation.trace, {"loop": agent})
     made.waits = waits
     return made
 

@@ -17,7 +17,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import view
 from simloop.messages import ToolMessage
-from simloop.runs.simulation import Simulation, run
+from simloop.runs.run import Simulation, run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
@@ -160,7 +160,7 @@ def test_a_loop_without_a_backoff_says_that_it_never_retries_a_failed_model_call
     scenario = {"prompt": "Go.", "loop": "react", "model": [reply]}
     simulation = Simulation(Scenario.model_validate(scenario))
     simulation.run()
-    recording = RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+    recording = RecordedRun.of_run(simulation, simulation.trace, {})
     end = rows_at(recording, len(recording.entries) - 1, FactView.WHY)
     assert end[-2:] == [
         "  The retry policy calls the failure rate-limit, which may be retried.",

@@ -30,7 +30,7 @@ from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.replies import ReplyReading
 from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.messages import AssistantMessage, Message, Request, SummaryMessage, UserMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
 from simloop.virtual.clock.timeouts import Timeouts

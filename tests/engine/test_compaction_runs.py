@@ -19,7 +19,7 @@ from simloop import (
     run,
 )
 from simloop.messages import Request, SummaryMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.timeline import timeline
 from simloop.world.fake_model import FunctionModel

@@ -17,7 +17,7 @@ from simloop import (
 )
 from simloop.engine.hooks import AfterLLMCall, BeforeLLMCall
 from simloop.messages import FinishReason, Request, ToolCall, ToolMessage, Usage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import TokenUsage
 from simloop.trace import entries
 

@@ -7,7 +7,7 @@ import pytest
 
 from simloop import Hooks, Reply, Scenario, ToolResult
 from simloop.engine.hooks import AfterToolCall, BeforeLLMCall, BeforeToolCall
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests

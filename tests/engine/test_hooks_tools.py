@@ -15,7 +15,7 @@ from simloop import (
 )
 from simloop.engine.hooks import BeforeLLMCall
 from simloop.messages import ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.world.chance import ChanceFaults
 

@@ -19,7 +19,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import Measuring
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.trace.entries import AnyEntry

@@ -31,7 +31,7 @@ from stopping import (
 
 from simloop import Callbacks, Hooks, Http, Limits, Outcome, Reply, Scenario, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 
 def rich_story() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from stopping import (
 
 from simloop import Limits, Outcome, Reply, Scenario
 from simloop.messages import Request, ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 
 everywhere = in_cases(SITUATIONS)

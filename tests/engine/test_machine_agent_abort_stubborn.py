@@ -22,7 +22,7 @@ from stopping import (
 )
 
 from simloop import Callbacks, HookIsolation, Hooks, Limits, Reply, Scenario, ToolExecution
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.virtual.clock.timeouts import GRACE_NS
 

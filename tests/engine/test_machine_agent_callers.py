@@ -20,7 +20,7 @@ from simloop import (
     arun,
     simulate,
 )
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 # ------------------------------------------------------------------------- after the run
 
@@ -78,7 +78,7 @@ def test_a_run_that_was_cancelled_does_not_stop_its_caller_later() -> None:
 
 def test_to_abort_a_run_that_is_over_has_no_effect() -> None:
     scenario = Scenario(prompt="Go.", model=[DONE])
-    assert simulate(goes_on_after(scenario, lambda simulation: simulation.prepared.abort())) == 10
+    assert simulate(goes_on_after(scenario, lambda simulation: simulation.abort())) == 10
 
 
 def test_the_wall_clock_of_one_run_does_not_stop_the_next_one() -> None:
@@ -107,7 +107,7 @@ def cancelled_from_outside(
         task = asyncio.create_task(simulation.arun())
         await asyncio.sleep(1)
         if also_abort:
-            simulation.prepared.abort()
+            simulation.abort()
         task.cancel()
         await asyncio.wait([task])
         return task

@@ -8,7 +8,7 @@ from simloop import Callbacks, Compaction, Hooks, Http, Limits, Reply, Scenario,
 from simloop.kernel.names import NAMES
 from simloop.kernel.policies import CompactionStrategy, ToolOrder
 from simloop.messages import Request
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simloop import Http, Limits, Reply, Result, Scenario
 from simloop.messages import Request
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 
 
@@ -87,5 +87,5 @@ def test_other_users_of_the_seed_do_not_change_the_jitter() -> None:
 
     script = iter([Reply(http=Http(status=503))] * 2 + [DONE])
     simulation = Simulation(Scenario(prompt="Go.", retry=JITTERY), model=model)
-    simulation.prepared.seeds.stream("tool-latency").random()
+    simulation.seeds.stream("tool-latency").random()
     assert backoffs(simulation.run()) == jittered(0)

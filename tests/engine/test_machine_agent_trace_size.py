@@ -7,7 +7,7 @@ import pytest
 
 from simloop import RunawayRun, ScenarioError, parse_scenario
 from simloop.kernel.limits import MAX_TRANSITIONS
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.recorder import MAX_TRACE_CHARS
 
 LONG = "x" * 400

@@ -14,12 +14,12 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Request, UserMessage
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.world.world import World
 
-User = PreparedRun | Conversation
+User = Simulation | Conversation
 Turns = Sequence[tuple[int, str]]
 """What a background task does: it waits for so many turns, then it acts as the user."""
 
@@ -71,7 +71,7 @@ def code(background: Background, replies: Sequence[Reply]) -> RunOptions:
 
 
 async def alone(scenario: Scenario, background: Background, given: RunOptions) -> list[AnyEntry]:
-    run = background.user = PreparedRun(Plan(scenario, given))
+    run = background.user = Simulation(Plan(scenario, given))
     await run.send("Go.")
     return run.trace.entries
 
@@ -79,7 +79,7 @@ async def alone(scenario: Scenario, background: Background, given: RunOptions) -
 async def listened_to(
     scenario: Scenario, background: Background, given: RunOptions
 ) -> list[AnyEntry]:
-    run = background.user = PreparedRun(Plan(scenario, given))
+    run = background.user = Simulation(Plan(scenario, given))
     seen: list[AnyEntry] = []
     run.listen(seen.append)
     await run.send("Go.")
@@ -155,7 +155,7 @@ def test_a_background_task_gets_a_turn_after_each_decision_and_before_its_effect
     }  # fmt: skip
 
     async def main() -> list[AnyEntry]:
-        run = PreparedRun(Plan(Scenario(prompt="Go."), options))
+        run = Simulation(Plan(Scenario(prompt="Go."), options))
         running = asyncio.create_task(run.send("Go."))
         while not running.done():
             seen.add(len(run.trace.entries))
@@ -218,7 +218,7 @@ def of_an_agent(turns: int, *, listens: bool) -> list[AnyEntry]:
         return said
 
     given: RunOptions = {"loop": agent, "model": lambda _: "Yes."}
-    run = PreparedRun(Plan(Scenario(prompt="Go."), given))
+    run = Simulation(Plan(Scenario(prompt="Go."), given))
     if listens:
         run.listen(lambda _: None)
     simulate(run.send("Go."))

@@ -27,7 +27,7 @@ from simloop import (
 )
 from simloop.kernel.policies import HookOrder, OnHookFailure
 from simloop.messages import ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.world.user_function import UserFunction
 

@@ -18,7 +18,7 @@ from simloop.messages import (
     ToolCallPart,
     ToolMessage,
 )
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 BY_NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

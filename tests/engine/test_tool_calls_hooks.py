@@ -20,7 +20,7 @@ from simloop import (
 )
 from simloop.kernel.policies import OnHookFailure
 from simloop.messages import ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 
 

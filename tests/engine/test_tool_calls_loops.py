@@ -13,7 +13,7 @@ from simloop.kernel.machine import LegalMap, Machine, Run, Transition, finish
 from simloop.kernel.signals import Signal
 from simloop.loops.pi import LEGAL, PiLoop
 from simloop.messages import AssistantMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 
 THREE = Reply(say="I count.", call=[{"square": {"n": n}} for n in (2, 3, 4)])
@@ -88,7 +88,7 @@ def stopped(loop: str | Machine, policy: ToolExecution, *, aborts_after_ms: int 
     """A run that is aborted while the first of two tools runs, by a loop that goes on with them."""
 
     async def slow() -> str:
-        asyncio.get_running_loop().call_later(aborts_after_ms / 1_000, simulation.prepared.abort)
+        asyncio.get_running_loop().call_later(aborts_after_ms / 1_000, simulation.abort)
         return str(await nap(10, "slept"))
 
     async def quick() -> str:

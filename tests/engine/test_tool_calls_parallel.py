@@ -11,7 +11,7 @@ from toolcalling import PARALLEL, answer, fail, results, started
 
 from simloop import Callbacks, HookIsolation, Hooks, Outcome, Reply, Result, Scenario, Tool
 from simloop.kernel.policies import OnHookFailure
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 
 def timed(*milliseconds: int) -> tuple[Reply, list[Tool]]:

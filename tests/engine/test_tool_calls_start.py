@@ -26,7 +26,7 @@ from simloop.engine.hooks import BeforeLLMCall
 from simloop.kernel.policies import OnHookFailure
 from simloop.kernel.signals import ModelReplied
 from simloop.messages import Finish, FinishReason, TextDelta, ToolCall, ToolCallPart
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
 

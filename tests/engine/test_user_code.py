@@ -23,7 +23,7 @@ from simloop import (
 )
 from simloop.kernel.policies import OnHookFailure
 from simloop.messages import Request, ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.virtual.clock.timeouts import GRACE_NS

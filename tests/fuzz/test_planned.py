@@ -8,7 +8,7 @@ from simloop.check.trial import failure_of
 from simloop.fuzz.planned import with_planned_faults
 from simloop.fuzz.shrink import shrink
 from simloop.runs.plan import Plan
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.catalog import bundled_names, find_bundled
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.writing import content

@@ -28,7 +28,7 @@ def violated(fault: Fault, *, faulty: bool) -> dict[str, str]:
 
 def _judged(fault: Fault, expected: str) -> dict[str, str]:
     simulation = play(fault, expected)[0]
-    found = judge(Subject.of(simulation.prepared), simulation.trace.entries).violations
+    found = judge(Subject.of(simulation), simulation.trace.entries).violations
     broken = {violation.name: str(violation) for violation in found}
     if not broken:
         plan = Plan(fault.scenario("{}"), {"loop": fault.given_loop()})

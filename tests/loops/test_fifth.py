@@ -24,7 +24,7 @@ from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
 from simloop.prove.proof import Longest, prove
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text

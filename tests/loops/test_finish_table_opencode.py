@@ -11,7 +11,7 @@ import pytest
 from simloop import Http, Outcome, Reply, Result, RunawayRun, Scenario, ScriptedTool, run
 from simloop.loops import opencode
 from simloop.messages import ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.requests import requests
 
 VERSION = "opencode@1.18.34"

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 
@@ -18,7 +18,7 @@ MARKUP = '</script><script>forged = 1</script><img src=x onerror="forged = 1">\u
 def recorded(text: str = "Hello.", title: str = "") -> RecordedRun:
     simulation = Simulation(Scenario(title=title, prompt=text, model=[Reply(say=text)]))
     simulation.run()
-    return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+    return RecordedRun.of_run(simulation, simulation.trace, {})
 
 
 def test_markup_in_a_run_is_in_the_page_as_text_alone() -> None:

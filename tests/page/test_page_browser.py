@@ -14,7 +14,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import Mark, words_of
 from simloop.cursor.views import view
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.kinds import clock, kind_of, legend
@@ -78,7 +78,7 @@ def test_a_long_request_is_shown_at_its_end_below_its_heading(
         )
     )
     simulation.run()
-    made = RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+    made = RecordedRun.of_run(simulation, simulation.trace, {})
     chromium.open(written(tmp_path, made))
     chromium.press("G")
     box = "document.querySelector('#pane-request .rows').getBoundingClientRect()"

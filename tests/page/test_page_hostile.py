@@ -7,7 +7,7 @@ from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
 from hostiletraces import traces
 
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 
@@ -44,7 +44,7 @@ _WALK = (
 def greeting(text: str) -> RecordedRun:
     simulation = Simulation(Scenario(title=text, prompt=text, model=[Reply(say=text)]))
     simulation.run()
-    return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+    return RecordedRun.of_run(simulation, simulation.trace, {})
 
 
 @pytest.mark.parametrize("width", [400, 1200])

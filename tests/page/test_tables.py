@@ -17,7 +17,7 @@ from simloop.cursor.rows import words_of
 from simloop.cursor.views import view
 from simloop.page.changes import apply
 from simloop.page.tables import tables
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
@@ -33,7 +33,7 @@ def recorded(path: Path) -> RecordedRun:
 def recorded_run(scenario: Scenario) -> RecordedRun:
     simulation = Simulation(scenario)
     simulation.run()
-    return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+    return RecordedRun.of_run(simulation, simulation.trace, {})
 
 
 def conversation(steps: int, **more: Any) -> RecordedRun:

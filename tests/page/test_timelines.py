@@ -6,7 +6,7 @@ from simloop.cursor.lines import gap_words, gaps
 from simloop.cursor.opening import opened_run
 from simloop.cursor.rows import words_of
 from simloop.page.timelines import Timelines
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.entries import ToolResult
 

@@ -1,8 +1,8 @@
 import pytest
 
 from simloop.errors import ExpectationFailed
-from simloop.runs.account import LINES, account
-from simloop.runs.simulation import run
+from simloop.runs.result import LINES, account
+from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario

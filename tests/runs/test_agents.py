@@ -27,7 +27,7 @@ from simloop.errors import CannotExpress
 from simloop.kernel.limits import Limits as KernelLimits
 from simloop.loops.pi import PiLoop
 from simloop.messages import UserMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.catalog import find_bundled
 from simloop.trace.codec import decode, encode
 from simloop.trace.timeline import timeline

@@ -27,8 +27,8 @@ from simloop.messages import (
 )
 from simloop.runs.loop import machine_for
 from simloop.runs.plan import script_of
+from simloop.runs.run import Simulation, run
 from simloop.runs.scripted import scripted_hooks, scripted_tools
-from simloop.runs.simulation import Simulation, run
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
@@ -247,20 +247,20 @@ def test_what_nobody_asks_for_is_not_asked_of_a_loop() -> None:
 
 
 def test_where_the_scenario_is_silent_the_policies_of_the_loop_decide() -> None:
-    silent = Simulation(scenario_with(loop="pi")).prepared._settings
+    silent = Simulation(scenario_with(loop="pi")).settings
     assert (silent.compaction.max_messages, silent.warn_after) == (100, 50)
-    told = Simulation(scenario_with(loop="pi", compaction=Compaction(window=9))).prepared._settings
+    told = Simulation(scenario_with(loop="pi", compaction=Compaction(window=9))).settings
     assert (told.compaction, told.warn_after) == (Compaction(window=9), 50)
 
 
 def test_a_policy_that_a_caller_gives_goes_before_those_of_scenario_and_loop() -> None:
     mine, theirs = ExponentialBackoff(initial_delay_ms=1), ExponentialBackoff(initial_delay_ms=2)
     scenario = scenario_with(loop="opencode", retry=theirs)
-    assert Simulation(scenario, retry=mine).prepared._settings.retry is mine
-    assert Simulation(scenario).prepared._settings.retry == theirs
-    assert Simulation(
-        scenario_with(loop="opencode")
-    ).prepared._settings.retry == ExponentialBackoff(initial_delay_ms=1_000)
+    assert Simulation(scenario, retry=mine).settings.retry is mine
+    assert Simulation(scenario).settings.retry == theirs
+    assert Simulation(scenario_with(loop="opencode")).settings.retry == ExponentialBackoff(
+        initial_delay_ms=1_000
+    )
 
 
 def test_a_trace_names_a_machine_that_it_cannot_hold() -> None:

@@ -25,7 +25,7 @@ from simloop.messages import (
 from simloop.runs.loop import machine_for
 from simloop.runs.plan import reasons_against
 from simloop.runs.result import Result
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.catalog import SUFFIX, bundled_folder, find
 from simloop.scenario.designs import DESIGNS, names
 from simloop.scenario.loader import load_scenario

@@ -4,7 +4,7 @@ import pytest
 
 from simloop.messages import Outcome, ToolMessage
 from simloop.runs.result import Result
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.catalog import find
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario

@@ -28,7 +28,7 @@ from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.codec import encode
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -50,7 +50,7 @@ class Own(ReferenceLoop):
 
 
 def machine_of(simulation: Simulation) -> Any:
-    return simulation.prepared.loop.machine
+    return simulation.loop.machine
 
 
 def own(limits: Limits) -> Own:

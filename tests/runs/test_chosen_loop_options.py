@@ -16,7 +16,7 @@ from simloop import (
 )
 from simloop.loops.pi import PiLoop
 from simloop.loops.reference import ReferenceLoop
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 
 def needs_an_option(limits: Limits, *, patience: int) -> Own:

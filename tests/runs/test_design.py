@@ -17,8 +17,7 @@ from simloop.loops.pi import PiLoop
 from simloop.messages import Message, UserMessage
 from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, Loop, loop_of
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
 from simloop.virtual.simulate import run_virtual
@@ -71,7 +70,7 @@ def test_a_machine_is_asked_once_for_its_declarations_by_all_runs_of_a_plan() ->
     machine = Declaring(Limits())
     plan = Plan(ANSWERED, {"loop": machine})
     asked = machine.asked
-    subjects = [Subject.of(PreparedRun(plan)) for _ in range(3)]
+    subjects = [Subject.of(Simulation(plan)) for _ in range(3)]
     assert [subject.machine for subject in subjects] == [machine] * 3
     assert machine.asked <= asked + 1
 
@@ -163,7 +162,7 @@ def test_the_trace_of_an_agent_with_calls_at_once_and_replies_given_up_reads_bac
     assert read.entries == result.trace.entries
     assert [list(each.messages) for each in requests(read.entries)] == [
         list(each.messages)
-        for each in simulation.prepared.model.requests  # type: ignore[attr-defined]
+        for each in simulation.model.requests  # type: ignore[attr-defined]
     ]
     assert result.text == "Done."
 

@@ -15,7 +15,7 @@ from clocks import Watch
 from simloop import Conversation, HookExecution, Hooks, Result, ScenarioError, run, simulate
 from simloop.engine.hook_meter import BLOCKING_NS, HookCost, HookMeter
 from simloop.kernel.policies import HookOrder
-from simloop.runs import prepared
+from simloop.runs import run as runs
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import encode
 from simloop.world.user_function import independent
@@ -32,7 +32,7 @@ WATCH = Watch()
 @pytest.fixture(autouse=True)
 def watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the meter of each run read the watch."""
-    monkeypatch.setattr(prepared, "HookMeter", partial(HookMeter, WATCH))
+    monkeypatch.setattr(runs, "HookMeter", partial(HookMeter, WATCH))
 
 
 def measured(hooks: Hooks, scenario: str = SCENARIO, **given: Any) -> Result:

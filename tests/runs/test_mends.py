@@ -30,7 +30,7 @@ from simloop.loops import reference
 from simloop.loops.reference import ReferenceLoop as Loop
 from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import FinishReason
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.catalog import find
 from simloop.scenario.loader import load_scenario
 from simloop.world.cancellation import Cancellation

@@ -4,9 +4,9 @@ import pytest
 from incases import in_cases
 
 from simloop.errors import ExpectationFailed, ScenarioError
-from simloop.runs.mismatch import mismatches, mismatches_by_default
+from simloop.runs.expectations import mismatches, mismatches_by_default
 from simloop.runs.result import Result
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries

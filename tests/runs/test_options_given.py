@@ -27,7 +27,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.messages import Fault
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 
 
 class EverySecond(ExponentialBackoff):

@@ -2,7 +2,7 @@ import msgspec
 
 from simloop import Queued, Reply, Scenario, Trigger
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.run import Simulation
 from simloop.trace.entries import AnyEntry
 
 FIRST = Scenario(
@@ -24,7 +24,7 @@ OTHER = FIRST.model_copy(
 
 
 def record(plan: Plan) -> list[AnyEntry]:
-    prepared = PreparedRun(plan)
+    prepared = Simulation(plan)
     prepared.on_clock(prepared.converse())
     return prepared.trace.entries
 

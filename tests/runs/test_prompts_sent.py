@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from simloop import Outcome, ScenarioError, simulate
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.loader import parse_scenario
 from simloop.virtual.simulate import running_loop
 
@@ -17,7 +17,7 @@ def test_prompts_may_be_sent_one_by_one() -> None:
     simulation = Simulation(parse_scenario("prompt: Go.\nmodel: [{say: One.}, {say: Two.}]"))
 
     async def talk() -> list[str]:
-        return [(await simulation.prepared.send(prompt)).text for prompt in ("Go.", "Again.")]
+        return [(await simulation.send(prompt)).text for prompt in ("Go.", "Again.")]
 
     assert simulate(talk()) == ["One.", "Two."]
 
@@ -26,12 +26,12 @@ def test_an_abort_between_two_prompts_stops_neither() -> None:
     simulation = Simulation(parse_scenario("prompt: Go.\nmodel: [{say: One.}, {say: Two.}]"))
 
     async def talk() -> list[Outcome]:
-        simulation.prepared.abort()
-        first = await simulation.prepared.send("Go.")
-        simulation.prepared.abort()
+        simulation.abort()
+        first = await simulation.send("Go.")
+        simulation.abort()
         await asyncio.sleep(1)
-        simulation.prepared.abort()
-        second = await simulation.prepared.send("Again.")
+        simulation.abort()
+        second = await simulation.send("Again.")
         return [first.outcome, second.outcome]
 
     assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
@@ -43,9 +43,9 @@ def test_an_abort_planned_for_a_time_between_two_prompts_stops_neither() -> None
     )
 
     async def talk() -> list[Outcome]:
-        first = await simulation.prepared.send("Go.")
+        first = await simulation.send("Go.")
         await asyncio.sleep(5)
-        second = await simulation.prepared.send("Again.")
+        second = await simulation.send("Again.")
         return [first.outcome, second.outcome]
 
     assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
@@ -55,12 +55,12 @@ def test_after_a_run_that_was_cancelled_there_is_nothing_to_go_on_from() -> None
     simulation = Simulation(TALK)
 
     async def talk() -> None:
-        await simulation.prepared.send("Go.")
+        await simulation.send("Go.")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
-                await simulation.prepared.send("Again.")
+                await simulation.send("Again.")
         with pytest.raises(ScenarioError, match="was cut short"):
-            await simulation.prepared.send("And again.")
+            await simulation.send("And again.")
 
     simulate(talk())
 
@@ -74,8 +74,8 @@ def test_a_prompt_may_be_sent_from_another_task_and_is_stopped_there() -> None:
     )
 
     async def talk() -> tuple[Outcome, int]:
-        await asyncio.create_task(simulation.prepared.send("Go."))
-        ended = await asyncio.create_task(simulation.prepared.send("Again."))
+        await asyncio.create_task(simulation.send("Go."))
+        ended = await asyncio.create_task(simulation.send("Again."))
         return ended.outcome, simulation.trace.ends[-1].elapsed_ns
 
     assert simulate(talk()) == (Outcome.TIMED_OUT, 2 * S)
@@ -85,8 +85,8 @@ def test_a_prompt_that_is_cancelled_in_another_task_is_not_taken_for_a_model_tha
     simulation = Simulation(TALK)
 
     async def talk() -> list[str]:
-        await simulation.prepared.send("Go.")
-        waiting = asyncio.create_task(simulation.prepared.send("Again."))
+        await simulation.send("Go.")
+        waiting = asyncio.create_task(simulation.send("Again."))
         await asyncio.sleep(1)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -99,11 +99,11 @@ def test_two_prompts_cannot_be_run_at_once() -> None:
     simulation = Simulation(TALK)
 
     async def talk() -> None:
-        await simulation.prepared.send("Go.")
-        waiting = asyncio.create_task(simulation.prepared.send("Again."))
+        await simulation.send("Go.")
+        waiting = asyncio.create_task(simulation.send("Again."))
         await asyncio.sleep(0)
         with pytest.raises(ScenarioError, match="is under way"):
-            await simulation.prepared.send("And again.")
+            await simulation.send("And again.")
         waiting.cancel()
 
     simulate(talk())

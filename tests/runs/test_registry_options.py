@@ -32,7 +32,7 @@ from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, machine_for
 from simloop.runs.plan import reasons_against
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.expect import Expect
 

@@ -14,9 +14,9 @@ from simloop.errors import (
     ScriptUnused,
 )
 from simloop.messages import Outcome
-from simloop.runs.mismatch import mismatches
+from simloop.runs.expectations import mismatches
 from simloop.runs.result import Result
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario
 

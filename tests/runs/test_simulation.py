@@ -21,7 +21,7 @@ from simloop.messages import (
     ToolMessage,
     ToolResult,
 )
-from simloop.runs.simulation import Simulation, arun, run
+from simloop.runs.run import Simulation, arun, run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
@@ -155,7 +155,7 @@ model: [{say: Wait., call: [{stop: {}}, {clock: {}}]}]
 """)
 
     def stop() -> str:
-        simulation.prepared.abort()
+        simulation.abort()
         return "stopped"
 
     simulation = Simulation(scenario, tools={"stop": stop, "clock": lambda: "12:00"})
@@ -169,7 +169,7 @@ model: [{say: Wait., call: [{stop: {}}, {clock: {}}]}]
 
 def test_a_tool_that_waits_is_stopped_by_its_own_abort() -> None:
     async def stop() -> str:
-        simulation.prepared.abort()
+        simulation.abort()
         await asyncio.sleep(60)
         return "too late"
 

@@ -19,7 +19,7 @@ from simloop.messages import (
     TextDelta,
     ToolResult,
 )
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario

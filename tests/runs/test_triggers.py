@@ -4,16 +4,16 @@ from typing import Literal
 
 import pytest
 from work import lines_run
+from worlds import Opened, in_world
 
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, run
 from simloop.kernel.signals import AbortRequested
 from simloop.messages import Counters, FinishReason
-from simloop.runs.simulation import Simulation
-from simloop.runs.triggers import Triggers
+from simloop.runs.run import Simulation
+from simloop.runs.user import Timetable
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.entries import Finish, Request, TextDelta, ToolStarted, Transition
-from simloop.virtual.simulate import run_virtual, running_loop
 
 PARTS = {"text-delta", "tool-call", "finish"}
 
@@ -181,38 +181,38 @@ def test_a_queued_message_is_sent_once() -> None:
 def test_an_entry_costs_the_same_however_many_moments_are_waited_for(
     after: Literal["part", "text-delta"],
 ) -> None:
-    async def work_of(count: int) -> int:
-        triggers, shown = Triggers(running_loop()), list[int]()
+    async def work_of(opened: Opened, count: int) -> int:
+        table, shown = Timetable(Scenario(prompt="x"), opened.world), list[int]()
 
         def wait_for_each_entry() -> None:
             for number in range(count):
-                triggers.set(Trigger(after=after, nth=number + 1), partial(shown.append, number))
+                table._set(Trigger(after=after, nth=number + 1), partial(shown.append, number))
             for number in range(count):
-                triggers(TextDelta(number, 0, 1, "x"))
+                table._see(TextDelta(number, 0, 1, "x"))
 
         lines = lines_run(wait_for_each_entry)
         await asyncio.sleep(0)
         assert shown == list(range(count))
         return lines
 
-    assert run_virtual(work_of(200)) < 2.5 * run_virtual(work_of(100))
+    assert in_world(partial(work_of, count=200)) < 2.5 * in_world(partial(work_of, count=100))
 
 
 def test_an_action_happens_in_the_next_turn_and_not_inside_the_component_that_records() -> None:
-    async def main() -> tuple[bool, list[str], list[str]]:
-        triggers, done = Triggers(running_loop()), list[str]()
+    async def main(opened: Opened) -> tuple[bool, list[str], list[str]]:
+        table, done = Timetable(Scenario(prompt="x"), opened.world), list[str]()
         moment = Trigger(after="part", nth=2)
-        triggers.set(moment, lambda: done.append("first"))
-        triggers.set(moment, lambda: done.append("second"))
-        triggers(TextDelta(0, 0, 1, "x"))
-        early = triggers.has_shown(moment)
-        triggers(Finish(1, 0, 1, FinishReason.STOP, "stop"))
+        table._set(moment, lambda: done.append("first"))
+        table._set(moment, lambda: done.append("second"))
+        table._see(TextDelta(0, 0, 1, "x"))
+        early = table._has_come(moment)
+        table._see(Finish(1, 0, 1, FinishReason.STOP, "stop"))
         inside = list(done)
-        assert triggers.has_shown(moment)
+        assert table._has_come(moment)
         await asyncio.sleep(0)
         return early, inside, done
 
-    assert run_virtual(main()) == (False, [], ["first", "second"])
+    assert in_world(main) == (False, [], ["first", "second"])
 
 
 def test_the_end_of_a_stream_that_was_cut_is_a_moment_and_no_part() -> None:

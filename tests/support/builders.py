@@ -19,7 +19,7 @@ from simloop import (
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.messages import Counters, Message, UserMessage
 from simloop.runs.options import RunOptions
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.entries import AnyEntry
 from simloop.world.world import World
 

@@ -138,7 +138,7 @@ def digests_of(
     script = f"""
 from contextlib import suppress
 from simloop import Deadlock, load_scenario
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace.codec import digest, encode
 for loop, scenario in {runs!r}:
     simulation = Simulation(load_scenario(scenario), loop=loop)
@@ -171,7 +171,7 @@ def _in_recipes(command: list[str], **more: str) -> "subprocess.CompletedProcess
 BUNDLED = """
 from contextlib import suppress
 from simloop import RunawayRun, load_scenario
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.catalog import bundled
 from simloop.trace.codec import digest, encode
 for listed in bundled():

@@ -40,7 +40,7 @@ def violations(played: Scenario, *edits: Edit, **given: Any) -> dict[str, str]:
     """Run a scenario, however it ends, edit its entries, and return the violations by name."""
     options: RunOptions = {**given}  # type: ignore[typeddict-item]
     simulation = Simulation(played, **options)
-    subject = Subject.of(simulation.prepared)
+    subject = Subject.of(simulation)
     with contextlib.suppress(Exception):  # the run until then is what counts
         simulation.run()
     record: list[AnyEntry] = list(simulation.trace.entries)

@@ -8,7 +8,7 @@ import msgspec
 from hostile import hostile, plain
 from msgspec import Struct
 
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.entries import (
     AnyEntry,

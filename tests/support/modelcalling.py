@@ -5,7 +5,7 @@ from typing import Any
 
 from simloop import Callbacks, Limits, Result, Scenario
 from simloop.messages import Fault, Finish, FinishReason, Part, Request
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 
 STOP = Finish(FinishReason.STOP, "stop")

@@ -9,7 +9,7 @@ from simloop import Scenario
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.waits import Waits
 from simloop.messages import AssistantMessage, Message, ToolMessage, ToolSpec, UserMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.world.model_port import ModelCallFailed
 from simloop.world.world import World
 
@@ -56,8 +56,8 @@ def of_shop(*before: dict[str, Any], **expect: Any) -> RecordedRun:
     given = {**SHOP, "model": [*before, *SHOP["model"]], "expect": expect}
     simulation = Simulation(Scenario.model_validate(given), loop=agent)
     waits = Waits()
-    waits.watch(simulation.prepared)
+    waits.watch(simulation)
     simulation.run()
-    made = RecordedRun.of_run(simulation.prepared, simulation.trace, {"loop": agent})
+    made = RecordedRun.of_run(simulation, simulation.trace, {"loop": agent})
     made.waits = waits
     return made

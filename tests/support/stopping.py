@@ -12,7 +12,7 @@ from simloop import Compaction, Reply, Result, Scenario, ToolExecution, simulate
 from simloop.kernel.names import NAMES
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
@@ -45,7 +45,7 @@ class Stop:
             self.at_ns = running_loop().now_ns
             self.mark = len(self.simulation.trace.entries)
         for _press in range(self.presses):
-            self.simulation.prepared.abort()
+            self.simulation.abort()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pacing import nap
 from simloop import HookIsolation, Reply, Result, Scenario, Tool, ToolExecution
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import ToolMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 
 SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)

@@ -18,7 +18,7 @@ from simloop import (
     simulate,
     write_trace,
 )
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.schema import Context
 from simloop.trace import entries
 from simloop.trace.codec import MAX_BYTES, decode, digest, encode
@@ -258,9 +258,9 @@ def test_what_is_recorded_after_the_end_of_the_last_prompt_is_in_the_file() -> N
     simulation = Simulation(Scenario(prompt="Hi", model=[Reply(say="Hello.")]))
 
     async def main() -> None:
-        await simulation.prepared.send("Hi")
+        await simulation.send("Hi")
         await asyncio.sleep(2)
-        simulation.prepared.queue("And you?")
+        simulation.queue("And you?")
 
     simulate(main())
     read = decode(encode(simulation.trace))

@@ -7,7 +7,7 @@ from damaging import damaged
 
 from simloop.cli.show import event_lines
 from simloop.errors import ScenarioError
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.catalog import find
 from simloop.scenario.loader import load_scenario
 from simloop.trace.codec import decode, encode

@@ -13,7 +13,7 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario

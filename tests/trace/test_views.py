@@ -10,7 +10,7 @@ from simloop.errors import CheckFailed
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import AssistantMessage, Part, Request
 from simloop.runs.result import Result
-from simloop.runs.simulation import Simulation, run
+from simloop.runs.run import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario, parse_scenario
@@ -40,9 +40,9 @@ class Witness:
 
 def witness_of(simulation: Simulation) -> Witness:
     """Put a witness before the model of a simulation that has not begun."""
-    around = simulation.prepared._surroundings
+    around = simulation._around
     witness = Witness(around.model)
-    simulation.prepared._surroundings = around._replace(model=witness)
+    simulation._around = around._replace(model=witness)
     return witness
 
 
@@ -75,9 +75,9 @@ def test_the_requests_are_those_that_the_model_got(path: Path) -> None:
         simulation.run()
     assert plain(heard(simulation.trace.entries)) == plain(witness.requests)
     # Of a run without chance faults the fake has seen them all.
-    if simulation.prepared.scenario.faults is None:
-        assert isinstance(simulation.prepared.model, FakeModel)
-        assert plain(simulation.prepared.model.requests) == plain(witness.requests)
+    if simulation.scenario.faults is None:
+        assert isinstance(simulation.model, FakeModel)
+        assert plain(simulation.model.requests) == plain(witness.requests)
 
 
 def result_of(text: str) -> Result:

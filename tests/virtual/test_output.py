@@ -14,7 +14,7 @@ import pytest
 
 from simloop import Scenario, simulate
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.run import Simulation
 from simloop.virtual.border.output import MOST_CHARS, Output, captured, diverted
 
 
@@ -37,7 +37,7 @@ def output_of(act: Callable[[], object]) -> Output:
     async def agent(_: str) -> None:
         act()
 
-    run = PreparedRun(Plan(Scenario(prompt="Go."), {"loop": agent}))
+    run = Simulation(Plan(Scenario(prompt="Go."), {"loop": agent}))
     run.on_clock(run.converse())
     return run.output
 

@@ -18,7 +18,7 @@ from simloop import (
 from simloop.errors import ScriptUnused
 from simloop.kernel.policies import CompactionStrategy
 from simloop.messages import UserMessage
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import encode
 from simloop.trace.entries import Error, Finish, TextDelta, ToolResult

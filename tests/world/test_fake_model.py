@@ -33,7 +33,7 @@ from simloop.messages import (
     ToolCallPart,
     UserMessage,
 )
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import Pace, When
 from simloop.trace import entries
 from simloop.virtual.simulate import running_loop

@@ -7,7 +7,7 @@ from simloop.fuzz.planned import with_planned_faults
 from simloop.fuzz.replies import END_NAMES, ENDS
 from simloop.kernel.errorclass import classify
 from simloop.messages import StreamError
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import parts_of_fault, reply_of_fault
 from simloop.scenario.writing import content
 from simloop.trace.entries import Error

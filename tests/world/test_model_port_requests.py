@@ -20,7 +20,7 @@ from simloop.messages import (
     ToolSpec,
     UserMessage,
 )
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry

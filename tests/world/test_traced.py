@@ -192,7 +192,7 @@ def test_a_violation_is_not_found_where_a_framework_converts_arguments_and_resul
     model = [Reply(call={"double": {"number": "4"}}), Reply(say="8")]
     simulation = Simulation(Scenario(prompt="Hi", model=model), loop=agent)
     simulation.run()
-    judged(simulation.prepared, Expect()).check()
+    judged(simulation, Expect()).check()
 
 
 @pytest.mark.parametrize("tool", [search, shout])

@@ -11,8 +11,7 @@ from pathlib import Path
 from simloop.cursor.opening import is_trace
 from simloop.errors import ScenarioError, SimloopError
 from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
-from simloop.runs.script_account import unused
+from simloop.runs.run import Simulation
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
@@ -41,14 +40,14 @@ def text_of(session: Session) -> str:
 
 def _ending(scenario: Scenario) -> Expect:
     """Return the expectation that the scenario ends as it does."""
-    prepared = PreparedRun(Plan(scenario, {}))
+    run = Simulation(Plan(scenario, {}))
     try:
-        prepared.on_clock(prepared.converse())
+        run.on_clock(run.converse())
     except SimloopError as error:
         name = type(error).__name__
         return Expect(error=name) if name in _ENDS else Expect()  # type: ignore[arg-type] # one of them
-    left = sum(1 for _ in unused(prepared)) or None
-    outcomes = list(prepared.trace.outcomes)
+    left = len(run.unused_places) or None
+    outcomes = list(run.trace.outcomes)
     if len(outcomes) > 1:
         return Expect(outcomes=outcomes, unused=left)
     return Expect(outcome=outcomes[0], unused=left)

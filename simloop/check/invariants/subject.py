@@ -14,7 +14,7 @@ from simloop.engine.settings import EngineSettings
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
-from simloop.runs.prepared import PreparedRun
+from simloop.runs.run import Simulation
 from simloop.scenario.schema import Scenario
 from simloop.trace.facts import Facts
 from simloop.world.tools import Tool
@@ -52,17 +52,17 @@ class Subject:
             self.course = Course(self.machine, self.settings, self.facts)
 
     @classmethod
-    def of(cls, prepared: PreparedRun) -> Self:
+    def of(cls, run: Simulation) -> Self:
         """Return the subject of a run that is prepared or has been made."""
-        loop = prepared.loop
-        settings = prepared.settings if loop.machine is not None else None
+        loop = run.loop
+        settings = run.settings if loop.machine is not None else None
         return cls(
-            scenario=prepared.scenario,
+            scenario=run.scenario,
             machine=loop.machine,
             settings=settings,
             limits=loop.declared_limits if settings is None else settings.limits,
             retry=loop.retry if settings is None else settings.retry,
             deviations=loop.deviations,
             broken_pairs=loop.expected.broken_pairs,
-            tools=prepared.tools,
+            tools=run.tools,
         )

@@ -21,7 +21,7 @@ from simloop.scenario.loader import load_scenario
 def judged(simulation: Simulation) -> Judge:
     with suppress(SimloopError):  # the script was written for another loop
         simulation.run()
-    return judge(Subject.of(simulation.prepared), simulation.trace.entries)
+    return judge(Subject.of(simulation), simulation.trace.entries)
 
 
 @pytest.mark.slow

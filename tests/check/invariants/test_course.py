@@ -43,7 +43,7 @@ def played(machine: Any = None) -> tuple[Subject, list[Any]]:
     scenario = Scenario(prompt="Go.", model=[Reply(say="Done.")])
     simulation = Simulation(scenario, loop=machine or "reference")
     simulation.run()
-    return Subject.of(simulation.prepared), list(simulation.trace.entries)
+    return Subject.of(simulation), list(simulation.trace.entries)
 
 
 def moved(course: Course, *sent: Signal) -> list[object]:

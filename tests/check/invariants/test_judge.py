@@ -46,7 +46,7 @@ def no_calls(subject: Subject) -> Watch:
 
 def test_a_violation_has_the_entry_at_which_it_was_found() -> None:
     simulation = played()
-    subject = Subject.of(simulation.prepared)
+    subject = Subject.of(simulation)
     found = judge(subject, simulation.trace.entries, [one_request]).violations
     second = [e for e in simulation.trace.entries if isinstance(e, Request)][1]
     assert [str(each) for each in found] == [
@@ -56,9 +56,7 @@ def test_a_violation_has_the_entry_at_which_it_was_found() -> None:
 
 def test_each_invariant_is_violated_at_most_once_and_keeps_no_other_from_being_judged() -> None:
     simulation = played()
-    judged = judge(
-        Subject.of(simulation.prepared), simulation.trace.entries, [one_request, no_calls]
-    )
+    judged = judge(Subject.of(simulation), simulation.trace.entries, [one_request, no_calls])
     assert [each.name for each in judged.violations] == ["no-calls", "one-request"]
 
 
@@ -88,7 +86,7 @@ def seen(*sees: Kind, max_steps: int = 9, **given: Any) -> list[str]:
             what: Any = getattr(entry, "signal", entry)
             sent.append(NAMES[type(what)])
 
-    judge(Subject.of(simulation.prepared), simulation.trace.entries, [listener])
+    judge(Subject.of(simulation), simulation.trace.entries, [listener])
     return sent
 
 

@@ -41,7 +41,7 @@ def ran(*ids: str) -> Recording:
 def with_tool(**options: object) -> Subject:
     tool = ScriptedTool.model_validate({"returns": "seen", **options})
     simulation = Simulation(Scenario(prompt="Go.", tools={"look": tool}))
-    return Subject(scenario=simulation.prepared.scenario, tools=simulation.prepared.tools)
+    return Subject(scenario=simulation.scenario, tools=simulation.tools)
 
 
 def in_order(order: str, *, sequential: bool = False) -> Subject:
@@ -51,7 +51,7 @@ def in_order(order: str, *, sequential: bool = False) -> Subject:
     scenario = Scenario.model_validate(
         {"prompt": "Go.", "tools": {"look": tool}, "tool_execution": execution}
     )
-    return Subject.of(Simulation(scenario).prepared)
+    return Subject.of(Simulation(scenario))
 
 
 BAD: list[tuple[Invariant, Recording, Subject, str]] = [

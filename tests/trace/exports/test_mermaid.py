@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from recording import Recording
 
 from simloop.escape import escape
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries

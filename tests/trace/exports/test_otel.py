@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simloop.runs.simulation import run
+from simloop.runs.run import run
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace

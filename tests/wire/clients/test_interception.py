@@ -17,7 +17,7 @@ from wire import ASK, CHAT, in_run
 
 from simloop import Reply, Result, Scenario, run, simulate
 from simloop.errors import ScenarioError
-from simloop.runs.simulation import Simulation
+from simloop.runs.run import Simulation
 from simloop.scenario.replies import Http, Pace
 from simloop.scenario.triggers import Trigger
 from simloop.trace import entries

@@ -1,25 +1,49 @@
 """The comparison of a run's end and trace with the expectations of its scenario.
 
-Not here: the keys of an expectation (expect.py). The rule to keep: a comparison that fails names
-the key, the expected and the actual value, and the first entry of the trace that shows it.
+A comparison that fails names the key, the expected and the actual value, and the first entry of
+the trace that shows it.
 """
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from simloop.kernel.durations import format_duration
-from simloop.messages import Message, Outcome
-from simloop.runs.seen_calls import calls_of
+from simloop.messages import Counters, Message, Outcome
+from simloop.runs.calls import calls_of
 from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span
 from simloop.trace import entries, views
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 
-if TYPE_CHECKING:
-    from simloop.runs.result import Result
+
+class _Ended(Protocol):
+    """A run that has ended, as a `Result` shows it."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def limit(self) -> str: ...
+    @property
+    def counters(self) -> Counters | None: ...
+    @property
+    def messages(self) -> tuple[Message, ...]: ...
+    @property
+    def elapsed_ns(self) -> int: ...
+    @property
+    def trace(self) -> LoopTrace: ...
+    @property
+    def files(self) -> Mapping[str, str] | None: ...
+    @property
+    def unused_places(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +65,7 @@ class Mismatch:
         return f"expect.{self.key}: expected {expected}, got {got}{self.note}"
 
 
-def mismatches(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
+def mismatches(expect: Expect, result: _Ended) -> tuple[Mismatch, ...]:
     """Return the expectations that a run with this result does not meet."""
     if not expect.model_fields_set:
         return ()
@@ -49,7 +73,7 @@ def mismatches(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
     return (*at_the_end, *in_the_trace, *_unused(expect, result))
 
 
-def mismatches_by_default(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
+def mismatches_by_default(expect: Expect, result: _Ended) -> tuple[Mismatch, ...]:
     """Return the expectations that a run with this result does not meet.
 
     If the scenario does not state how the run ends, every prompt must complete.
@@ -66,7 +90,7 @@ def mismatches_by_default(expect: Expect, result: "Result") -> tuple[Mismatch, .
 _UNSAID = " (a scenario that names no outcome expects this)"
 
 
-def _at_the_end(expect: Expect, result: "Result") -> Iterator[Mismatch]:
+def _at_the_end(expect: Expect, result: _Ended) -> Iterator[Mismatch]:
     if expect.error is not None:
         yield Mismatch("error", expect.error, "none")
     outcomes = [str(outcome) for outcome in result.outcomes]
@@ -141,9 +165,9 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
         yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
 
 
-def _unused(expect: Expect, result: "Result") -> Iterator[Mismatch]:
+def _unused(expect: Expect, result: _Ended) -> Iterator[Mismatch]:
     note = f": {', '.join(result.unused_places)}" if result.unused_places else ""
-    yield from _compared("unused", expect.unused, result.unused, note=note)
+    yield from _compared("unused", expect.unused, len(result.unused_places), note=note)
 
 
 def _compared(

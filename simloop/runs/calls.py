@@ -1,8 +1,7 @@
 """The calls of tools in a trace: those that are recorded, and those that only the messages show.
 
 An agent may run a function that is not recorded. Then the trace has the call of the model and, in a
-later request, its result. Not here: recording a call (world/own_tools.py). The rule to keep: a call
-is taken from the messages only if nothing in the trace says that it was not run.
+later request, its result. Such a call counts only if nothing in the trace says that it was not run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +25,10 @@ def calls_of(trace: LoopTrace) -> list[tuple[int, Call]]:
     """Return the calls that were run, each with the number of the entry that shows it, in order."""
     started = [entry for entry in trace.entries if type(entry) is entries.ToolStarted]
     recorded = zip((entry.seq for entry in started), views.calls(started), strict=True)
-    return sorted((*recorded, *seen_calls(trace)), key=lambda call: call[0])
+    return sorted((*recorded, *_seen_calls(trace)), key=lambda call: call[0])
 
 
-def seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
+def _seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
     """Return the calls that only the messages of an agent show, with the entry of their result.
 
     The agent has offered the tool, the arguments fit, a later request has a result, and no tool of
@@ -59,7 +58,9 @@ def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> 
     """Raise CannotExpress if a tool has settings and the agent runs a function without them."""
     if not scenario.tools:
         return
-    names = dict.fromkeys(call.name for _, call in seen_calls(trace) if call.name in scenario.tools)
+    names = dict.fromkeys(
+        call.name for _, call in _seen_calls(trace) if call.name in scenario.tools
+    )
     lost = {name: stated(scenario.tools[name]) for name in names}
     keys = [f"tools.{name}.{setting}" for name, each in lost.items() for setting in each]
     if not keys:

@@ -1,0 +1,523 @@
+"""One run of a plan, with one seed: its world, its prompts, and its result.
+
+A run is a pure function of the scenario, the seed and the caller's functions. An error of a run
+names the command that repeats it.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
+from typing import Any, Self, TypeVar, Unpack
+
+from simloop.engine.hook_meter import HookCost, HookMeter
+from simloop.errors import (
+    BrokenMachine,
+    CheckFailed,
+    ExpectationFailed,
+    InternalError,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+    SimloopError,
+)
+from simloop.escape import escape, writable
+from simloop.kernel.limits import MAX_TRANSITIONS
+from simloop.kernel.machine import Feature
+from simloop.messages import Message, Queue
+from simloop.runs.calls import check_settings_of_tools
+from simloop.runs.expectations import in_trace, mismatches_by_default
+from simloop.runs.options import RunOptions, check_scenario
+from simloop.runs.plan import Plan, header_with
+from simloop.runs.prompt import Performer, run_prompt
+from simloop.runs.result import Result, account
+from simloop.runs.user import Timetable
+from simloop.scenario.catalog import name_of
+from simloop.scenario.expect import Expect
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+from simloop.trace import entries
+from simloop.trace.entries import Footer
+from simloop.trace.looptrace import LoopTrace
+from simloop.trace.novelty import REPETITIONS, Novelty
+from simloop.trace.recorder import Listener, Recorder
+from simloop.virtual.border.exchange import kept_border
+from simloop.virtual.border.output import Output
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.seeds import Seeds
+from simloop.virtual.simulate import run_virtual, running_loop, simulate
+from simloop.wire.clients.interception import intercepted, kept_interception
+from simloop.wire.provider_side import ProviderSide
+from simloop.world.agent import Ending
+from simloop.world.current import inhabited
+from simloop.world.fake_model import FakeModel
+from simloop.world.model_port import ModelPort
+from simloop.world.own_tools import OwnTools
+from simloop.world.tools import Tool
+from simloop.world.tools_port import ToolsPort
+from simloop.world.user_errors import UserError, describe, is_of_the_program
+from simloop.world.user_port import UserPort
+from simloop.world.wire_options import WireOptions
+from simloop.world.world import World
+
+T = TypeVar("T")
+_NOTHING = contextlib.nullcontext()
+
+
+class Simulation:
+    """One run of a scenario, from its first prompt to its result. `run` makes it; it runs once.
+
+    `trace` exists from the start and grows; it stays complete no matter how a run ends. `endings`
+    are the ends of the prompts so far. `python` names the code that a trace cannot hold, and
+    `settings` are those of the engine.
+    """
+
+    def __init__(self, scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> None:
+        plan = scenario if isinstance(scenario, Plan) else Plan(scenario, given)
+        self._plan = plan
+        self.loop = plan.loop
+        self.python = plan.python
+        self.scenario = plan.scenario
+        seed = given.get("seed")
+        seed = plan.given.get("seed") if seed is None else seed
+        self.seeds = Seeds(self.scenario.seed if seed is None else seed)
+        self._around = plan.surroundings(self.seeds)
+        self.model = self._around.script
+        self.settings = plan.settings(self.seeds, self._around)
+        self._meter = HookMeter() if plan.given.get("hook_cost") else None
+        if self._meter is not None:
+            self.settings.hooks = self._meter.measured(self.settings.hooks)
+        self.trace = LoopTrace(plan.header(self.seeds.seed))
+        self.endings: list[Ending] = []
+        self._listeners: list[Listener] = []
+        self._world: World | None = None
+        self._timetable: Timetable | None = None
+        self._agent: Performer | None = None
+        self.is_searched = False
+        """Whether a search has stated the bound: that allows an agent no repetition."""
+        self._under_way = False
+        self._start_ns = 0
+        self._provider: ProviderSide | None = None
+        self.output = Output()
+        """What the code of the run has printed, where output is captured."""
+
+    # -------------------------------------------------------------------- what the run shows
+
+    @property
+    def expected(self) -> Expect:
+        """Return the expectations of the loop that runs the scenario."""
+        return self.loop.expected
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Return the tools of the world by name, with the faults of chance if it has some."""
+        return self._around.tools
+
+    @property
+    def exceptions(self) -> tuple[UserError, ...]:
+        """Return the exceptions that functions of the user raised so far."""
+        return () if self._world is None else tuple(self._world.model.raised)
+
+    @property
+    def error(self) -> SimloopError | None:
+        """Return the first error of simloop that an agent got, even if it swallowed the error."""
+        return None if self._world is None else self._world.model.recorder.error
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return the conversation so far; that of an agent of the user's own is not known."""
+        return () if self._agent is None else self._agent.messages
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Return the virtual nanoseconds since the first prompt."""
+        return running_loop().now_ns - self._start_ns
+
+    @property
+    def hook_cost(self) -> tuple[HookCost, ...] | None:
+        """Return the real time of each hook so far, or None if it is not measured."""
+        return None if self._meter is None else self._meter.costs()
+
+    @property
+    def reproduce(self) -> str:
+        """Return the command, or the call, that repeats the run."""
+        return self._plan.command(self.seeds.seed)
+
+    @property
+    def bodies(self) -> Mapping[int, bytes]:
+        """Return the raw bodies of the requests over HTTP by their numbers, if they are kept."""
+        return {} if self._provider is None else self._provider.bodies
+
+    @property
+    def is_reproduced_by_its_file(self) -> bool:
+        """Return whether the command line can repeat this run without code of the caller."""
+        return bool(self.scenario.path) and self._plan.has_file
+
+    @property
+    def unused_places(self) -> list[str]:
+        """Return the places of unused replies, and of the user's actions that never happened."""
+        replies = self.model.unused() if isinstance(self.model, FakeModel) else []
+        return [*replies, *self._never_came()]
+
+    def _never_came(self) -> list[str]:
+        return [] if self._timetable is None else self._timetable.never_came()
+
+    def account(self, command: str = "") -> str:
+        """Return the end of the run's timeline, then the command that repeats the run."""
+        shown = account(self.trace, (), self.exceptions).lstrip("\n")
+        return f"{shown}\nreproduce: {escape(command or self.reproduce)}"
+
+    def expects(self, error: SimloopError) -> bool:
+        """Return whether the scenario expects `error` instead of an outcome.
+
+        Raises ExpectationFailed if it does, and another of its expectations does not hold.
+        """
+        if self.expected.error != type(error).__name__:
+            return False
+        unmet = tuple(in_trace(self.expected, self.trace))
+        if unmet:
+            raise ExpectationFailed("\n".join(map(str, unmet)), reproduce=self.reproduce)
+        return True
+
+    # -------------------------------------------------------------------- the whole run
+
+    def run(self) -> Result:
+        """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
+        try:
+            return self.on_clock(self.arun())
+        except CheckFailed as error:  # the clock's own findings do not pass through `arun`
+            error.reproduce = self.reproduce
+            cause = self.error
+            if cause is not None and cause is not error:
+                self._complete(cause)
+                raise cause from error  # an agent that swallowed it went on and did not end
+            raise
+        except asyncio.CancelledError as error:
+            raise CheckFailed(
+                "the run has no outcome, because its code cancelled the task that it runs in",
+                hint="cancel only tasks that the code has started",
+                reproduce=self.reproduce,
+            ) from error
+
+    async def arun(self) -> Result:
+        """Run the scenario on the running virtual clock. Raises the errors of `run`."""
+        if self._world is not None:
+            raise ScenarioError("this simulation has been run", hint="make another one")
+        try:
+            await self.converse()
+            check_settings_of_tools(self.scenario, self.loop.name, self.trace)
+            result = self.result()
+            self._check_script(result)
+        except SimloopError as error:
+            self._complete(error)
+            raise
+        found = mismatches_by_default(self.expected, result)
+        return dataclasses.replace(result, mismatches=found) if found else result
+
+    def result(self) -> Result:
+        """Return the result of a conversation that has ended."""
+        ending, files = self.endings[-1], self._around.files
+        return Result(
+            outcome=ending.outcome,
+            outcomes=tuple(each.outcome for each in self.endings),
+            text=ending.text,
+            message=ending.message,
+            limit=ending.limit,
+            counters=ending.counters,
+            messages=self.messages,
+            elapsed_ns=self.trace.elapsed_ns,
+            trace=self.trace,
+            files=None if files is None else files.snapshot(),
+            unused_places=tuple(self.unused_places),
+            exceptions=self.exceptions,
+            reproduce=self.reproduce,
+            hook_cost=self.hook_cost,
+            bodies=self.bodies,
+        )
+
+    def _complete(self, error: SimloopError) -> None:
+        """Add to an error what only the run knows: its scenario, and how to repeat it."""
+        path = self.scenario.path or None
+        if isinstance(error, ScriptExhausted | ScriptUnused):
+            error.path = path
+        if isinstance(error, ScriptExhausted) and self.loop.name != self.scenario.loop:
+            error.hint = f"add a reply, or {self._advice('{error: ScriptExhausted}')}"
+        if isinstance(error, CheckFailed):
+            error.reproduce = error.reproduce or self.reproduce
+        elif isinstance(error, ScenarioError):
+            error.path = error.path or path
+
+    def _check_script(self, result: Result) -> None:
+        """Raise ScriptUnused for unused replies and actions, unless the scenario expects a number.
+
+        The error says how the run ended, because ending early often explains unused replies.
+        """
+        if not result.unused_places or self.expected.unused is not None:
+            return  # the latter is compared with the other expectations
+        error = self._unused_error()
+        end = ": ".join(filter(None, (f"it ended with {result.outcome}", result.message)))
+        error.others = (end,)
+        if self.loop.name == self.scenario.loop:
+            error.others += tuple(map(str, mismatches_by_default(self.expected, result)))
+        else:
+            error.hint = self._advice(f"{{outcome: {result.outcome}, unused: {result.unused}}}")
+        raise error
+
+    def _unused_error(self) -> ScriptUnused:
+        never = self._never_came()
+        message = f"these actions of the user never happened: {', '.join(never)}"
+        try:
+            if isinstance(self.model, FakeModel):
+                self.model.check_account()
+        except ScriptUnused as error:
+            error.message += f"; {message}" if never else ""
+            return error
+        hint = "find out why the run ended early, or delete these actions"
+        return ScriptUnused(message, key=never[0], hint=hint)
+
+    def _advice(self, stated: str) -> str:
+        """Return the advice to state `stated` for a loop that is not the scenario's own."""
+        name, loop = name_of(self.scenario.path), self.loop
+        if name and loop.is_own:  # nobody can change the file
+            return (
+                "if this is right, add to its `expect_on` or to a file for --expect: "
+                f"{name}: {stated}"
+            )
+        if not loop.has_name:  # a file names only loops that it can find
+            return f"if this is right, set expect_on[{loop.name!r}] in Python: {stated}"
+        return f"if this is right, add under expect_on: {loop.name}: {stated}"
+
+    def on_clock(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run `main`, a coroutine of this run, on a virtual clock.
+
+        The run of code that a trace cannot hold is sealed.
+        """
+        seed, shuffled = self.seeds, self.scenario.shuffle_ties
+        try:
+            if self.python:
+                return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
+            return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
+        finally:
+            if self._world is not None:
+                self._world.model.recorder.close()
+
+    async def converse(self) -> None:
+        """Run the prompts of the scenario, one after the other."""
+        waiting = [self.scenario.prompt, *self.scenario.then]
+        while waiting:
+            await self.send(waiting.pop(0))
+            waiting = [*self.next_prompt(), *waiting]
+
+    # -------------------------------------------------------------------- one prompt
+
+    async def send(self, prompt: str) -> Ending:
+        """Run one prompt to its outcome; earlier messages stay in the context."""
+        if self._under_way:
+            raise ScenarioError(
+                "a run of this conversation is under way, or was cut short",
+                hint="start a new conversation",
+            )
+        world = self._world or self._open_world(running_loop())
+        with intercepted(self._provider) if self._provider else _NOTHING:
+            # Made here and not before: the constructor of an agent may look at the clock and keys.
+            agent = self._agent = self._agent or self.loop.agent(self.settings)
+            return await self._answer(agent, prompt, world)
+
+    async def _answer(self, agent: Performer, prompt: str, world: World) -> Ending:
+        task = asyncio.current_task()
+        assert task is not None
+        assert self._timetable is not None
+        self.trace.footer = None
+        prompt = writable(prompt)
+        world.model.recorder.record(entries.Prompt, prompt)
+        world.user.begin(task, self.scenario.limits.max_wall_clock_ms)
+        self._timetable.plan_abort(first=not self.endings)
+        self._under_way = True
+        try:
+            with self._meter.run() if self._meter else _NOTHING, inhabited(world):
+                ending = await run_prompt(agent, prompt, world)
+        except BaseException as error:
+            if is_of_the_program(error, world.model.loop):  # a machine is somebody's code
+                self._blame_machine(error)
+            raise
+        self._under_way = False
+        self.endings.append(ending)
+        self.trace.footer = Footer(len(self.trace.entries), self.elapsed_ns)
+        return ending
+
+    def _blame_machine(self, error: BaseException) -> None:
+        """Raise BrokenMachine for an error that only the user's own machine can cause."""
+        if (
+            self.loop.is_own
+            and self.loop.machine is not None
+            and (isinstance(error, InternalError) or not isinstance(error, SimloopError))
+        ):
+            raise BrokenMachine(
+                f"the loop `{escape(self.loop.name)}` is broken: {escape(describe(error))}\n"
+                f"find out where with: {escape(self.loop.explore)}",
+                reproduce=self.reproduce,
+            ) from error
+
+    def _open_world(self, loop: VirtualLoop) -> World:
+        """Make the world of the conversation on the running loop."""
+        scenario, around = self.scenario, self._around
+        self.output = loop.output
+        recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
+        raised: list[UserError] = []
+        policy, rules = self.settings.tool_execution, self.settings.tool_rules
+        user = UserPort(recorder, loop)
+        self._world = world = World(
+            ModelPort(around.model, recorder, loop, raised, user.cancellation),
+            ToolsPort(
+                around.tools,
+                recorder,
+                loop,
+                raised,
+                policy.timeout_ms,
+                results_fail=rules.results_fail,
+            ),
+            user,
+        )
+        is_agent = self.loop.machine is None
+        world.tools.own_tools = OwnTools(
+            loop, policy.timeout_ms, self._plan.behaviours, around.sites
+        )
+        self._start_ns = loop.now_ns
+        self._watch_novelty(recorder, loop, is_agent=is_agent)
+        if scenario.mcp is not None:
+            world.tools.server = scenario.mcp.server(loop.now_ns)
+        self._timetable = Timetable(scenario, world)
+        if is_agent:  # machines use the model port itself
+            keeps = bool(self._plan.given.get("keep_bodies"))
+            self._provider = ProviderSide(world.model, scenario.wire, keep_bodies=keeps)
+        for listener in self._listeners:
+            recorder.listen(listener)
+        return world
+
+    def _watch_novelty(self, recorder: Recorder, loop: VirtualLoop, *, is_agent: bool) -> None:
+        """Let a run end that says nothing new, unless the scenario states a bound of its own."""
+        bound = self.scenario.max_transitions
+        is_stated = bound != MAX_TRANSITIONS and not (is_agent and self.is_searched)
+        most = None if is_stated else REPETITIONS
+        limits = self.loop.declared_limits
+        if most is not None and limits is not None and limits.max_steps < inf:
+            most += int(limits.max_steps)  # the agent means to end there
+        # The engine bounds its transitions itself.
+        novelty = Novelty(recorder.entries, most, bound if is_agent else None)
+        if isinstance(self.model, FakeModel):
+            novelty.spend(self.model.spent)
+        for end_ns in self._planned_ends_ns():
+            novelty.spend(partial(_shares, loop, end_ns))
+        recorder.novelty = novelty
+        loop.progress.hear(novelty.is_new)
+
+    def _planned_ends_ns(self) -> Iterator[int]:
+        """Yield the times that end the run: those that it comes nearer to are budgets."""
+        scenario = self.scenario
+        if scenario.limits.max_wall_clock_ms:
+            yield scenario.limits.max_wall_clock_ms * 1_000_000
+        if scenario.abort is not None and scenario.abort.at:
+            yield scenario.abort.at
+
+    # -------------------------------------------------------------------- from outside
+
+    def add(self, replies: Sequence[Reply]) -> None:
+        """Add replies to the end of the script, during the run too. The trace states them."""
+        known = self.scenario.model
+        if not isinstance(self.model, FakeModel):
+            raise ScenarioError("this run has no script: another model answers", key="model")
+        self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
+        self.scenario = self.scenario.model_copy(update={"model": [*known, *replies]})
+        self.trace.header = header_with(self.trace.header, self.scenario)
+
+    def write_as(self, options: WireOptions) -> None:
+        """Write the replies on a wire in another way from now on. The trace states it."""
+        if self._provider is not None:
+            self._provider.options = options
+        self.scenario = self.scenario.model_copy(update={"wire": options})
+        self.trace.header = header_with(self.trace.header, self.scenario)
+
+    def next_prompt(self) -> list[str]:
+        """Return the first message that a loop without a queue has left, which is a prompt then."""
+        if Feature.QUEUE not in self.loop.unsupported or self._world is None:
+            return []
+        return self._world.user.take(one=True)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each entry of the trace. To be called before the first prompt."""
+        self._listeners.append(listener)
+
+    def end(self, error: SimloopError) -> None:
+        """End the run with `error` at its next call at the boundary; a listener may call this."""
+        if self._world is not None:
+            self._world.model.recorder.keep(error)
+
+    def queue(self, text: str, *, follow_up: bool = False) -> None:
+        """Send a user message, read with the next request or when the run would otherwise end."""
+        world = self._world or self._open_world(running_loop())
+        world.user.send(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
+
+    def abort(self) -> None:
+        """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
+        if self._world is not None:
+            self._world.user.stop()
+
+
+def _shares(loop: VirtualLoop, end_ns: int) -> int:
+    """Return how near a run has come to its planned end: one that gets there soon may repeat."""
+    return min(20, 20 * loop.now_ns // end_ns)
+
+
+def run(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
+    """Run a scenario and return how it ended. `RunOptions` lists the other options.
+
+    Raises ScriptExhausted or ScriptUnused if the script does not fit the run, Deadlock or
+    RunawayRun if the run does not end, ScenarioError for a scenario that cannot run. An expectation
+    that does not hold raises nothing: see `Result.failures` and `Result.check`.
+    """
+    return Simulation(scenario, **given).run()
+
+
+async def arun(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
+    """Run a scenario on the clock of `simulate`, inside a coroutine that `simulate` runs.
+
+    Takes the options of `run`, and raises its errors.
+    """
+    return await Simulation(scenario, **given).arun()
+
+
+class Runner:
+    """Runs one scenario many times: what does not depend on the seed is made once.
+
+        with Runner(scenario, tools=[look]) as runner:
+            results = [runner.run(seed) for seed in range(1000)]
+
+    The options are those of `simloop.run`. Later changes of the scenario and of the list of tools
+    have no effect. A loop of the caller's own that is a class or a function makes a machine, or an
+    agent, for each run.
+
+    Inside `with`, the clocks and the randomness of Python stay exchanged from one run to the next,
+    which saves time. Code between the runs gets the real ones, through stand-ins. The dummy keys
+    of providers stay set as well if the loop is an agent. Without `with` each run exchanges all of
+    them and puts them back.
+    """
+
+    def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
+        check_scenario(scenario)
+        self._plan = Plan(scenario.model_copy(deep=True), given)
+        self._kept = contextlib.ExitStack()
+
+    def run(self, seed: int | None = None) -> Result:
+        """Run the scenario with this seed, or that of the options. Raises the errors of `run`."""
+        return Simulation(self._plan.fresh(), seed=seed).run()
+
+    def __enter__(self) -> Self:
+        self._kept.enter_context(kept_border())
+        if self._plan.loop.machine is None:
+            self._kept.enter_context(kept_interception())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()

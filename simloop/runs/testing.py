@@ -1,0 +1,363 @@
+"""Tests that use simloop: the run of an async test, its fixtures, and the types of all fixtures.
+
+Nothing here needs pytest, so that a module of helpers can name the types. The fixtures themselves
+are in pytest_plugin.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, Unpack
+
+import msgspec
+
+from simloop.errors import (
+    CheckFailed,
+    ExpectationFailed,
+    ScenarioError,
+    ScriptUnused,
+    SimloopError,
+)
+from simloop.kernel.limits import MAX_TRANSITIONS
+from simloop.messages import Message, Outcome, Request, ToolSpec
+from simloop.runs.expectations import mismatches_so_far
+from simloop.runs.options import RunOptions
+from simloop.runs.prompt import UNSEEN
+from simloop.runs.result import Result
+from simloop.runs.run import Simulation
+from simloop.scenario.expect import ExpectedTraffic
+from simloop.scenario.loader import expected
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+from simloop.trace.looptrace import LoopTrace
+from simloop.trace.requests import requests
+from simloop.trace.testtraces import KeptTrace
+from simloop.virtual.simulate import running_loop
+from simloop.wire.provider import Clients
+from simloop.world.current import current_world, note
+from simloop.world.fake_model import FakeModel
+from simloop.world.model_port import Completion, ModelPort
+from simloop.world.traced import traced
+from simloop.world.user_errors import message_of
+from simloop.world.wire_options import WireOptions
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+OF_A_TEST = "the fixtures of its test"
+"""Python code that the run of an async test needs, as the header of its trace names it."""
+OF_A_PROMPT = (
+    "newest-user-message-sent", "completed-after-a-reply", "completed-after-a-complete-reply",
+    "completed-without-open-calls", "run-text-matches-last-reply", "no-failure-after-an-answer",
+)  # fmt: skip
+"""The invariants that relate the prompt and the end of a run to its requests and replies."""
+
+
+class AsyncTest:
+    """A run of `body` with one seed. `name` is `module:function`, the name of the loop."""
+
+    def __init__(
+        self,
+        body: Callable[[], Awaitable[object]],
+        name: str,
+        *,
+        seed: int = 0,
+        shuffle_ties: bool = False,
+        replies: Sequence[Reply] = (),
+        max_transitions: int = MAX_TRANSITIONS,
+    ) -> None:
+        self._body = body
+        self._error: BaseException | None = None
+        self.violates: dict[str, str] = {}
+        """The invariants that the test says its agent violates, each with the reason."""
+        self.broken_pairs: tuple[str, ...] = ()
+        """The calls without exactly one result that the test says its agent sends."""
+        scenario = Scenario(
+            prompt=name,
+            loop=name,
+            model=[*replies],
+            shuffle_ties=shuffle_ties,
+            max_transitions=max_transitions,
+        )
+        agent: Any = _agent(self._answer, name)
+        self.simulation = Simulation(scenario, seed=seed, loop=agent, keep_bodies=True)
+        trace = self.simulation.trace
+        python = (*trace.header.python, OF_A_TEST)
+        trace.header = msgspec.structs.replace(trace.header, python=python)
+
+    def run(self) -> Result:
+        """Run the body on the virtual clock. Raises what it raises, and the errors of `run`."""
+        __tracebackhide__ = True
+        try:
+            result = self.simulation.run()
+        except ScriptUnused:
+            if self._failure is None:
+                raise
+        except SimloopError as error:
+            error.__context__ = error.__context__ or self._error
+            raise
+        failure = self._failure
+        if isinstance(failure, KeyboardInterrupt):  # pytest would end the session
+            message = "the test raised KeyboardInterrupt, and nobody pressed Ctrl-C"
+            raise CheckFailed(message, hint="raise another exception") from failure
+        if failure is not None:
+            raise failure
+        return result
+
+    @property
+    def _failure(self) -> BaseException | None:
+        """Return the exception of the body, or of one of its tasks that no code looked at."""
+        raised, endings = self.simulation.exceptions, self.simulation.endings
+        if self._error is None and endings and endings[-1].outcome is Outcome.FAILED:
+            return raised[-1].error  # of a task that ended the program, or of a cancellation
+        unseen = (each.error for each in raised if each.where == UNSEEN)
+        return self._error or next(unseen, None)
+
+    async def _answer(self) -> None:
+        try:
+            await self._body()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the outcomes of pytest are no Exception
+            if running_loop().is_ctrl_c(error):
+                raise
+            self._error = error
+            if isinstance(error, SimloopError) or not isinstance(error, Exception):
+                raise _as_exception(error) from None  # so that the prompt has an end
+            raise
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """Return an exception that reads like `error`, with the first line of its message."""
+    kind = type(type(error).__name__, (Exception,), {})
+    made: Exception = kind(message_of(error).partition("\n")[0])
+    return made
+
+
+def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., Any]:
+    """Return the agent that answers the one prompt of a test, which is the name of the test."""
+
+    async def answer_prompt(_: str) -> None:
+        await answer()
+
+    agent: Any = answer_prompt
+    agent.__module__, _, agent.__qualname__ = name.partition(":")
+    agent.deviations = dict.fromkeys(OF_A_PROMPT, "a test runs any number of agents, or none")
+    return agent  # type: ignore[no-any-return]
+
+
+class Sim:
+    """The run of an async test."""
+
+    def __init__(self) -> None:
+        self._test: AsyncTest | None = None
+
+    def begin(self, test: AsyncTest) -> None:
+        """Begin a run of the test."""
+        self._test = test
+
+    @property
+    def now(self) -> float:
+        """Return the virtual seconds since the test began; `now_ns` is exact."""
+        return self.now_ns / 1e9
+
+    @property
+    def now_ns(self) -> int:
+        """Return the virtual nanoseconds since the test began."""
+        return self._run().simulation.elapsed_ns
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of this run."""
+        return self._run().simulation.seeds.seed
+
+    @property
+    def trace(self) -> LoopTrace:
+        """Return the trace, as far as the run has come."""
+        return self._run().simulation.trace
+
+    def tool(self, function: F) -> F:
+        """Return the function, whose calls are recorded as a tool's: see `simloop.traced`."""
+        return traced(function)
+
+    def note(self, text: str) -> None:
+        """Write a note into the trace: see `simloop.note`."""
+        note(text)
+
+    def _run(self) -> AsyncTest:
+        if self._test is None:
+            raise ScenarioError("the test has not begun", hint="use `sim` in the body of the test")
+        return self._test
+
+
+class Provider(Clients):
+    """The provider of models in the simulation of one test."""
+
+    def __init__(self) -> None:
+        self._options = WireOptions()
+        self._before: list[Reply] = []
+        self._test: AsyncTest | None = None
+
+    @property
+    def replies(self) -> Sequence[Reply]:
+        """Return the replies that were given before the body of the test."""
+        return self._before
+
+    def begin(self, test: AsyncTest) -> None:
+        """Begin a run of the test, which has the replies that were given before."""
+        self._test = test
+        if self._options != WireOptions():
+            test.simulation.write_as(self._options)
+
+    def script(self, *replies: Reply) -> None:
+        """Add replies of the model, in order or by rule, to the end of the script.
+
+        Call it before the agent asks, in a fixture or in the body of the test, as often as needed.
+        A reply that is not used fails a test that would pass.
+        """
+        for each in replies:
+            if not isinstance(each, Reply):
+                hint = "write provider.script(Reply(say=...), Reply(call={...}))"
+                raise ScenarioError(f"a script has replies, not {type(each).__name__}", hint=hint)
+        if self._test is None:
+            self._before += replies
+        else:
+            self._test.simulation.add(replies)
+
+    @property
+    def requests(self) -> list[Request]:
+        """Return the requests so far exactly as sent, whatever the wire format."""
+        return list(requests(self._run().simulation.trace.entries))
+
+    @property
+    def bodies(self) -> Mapping[int, bytes]:
+        """Return the raw bodies of the requests so far that came over HTTP, by their numbers."""
+        return self._run().simulation.bodies
+
+    @property
+    def options(self) -> WireOptions:
+        """How the provider writes its replies over HTTP; assign others to change it."""
+        return self._options if self._test is None else self._test.simulation.scenario.wire
+
+    @options.setter
+    def options(self, options: WireOptions) -> None:
+        if not isinstance(options, WireOptions):
+            hint = 'write provider.options = WireOptions(framing="crlf")'
+            raise ScenarioError(f"options are WireOptions, not {type(options).__name__}", hint=hint)
+        if self._test is None:
+            self._options = options
+        else:
+            self._test.simulation.write_as(options)
+
+    @property
+    def model(self) -> ModelPort:
+        """Return the native client: `await provider.model.reply(messages, tools=...)`."""
+        world = current_world()
+        if world is None:
+            raise _not_begun()
+        return world.model
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        system_prompt: str = "",
+        tools: Iterable[ToolSpec] = (),
+    ) -> Completion:
+        """Send a request with the native client. Raises ModelCallFailed if the call fails."""
+        return await self.model.reply(messages, system_prompt=system_prompt, tools=tools)
+
+    def expect(self, **given: Unpack[ExpectedTraffic]) -> None:
+        """Check the traffic so far, with keys of `expect` in a scenario file.
+
+            provider.expect(requests=3, elapsed={"max": "15s"})
+
+        It checks at once, so call it after the agent has returned. The keys are requests, elapsed,
+        calls, tools_run and sent. `violates` and `broken_pairs` state what is known to be wrong,
+        for the check at the end of the test. Raises ExpectationFailed, with one line for each
+        expectation that does not hold.
+        """
+        for key in given:
+            if key not in ExpectedTraffic.__annotations__:
+                known = ", ".join(ExpectedTraffic.__annotations__)
+                hint = f"assert on what your agent returned; it takes {known}"
+                raise ScenarioError("an async test does not expect this", key=key, hint=hint)
+        wanted, test = expected(given), self._run()
+        test.violates.update(wanted.violates or {})
+        test.broken_pairs += tuple(wanted.broken_pairs)
+        found = mismatches_so_far(wanted, test.simulation.trace, test.simulation.elapsed_ns)
+        if found:
+            raise ExpectationFailed("\n".join(map(str, found)))
+
+    def _run(self) -> AsyncTest:
+        if self._test is None:
+            raise _not_begun()
+        return self._test
+
+
+def _not_begun() -> ScenarioError:
+    hint = "only `script` can be used before the body of the test"
+    return ScenarioError("the test has not begun", hint=hint)
+
+
+@dataclass(slots=True)
+class Played:
+    """The results of the runs of one test, with their traces and pages if they may be wanted."""
+
+    keeps_traces: bool
+    keeps_pages: bool
+    runs: int = 0
+    virtual_ns: int = 0
+    wall_ns: int = 0
+    kept: list[KeptTrace] = field(default_factory=list)
+    passed: bool = False
+    last: Callable[[], str] | None = None  # shows the last run, for an assertion of the test
+
+    @contextlib.contextmanager
+    def run(
+        self, trace: LoopTrace | None = None, page: Callable[[], str] | None = None
+    ) -> Iterator[None]:
+        """Count one run, however it ends, and keep its trace. `page` makes the page of the run."""
+        start_ns = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.runs += 1
+            self.wall_ns += time.perf_counter_ns() - start_ns
+            if trace is not None:
+                self.virtual_ns += trace.elapsed_ns
+            if trace is not None and self.keeps_traces:
+                self.kept.append(KeptTrace(trace, page if self.keeps_pages else None))
+
+
+class SimloopRun(Protocol):
+    """The fixture `simloop_run`."""
+
+    def __call__(
+        self, scenario: Scenario | str | Path, *, check: bool = True, **options: Unpack[RunOptions]
+    ) -> Result:
+        """Run a scenario, or the file at a path relative to the test, and check what it expects.
+
+        A scenario that expects an error instead of an outcome has no result, and the fixture
+        returns None. The type omits None, because otherwise every test would have to check for it.
+        """
+        ...
+
+
+class VirtualClock(Protocol):
+    """The fixture `virtual_clock`."""
+
+    def __call__(self, main: Coroutine[Any, Any, T], **settings: Any) -> T:
+        """Run `main` on the virtual clock and return its result."""
+        ...
+
+
+class MakeFakeModel(Protocol):
+    """The fixture `fake_model`."""
+
+    def __call__(self, *replies: Reply, summaries: tuple[Reply, ...] = ()) -> FakeModel:
+        """Make a fake model that plays the replies."""
+        ...
