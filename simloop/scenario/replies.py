@@ -49,12 +49,15 @@ from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
 _UNREACHED: Place = "before-connect"
+_FIRST_OF_NO_SUCCESS = 300
 
 
 class Http(Strict):
     """An HTTP status that the provider sends instead of a reply."""
 
-    status: Annotated[int, Field(ge=300, le=599)] = Field(description="The HTTP status.")
+    status: Annotated[int, Field(ge=200, le=599)] = Field(
+        description="The HTTP status; one of success comes with a body that is no reply."
+    )
     code: str = Field(
         default="", description="The code in the error body, such as insufficient_quota."
     )
@@ -68,6 +71,12 @@ class Http(Strict):
         default=kept(None), description="Retry-After, sent in seconds."
     )
     headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
+
+    @model_validator(mode="after")
+    def _is_no_reply(self) -> Self:
+        if self.status < _FIRST_OF_NO_SUCCESS and self.body is None:
+            raise wrong("status", 'must be at least 300, or have a body that is no reply: body: ""')
+        return self
 
     def fault(self) -> Fault:
         """Return the fault that the loop sees."""

@@ -53,7 +53,7 @@ class ChanceFaults:
     fire: Annotated[float, Ge(0), Le(1)] = 0.25
     """The probability that a site that takes part acts, each time it is asked."""
     sites: Sequence[str] = USUAL_SITES
-    """The sites that may take part; by default all but `model.refused` and `model.unreachable`."""
+    """The sites that may take part; by default those of `USUAL_SITES`."""
 
 
 class FaultSites:

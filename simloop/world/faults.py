@@ -174,6 +174,15 @@ _CHOSEN = (
     ),
     _code("overloaded_error", "Overloaded", site="model.error-part"),
     _stalled("mid-output"),
+    _http(
+        "empty body",
+        {"status": 200, "body": ""},
+        ErrorClass.UNKNOWN,
+        weight=1,
+        words="an empty body with status 200",
+        site="model.empty-body",
+        named_only=True,
+    ),
     ReplyFault("empty", Stage.INSTEAD, {"finish": "stop"}, weight=0, words="an empty reply"),
     _finish("length", weight=_USUAL, words="a reply cut by its length"),
     ReplyFault(

@@ -107,6 +107,12 @@ QUIET = ChanceFaults(activate=0.0)
 """Chance faults of which none happens: another stream wraps that of the script."""
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_empty_body_with_status_200_is_no_reply(streams: bool) -> None:  # noqa: FBT001
+    found = heard(Reply(http=Http(status=200, body="")), streams=streams)
+    assert (found.status, found.body, found.error) == (200, b"", "")
+
+
 BY_CHANCE = ChanceFaults(activate=1.0, fire=1.0, sites=["model.unreachable"])
 UNREACHABLE = Reply(stall="before-connect")
 
