@@ -179,7 +179,7 @@ CASES = [
     Case("below-minimum", "limits: {max_steps: 0}\n", "2:21", "max_steps: must be at least 1"),
     Case("over-maximum", "retry: {jitter: 2}\n", "2:17", "retry.jitter: must be at most 1"),
     Case("percent", "compaction: {trigger_percent: 101}\n", "2:31", "must be at most 100"),
-    Case("status-of-success", "model: [{http: {status: 200}}]\n", "2:25", "must be at least"),
+    Case("status-of-success", "model: [{http: {status: 200}}]\n", "2:17", "must be at least"),
     Case("seed", f"seed: {2**63}\n", "2:7", "seed: must be less than 9223372036854775808"),
     Case("never-true", "expect: {requests: -1}\n", "2:20", "expect.requests: must be at least 0"),
     Case("times", "model: [{say: x, times: 0}]\n", "2:25", "a whole number from 1, or always"),
