@@ -41,7 +41,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.trace import entries
-from simloop.virtual.border.exchange import EPOCH_NS
+from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.timeouts import GRACE_MS, Timeouts
 from simloop.world.model_port import RecordedStream
 from simloop.world.tools import Tool

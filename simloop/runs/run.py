@@ -363,13 +363,18 @@ class Simulation:
     def _open_world(self, loop: VirtualLoop) -> World:
         """Make the world of the conversation on the running loop."""
         scenario, around = self.scenario, self._around
-        self.output = loop.output
+        self.output = loop.output or self.output
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
         policy, rules = self.settings.tool_execution, self.settings.tool_rules
         user = UserPort(recorder, loop)
+        is_agent = self.loop.machine is None
+        model = ModelPort(around.model, recorder, loop, raised, user.cancellation)
+        if is_agent:  # machines use the model port itself
+            keeps = bool(self._plan.given.get("keep_bodies"))
+            self._provider = ProviderSide(model, scenario.wire, keep_bodies=keeps)
         self._world = world = World(
-            ModelPort(around.model, recorder, loop, raised, user.cancellation),
+            model,
             ToolsPort(
                 around.tools,
                 recorder,
@@ -379,8 +384,8 @@ class Simulation:
                 results_fail=rules.results_fail,
             ),
             user,
+            self._provider,
         )
-        is_agent = self.loop.machine is None
         world.tools.own_tools = OwnTools(
             loop, policy.timeout_ms, self._plan.behaviours, around.sites
         )
@@ -389,9 +394,6 @@ class Simulation:
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
-        if is_agent:  # machines use the model port itself
-            keeps = bool(self._plan.given.get("keep_bodies"))
-            self._provider = ProviderSide(world.model, scenario.wire, keep_bodies=keeps)
         for listener in self._listeners:
             recorder.listen(listener)
         return world

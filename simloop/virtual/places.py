@@ -1,8 +1,9 @@
 """Places in the program, in words: where a task waits, and where a call comes from.
 
-The rule to keep: names, lines and qualified names only, never an address or a path, so that a
-report reads the same on every machine.
+A place has names, lines and qualified names only, never an address or a path, so that a report
+reads the same on every machine.
 """
+# ruff: noqa: SLF001 - stacks, tasks and handles keep in private slots what they wait for
 
 import asyncio
 import os
@@ -12,14 +13,10 @@ import traceback
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import partial
-from itertools import islice
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from simloop.virtual.clock.instants import clock_text
-
-if TYPE_CHECKING:
-    from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.real_world import CLIENTS
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
@@ -27,12 +24,6 @@ WAIT_FOR = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
 """Awaits in a task of its own, where newer versions of Python await in the task that calls it."""
 _COMPREHENSION = re.compile(r"\.<locals>(\.<(?:list|set|dict)comp>)+$|\.?<(?:list|set|dict)comp>")
 _INSTALLED = ("site-packages", "dist-packages")
-# SDKs of providers and HTTP clients, by the names of their modules (November 2026).
-_CLIENTS = frozenset({
-    "aiohttp", "anthropic", "botocore", "cohere", "google", "groq", "h11", "h2", "httpcore",
-    "httpcore2", "httpx", "httpx2", "httpx_sse", "litellm", "mcp", "mistralai", "ollama", "openai",
-    "requests", "sseclient", "urllib3", "websockets",
-})  # fmt: skip
 
 
 class _Owner(IntEnum):
@@ -42,18 +33,6 @@ class _Owner(IntEnum):
     SIMLOOP = 1
     PACKAGE = 2
     PROGRAM = 3
-
-
-def report(loop: "VirtualLoop", finding: str) -> str:
-    """Return a finding with its time, and a line for each task, callback and thread at work."""
-    tasks = loop.unfinished()
-    handles = [*loop.due(), *(handle for *_, handle in sorted(loop.timers()))]
-    count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}:"
-    places = filter(None, map(place_of_callback, handles))
-    callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
-    waits = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:MOST_NAMED]]
-    found = f"{finding}, at {clock_text(loop.now_ns)} with {count}"
-    return "\n".join((found, *waits, *callbacks, *loop.describe_threads()))
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:
@@ -137,7 +116,7 @@ def place_of_error(error: BaseException) -> str:
 
 def place_of_callback(handle: asyncio.Handle) -> str:
     """Return file, first line and name of a callback of the program; empty for any other."""
-    function: Any = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - a slot of every handle
+    function: Any = handle._callback  # type: ignore[attr-defined]
     while type(function) in {partial, MethodType}:
         function = function.func if type(function) is partial else function.__func__
     if type(function) is not FunctionType:
@@ -156,7 +135,7 @@ def callers_place(frame: FrameType | None = None) -> str:
     Python's library and simloop itself do not count. Empty if nothing else is on the stack.
     """
     package = ""
-    for each in _stack(frame or sys._getframe(1)):  # noqa: SLF001 - the stack is the question
+    for each in _stack(frame or sys._getframe(1)):
         owner = _owner_of(each)
         if owner is _Owner.PROGRAM:
             return place_of(each)
@@ -170,8 +149,8 @@ def place_in_program() -> str:
 
     A framework may call from a task of its own, in which no code of the program runs.
     """
-    caller = sys._getframe(1)  # noqa: SLF001 - the stack is the question
-    loop: Any = asyncio._get_running_loop()  # noqa: SLF001 - None in a thread
+    caller = sys._getframe(1)
+    loop: Any = asyncio._get_running_loop()
     if not any(_owner_of(each) is _Owner.PROGRAM for each in _stack(caller)):
         for task in getattr(loop, "unfinished", list)():
             place, _, owner = _wait_of(task)
@@ -186,7 +165,7 @@ def askers_place(frame: FrameType | None = None) -> str:
     It is the innermost one that is no SDK and no HTTP client: they do what another asks of them.
     `frame` is where to begin; by default, the caller of this function.
     """
-    return _askers(_stack(frame or sys._getframe(1)))  # noqa: SLF001 - the stack is the question
+    return _askers(_stack(frame or sys._getframe(1)))
 
 
 def askers_place_in_task(task: asyncio.Task[Any]) -> str:
@@ -200,14 +179,14 @@ def _askers(frames: Iterable[Any]) -> str:
     for each in frames:
         if _owner_of(each) >= _Owner.PACKAGE:
             place = place_of(each)
-            if str(each.f_globals.get("__name__")).partition(".")[0] not in _CLIENTS:
+            if str(each.f_globals.get("__name__")).partition(".")[0] not in CLIENTS:
                 break
     return place
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:
     """Yield a frame and its callers; those of the task's awaiters come before the loop's."""
-    loop = asyncio._get_running_loop()  # noqa: SLF001 - None in a thread
+    loop = asyncio._get_running_loop()
     task: Any = loop and asyncio.current_task(loop)
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
         if frame.f_code.co_qualname == "Handle._run":
@@ -233,12 +212,8 @@ def _owner_of(frame: Any) -> _Owner:
         return _Owner.SIMLOOP
     if module.partition(".")[0] == "anyio" or _is_ours_or_pythons(file, module):
         return _Owner.PYTHON
-    return _Owner.PACKAGE if _is_of_a_package(file, module) else _Owner.PROGRAM
-
-
-def _is_of_a_package(file: str, module: str) -> bool:
-    """Return whether a file is of an installed package other than simloop itself."""
-    return any(part in file for part in _INSTALLED) and not _is_ours(module)
+    installed = any(part in file for part in _INSTALLED)
+    return _Owner.PACKAGE if installed else _Owner.PROGRAM
 
 
 def _is_ours_or_pythons(file: str, module: str) -> bool:

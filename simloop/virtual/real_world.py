@@ -1,24 +1,26 @@
-"""The asyncio operations that reach the real world: a simulation refuses them.
+"""Lists about the real world: what a simulation refuses, and code that it treats as a special case.
 
-Not here: clocks and randomness (border.py). The rule to keep: an operation that would wait for the
-real world is refused with advice; none is silently ignored.
+Observed in November 2026, with CPython 3.11 to 3.14 and the packages of that month.
 """
 
 import shlex
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
+# The advice that a refusal gives.
 TRANSPORT = "put a fake transport (such as httpx.MockTransport) or a fake tool in its place"
 PROCESS = "put a fake tool in its place"
+PROCESSES = "give it a pool of threads, or None for the loop's own pool"
 THREAD = (
     "start the thread inside the simulation, with threading.Thread, a pool of threads or "
     "asyncio.to_thread"
 )
+SIGNAL = "use loop.call_later, or asyncio.timeout"
+END = "raise an exception to end the program"
+WAIT = "use asyncio.sleep or time.sleep, which move virtual time"
 
-PROCESSES = "give it a pool of threads, or None for the loop's own pool"
-
-# Advice -> the loop methods that it stands for.
-REFUSED = {
+LOOP_METHODS = {
     TRANSPORT: (
         "create_connection create_server create_unix_connection create_unix_server"
         " create_datagram_endpoint connect_accepted_socket start_tls sendfile"
@@ -33,8 +35,100 @@ REFUSED = {
     "return from the main coroutine": "stop",
     "give the coroutine to simloop.virtual.simulate.run_virtual": "run_forever run_until_complete",
 }
+"""The methods of an event loop that are refused, by the advice."""
+
+AUDIT_EVENTS = {
+    TRANSPORT: (
+        "socket.connect socket.bind socket.sendto socket.sendmsg socket.getaddrinfo"
+        " socket.gethostbyname socket.gethostbyaddr socket.getnameinfo socket.sethostname"
+    ),
+    PROCESS: (
+        "subprocess.Popen os.system os.fork os.forkpty os.exec os.posix_spawn os.spawn"
+        " os.startfile os.startfile/2 os.kill os.killpg signal.pthread_kill"
+        " _winapi.CreateProcess cpython.PyInterpreterState_New"
+    ),
+    THREAD: "_thread.start_new_thread _thread.start_joinable_thread",
+}
+"""The audit events of calls that leave or end a simulation."""
+
+COMMANDS = {
+    "subprocess.Popen": 1,
+    "os.system": 0,
+    "os.exec": 1,
+    "os.posix_spawn": 1,
+    "os.spawn": 2,
+}
+"""By audit event: the argument that is the command of a process."""
+
+SILENT_FUNCTIONS = {
+    TRANSPORT: "os.sendfile",
+    THREAD: "_thread.start_joinable_thread",
+    PROCESS: "_posixsubprocess.fork_exec _interpreters.create"
+    " os.wait os.wait3 os.wait4 os.waitid os.waitpid",
+    SIGNAL: "signal.alarm signal.setitimer",
+    END: "os._exit os.abort signal.raise_signal _thread.interrupt_main",
+    WAIT: "signal.pause signal.sigwait signal.sigwaitinfo signal.sigtimedwait"
+    " select.select select.poll",
+}
+"""The functions for which no version of CPython has an audit event."""
+
+SILENT_METHODS = {
+    ("_socket", "socket"): (
+        "socket",
+        TRANSPORT,  # an open socket needs no `connect`: these reach the world, or wait for it
+        "_accept listen recv recv_into recvfrom recvfrom_into recvmsg recvmsg_into send sendall",
+    ),
+    ("ssl", "SSLSocket"): ("socket", TRANSPORT, "do_handshake read send write"),
+    ("selectors", "SelectSelector"): ("selectors", WAIT, "select"),
+    ("select", "epoll"): ("select", WAIT, "poll"),
+    ("select", "kqueue"): ("select", WAIT, "control"),
+    ("select", "poll"): ("select", WAIT, "poll"),
+}
+"""By module and class: the name in a message, the advice, and the methods without an event."""
+
+REAL_CLOCKS = frozenset({
+    # They wait in the operating system.
+    "asyncio", "multiprocessing", "selectors", "socketserver", "subprocess",
+    # They measure the simulation.
+    "simloop", "_pytest", "hypothesis", "pytest", "pytest_benchmark",
+})  # fmt: skip
+"""Packages whose clocks stay real."""
+
+PRIVATE_TWINS = frozenset({"posix", "nt", "_signal", "_ssl", "_queue"})
+"""Modules written in C that only the public module of that subject imports."""
+
+# A person who steps through a simulation is outside of it.
+_DEBUGGERS = {
+    "IPython", "_pydev_bundle", "_pydevd_bundle", "_pydevd_frame_eval", "bdb", "debugpy", "ipdb",
+    "pdb", "pudb", "pydevd",
+}  # fmt: skip
+# They run small programs to find out about the machine, which stays real: the SDK of OpenAI asks
+# `distro` and `platform` at its first request.
+_ASKS_THE_MACHINE = {"ctypes", "distro", "platform", "uuid"}
+# By package, a function that asks as well: urllib3 binds a socket when it is imported.
+_ASKING_FUNCTIONS = {"urllib3": "_has_ipv6"}
+
+CLIENTS = frozenset({
+    "aiohttp", "anthropic", "botocore", "cohere", "google", "groq", "h11", "h2", "httpcore",
+    "httpcore2", "httpx", "httpx2", "httpx_sse", "litellm", "mcp", "mistralai", "ollama", "openai",
+    "requests", "sseclient", "urllib3", "websockets",
+})  # fmt: skip
+"""SDKs of providers and HTTP clients, by the names of their modules."""
 
 _LONGEST = 100
+
+
+def is_exempt(frame: FrameType | None) -> bool:
+    """Return whether a debugger, a query about the machine or a repeated Ctrl-C calls."""
+    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
+        name = str(frame.f_globals.get("__name__"))
+        root = name.partition(".")[0]
+        if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.process":
+            return True
+        if _ASKING_FUNCTIONS.get(root) == frame.f_code.co_name:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def with_command(what: str, command: Any) -> str:
@@ -43,9 +137,8 @@ def with_command(what: str, command: Any) -> str:
     `command` is a text, a path or a sequence of them, as the call got it.
     """
     several = isinstance(command, Sequence) and not isinstance(command, str | bytes)
-    words = [str(_text(word)) for word in (command if several else [command])]
+    words = [
+        word.decode(errors="replace") if isinstance(word, bytes) else str(word)
+        for word in (command if several else [command])
+    ]
     return f"{what} of {words[0] if len(words) == 1 else shlex.join(words)!r}"[:_LONGEST]
-
-
-def _text(word: Any) -> Any:
-    return word.decode(errors="replace") if isinstance(word, bytes) else word

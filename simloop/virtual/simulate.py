@@ -1,5 +1,5 @@
 """Running any coroutine in a simulation: virtual clock, sealed border, one seed."""
-# ruff: noqa: SLF001 - as in clock.py
+# ruff: noqa: SLF001 - as in clock/loop.py
 
 import asyncio
 import contextlib
@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
-from simloop.virtual.border.answers import simulation_of_this_thread
 from simloop.virtual.border.exchange import sealed
-from simloop.virtual.clock.loop import MAX_VIRTUAL_NS, VirtualLoop
+from simloop.virtual.clock.loop import MAX_VIRTUAL_NS, VirtualLoop, loop_here
 from simloop.virtual.seeds import Seeds
 
 T = TypeVar("T")
@@ -141,14 +140,13 @@ def _note(error: Exception, text: str) -> None:
 
 def running_loop() -> VirtualLoop:
     """Return the virtual loop of the caller. Raises ScenarioError on any other loop."""
-    loop = asyncio._get_running_loop()
-    if not isinstance(loop, VirtualLoop):
-        loop = simulation_of_this_thread() or asyncio.get_running_loop()
-    if isinstance(loop, VirtualLoop):
-        return loop
-    raise ScenarioError(
-        "this needs the virtual clock", hint="run the coroutine with simloop.simulate(...)"
-    )
+    loop = loop_here()
+    if loop is None:
+        asyncio.get_running_loop()  # without any loop, the error is that of Python
+        raise ScenarioError(
+            "this needs the virtual clock", hint="run the coroutine with simloop.simulate(...)"
+        )
+    return loop
 
 
 _spare = threading.local()
@@ -233,7 +231,7 @@ class RunnersLoop(VirtualLoop):
 
     def close(self) -> None:
         """Close the loop, and end its threads where they are parked."""
-        threads, self._threads = self._threads, None
+        threads, self.threads = self.threads, None
         if threads is not None:
             with self._sealed:
                 threads.end()

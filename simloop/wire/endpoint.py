@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.trace import entries
-from simloop.virtual.border.exchange import EPOCH_NS
+from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.exchange import Answered, Exchange

@@ -1,7 +1,6 @@
 """The provider's side of a run: how it writes, what it keeps, and the endpoint that answers.
 
-Not here: the answers (endpoint.py). The rule to keep: the wire formats are loaded with the first
-request over HTTP, because most runs have none.
+The wire formats are loaded with the first request over HTTP, because most runs have none.
 """
 
 from functools import cached_property
@@ -35,12 +34,8 @@ class ProviderSide:
         return Endpoint(self)
 
 
-SIDES: dict[ModelPort, ProviderSide] = {}
-"""The providers of the runs that are under way."""
-
-
 def current_endpoint() -> "Endpoint | None":
     """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
     world = current_world()
-    side = None if world is None else SIDES.get(world.model)
+    side: ProviderSide | None = None if world is None else world.provider
     return None if side is None else side.endpoint

@@ -1,6 +1,7 @@
 """The world: all that an agent may touch, and nothing else."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from simloop.world.model_port import ModelPort
 from simloop.world.tools_port import ToolsPort
@@ -19,6 +20,8 @@ class World:
     model: ModelPort
     tools: ToolsPort
     user: UserPort
+    provider: Any = None
+    """The side of the provider, which answers the agent's requests over HTTP (wire)."""
 
     def __post_init__(self) -> None:
         """Let the native client end an agent that is to stop before it begins anything new."""

@@ -179,7 +179,7 @@ def test_nobody_polls_while_a_tool_runs() -> None:
         await all_of(Conversation(world).run("Go."))
         loop: Any = running_loop()
         assert loop.now_ns == year
-        assert loop.callbacks < 200
+        assert loop.progress.callbacks < 200
 
     simulate(main())
 

@@ -53,18 +53,6 @@ def test_each_of_several_threads_draws_the_numbers_of_its_own_seed(
     assert in_threads(draw) == alone
 
 
-def test_a_held_generator_in_several_threads_is_an_error_and_never_another_number() -> None:
-    def draw(held: Callable[[], float] = random.random) -> float:
-        return held()
-
-    alone = [draws_of(seed, draw) for seed in range(4)]
-    assert alone == [draws_of(seed, draw) for seed in range(4)]
-    answered = in_threads(draw)
-    assert any(isinstance(answer, ScenarioError) for answer in answered)
-    for answer, right in zip(answered, alone, strict=True):
-        assert answer == right or "several threads run simulations at once" in str(answer)
-
-
 def test_a_thread_outside_neither_disturbs_the_draws_inside_nor_loses_its_own() -> None:
     random.seed(5)
     expected = [random.random() for _ in range(3)]

@@ -28,7 +28,8 @@ import pydantic
 import pytest
 
 from simloop.errors import ScenarioError
-from simloop.virtual.border.exchange import EPOCH_NS, sealed
+from simloop.virtual.border.exchange import sealed
+from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, simulate

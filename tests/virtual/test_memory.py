@@ -4,7 +4,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.virtual.border.randomness import Memory, addresses
+from simloop.virtual.border.exchange import _addresses as addresses
+from simloop.virtual.border.randomness import Memory
 from simloop.virtual.simulate import simulate
 
 SEEDS = st.integers(0, 2**64)

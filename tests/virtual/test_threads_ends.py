@@ -17,8 +17,7 @@ import pytest
 from threadcases import in_thread
 
 from simloop import Deadlock, RunawayRun, simulate
-from simloop.virtual.border.answers import THREADS
-from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.simulate import running_loop
 
 KEPT: list[ThreadPoolExecutor] = []  # a pool that is collected ends its workers itself

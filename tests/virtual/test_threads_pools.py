@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from simloop import ScenarioError, simulate
-from simloop.virtual.border.answers import THREADS
-from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.loop import THREADS, VirtualLoop
 
 POOL = ThreadPoolExecutor(2, thread_name_prefix="older")
 

@@ -12,7 +12,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
 from simloop.trace.entries import Prompt, Request
-from simloop.virtual.border.exchange import EPOCH_NS
+from simloop.virtual.clock.instants import EPOCH_NS
 
 _CLOCK_NS = NS_PER_MS
 """The finest difference in time that an agent is judged by.

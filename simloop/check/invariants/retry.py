@@ -19,7 +19,7 @@ from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
 from simloop.kernel.states import Finished
 from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import Backoff, Classified
-from simloop.virtual.border.exchange import EPOCH_NS
+from simloop.virtual.clock.instants import EPOCH_NS
 
 _NS_PER_MS = 1_000_000
 

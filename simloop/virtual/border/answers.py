@@ -1,8 +1,7 @@
 """The answers that a simulation gives in the place of the machine's clocks and randomness.
 
-Not here: where the answers are put (border.py) and which calls are refused (reaches.py). The rule
-to keep: an answer is a function of virtual time and the seed alone, and only code that runs on a
-sealed loop gets it. Every other thread gets the original, so a stand-in asks which loop runs.
+An answer is a function of virtual time and the seed alone, and only code that runs on a sealed loop
+gets it. Every other thread gets the original, so a stand-in asks which loop runs.
 """
 
 import asyncio
@@ -13,26 +12,24 @@ import logging
 import os
 import random
 import ssl
-import threading
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
-from simloop.virtual.border.randomness import GeneratorState, Memory, is_importing, stream_here
+from simloop.virtual.border.randomness import is_importing, shared_draws, stream_here
+from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.listener import report_sleep
+from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.seeds import Seeds
-
-if TYPE_CHECKING:
-    from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
 
 _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
 # The originals: the module attributes are exchanged while a simulation runs.
 _asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
 _seed = random.Random.seed
-_get_ident = threading.get_ident
 _WALL_CLOCKS = {
     getattr(time, name) for name in ("CLOCK_REALTIME", "CLOCK_TAI") if hasattr(time, name)
 }
@@ -42,9 +39,9 @@ _WALL_CLOCKS = {
 class Answers:
     """The clock, the dates and the randomness of one sealed loop."""
 
-    loop: "VirtualLoop"
+    loop: VirtualLoop
     seeds: Seeds
-    epoch_ns: int
+    epoch_ns: int = EPOCH_NS
     last_uuid: int = 0
     _generator: random.Random | None = None
 
@@ -80,12 +77,12 @@ class Answers:
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
         sleep_ns = max(1, round(seconds * 1e9)) if seconds else 0
-        if asyncio._get_running_loop() is not self.loop:  # noqa: SLF001 - get_running_loop raises
-            thread = THREADS[_get_ident()]
-            report_sleep(self.loop, sleep_ns)
-            thread.threads.sleep(thread, sleep_ns)
+        if asyncio._get_running_loop() is self.loop:  # noqa: SLF001 - get_running_loop raises
+            self.loop.block_ns(sleep_ns)
             return
-        self.loop.block_ns(sleep_ns)
+        thread = cast("SimulatedThread", thread_here())
+        report_sleep(self.loop, sleep_ns)
+        thread.threads.sleep(thread, sleep_ns)
 
     def clock_ns(self, clock: int) -> int:
         """Return the nanoseconds that the POSIX clock of that number shows."""
@@ -138,27 +135,10 @@ class Answers:
         _seed(generator, value, version)
 
 
-ANSWERS: dict[Any, Answers] = {}
-"""The answers of each sealed loop."""
-
-THREADS: dict[int, Any] = {}
-"""The simulated thread of each identifier of a real one (see threads.py)."""
-
-
 def answers_here() -> Answers | None:
     """Return the answers for the calling code; None for code that is in no simulation."""
-    answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
-    if answers is None and THREADS:
-        # A simulated thread runs no loop, or one of its own.
-        thread = THREADS.get(_get_ident())
-        return None if thread is None else ANSWERS.get(thread.threads.loop)
-    return answers
-
-
-def simulation_of_this_thread() -> "VirtualLoop | None":
-    """Return the virtual loop of the simulation that the calling code belongs to, or None."""
-    answers = answers_here()
-    return None if answers is None else answers.loop
+    loop = loop_here()
+    return None if loop is None else loop.answers
 
 
 def stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,17 +146,16 @@ def stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
-        if answers is None and THREADS:
-            answers = answers_here()
-        return original(*args, **kwargs) if answers is None else answer(answers, *args, **kwargs)
+        loop = loop_here()
+        if loop is None or loop.answers is None:
+            return original(*args, **kwargs)
+        return answer(loop.answers, *args, **kwargs)
 
     return stand_in
 
 
 def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
-    """Return the stand-in for a class method written in C."""
-    original = cls.__dict__[name]
+    original = cls.__dict__[name]  # written in C
     function = stand_in(lambda cls, *args, **kw: original.__get__(None, cls)(*args, **kw), answer)
     return classmethod(function)
 
@@ -230,7 +209,6 @@ _GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
 
 
 def _draws() -> dict[str, Any]:
-    """Return the functions of the module `random` that are methods of its one generator."""
     return {
         name: value
         for name, value in vars(random).items()
@@ -239,8 +217,6 @@ def _draws() -> dict[str, Any]:
 
 
 def _draw(name: str, original: Any) -> Callable[..., Any]:
-    """Return the stand-in for a function of the module `random`."""
-
     def outside(*args: Any, **kwargs: Any) -> Any:
         return shared_draws.outside(name, original)(*args, **kwargs)
 
@@ -251,74 +227,6 @@ def _draw(name: str, original: Any) -> Callable[..., Any]:
 
     return functools.wraps(original)(stand_in(outside, inside))
 
-
-class SharedDraws:
-    """The one generator of the module `random`, while simulations run.
-
-    A default argument or an attribute that holds `random.random` itself draws from it, whatever the
-    stand-ins do. So it is seeded for the simulation, other threads get a copy of what it was, and
-    two simulations at once must not both draw from it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._memory = Memory(_GLOBAL_RANDOM)
-        self._saved: GeneratorState | None = None
-        self._outside: random.Random | None = None
-        self._baseline: GeneratorState | None = None
-        self._mixed = False
-        # Most simulations have the seed of the one before them, and seeding takes longer than this.
-        self._seed: int | None = None
-        self._seeded: GeneratorState | None = None
-
-    def begin(self, seeds: Seeds) -> None:
-        """Seed the generator for a simulation while no other runs."""
-        if self._saved is None:  # otherwise the border was kept
-            self._saved = self._memory.read()
-        self._baseline, self._mixed = None, False
-        if self._seeded is None or self._seed != seeds.seed:
-            _seed(_GLOBAL_RANDOM, seeds.number("global-random"))
-            self._seed, self._seeded = seeds.seed, self._memory.read()
-        else:
-            self._memory.write(self._seeded)
-
-    def share(self) -> None:
-        """Store the state of the generator as another simulation begins."""
-        self.are_mixed()
-        self._baseline = self._memory.read()
-
-    def are_mixed(self) -> bool:
-        """Return whether code drew from the generator while two simulations ran."""
-        if self._baseline is not None and self._baseline != self._memory.read():
-            self._mixed = True
-        return self._mixed
-
-    def unshare(self) -> None:
-        """Allow draws again, as only one simulation is left."""
-        self._baseline = None
-
-    def end(self) -> None:
-        """Restore the original state with the draws of other threads; safe to repeat."""
-        if self._saved is not None:
-            outside = self._outside
-            self._memory.write(self._saved if outside is None else Memory(outside).read())
-        self._saved = self._outside = self._baseline = None
-        self._mixed = False
-
-    def outside(self, name: str, original: Any) -> Any:
-        """Return the function of that name for code that is in no simulation."""
-        saved = self._saved
-        if saved is None:
-            return original
-        with self._lock:
-            if self._outside is None:
-                outside = random.Random()  # noqa: S311 - the state of the module's own
-                Memory(outside).write(saved)
-                self._outside = outside
-            return getattr(self._outside, name)
-
-
-shared_draws = SharedDraws()
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     getattr(module, name): stand_in(getattr(module, name), answer)

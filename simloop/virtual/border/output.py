@@ -62,8 +62,8 @@ class _Stream(io.TextIOBase):
     def _run(self) -> Output | None:
         """Return the output of the run that the calling code belongs to."""
         # It is loaded with the first simulation.
-        answers = sys.modules.get("simloop.virtual.border.answers")
-        loop = None if answers is None else answers.simulation_of_this_thread()
+        clock = sys.modules.get("simloop.virtual.clock.loop")
+        loop = None if clock is None else clock.loop_here()
         return None if loop is None else loop.output
 
     def kept_by(self) -> Output | None:
@@ -73,7 +73,7 @@ class _Stream(io.TextIOBase):
             raise ValueError("I/O operation on closed file.")
         if output is None or not _streams.captures:
             return None
-        from simloop.virtual.border.refusals import is_exempt  # noqa: PLC0415 - a run has loaded it
+        from simloop.virtual.real_world import is_exempt  # noqa: PLC0415 - a run has loaded it
 
         # A person who steps through a run with a debugger is outside of it.
         return None if is_exempt(sys._getframe(2)) else output  # noqa: SLF001 - the caller's

@@ -1,10 +1,9 @@
-"""Reading the memory of objects, for two things that each simulation does and Python does slowly.
+"""The generator behind the module `random`, and the random numbers of modules being imported.
 
-The first is the state of a random generator: `getstate` makes a Python integer of each of its 625
-numbers, and `setstate` reads them again. The second is the question whether hundreds of objects
-are still the same ones. The rule to keep: no other module looks at the memory of an object, and
-this one looks only where the type of the object says how large its parts are.
+A module is imported once in a process. If its draws came from the numbers of the run that imports
+it, that run would differ from the same run later.
 """
+# ruff: noqa: SLF001 - nothing public tells of imports
 
 import _random
 import asyncio
@@ -12,10 +11,18 @@ import ctypes
 import importlib
 import random
 import sys
+import threading
 from typing import Any, NamedTuple
 
 from simloop.virtual.seeds import Seeds
 
+_importlib: Any = importlib._bootstrap
+_LOCKS: dict[str, Any] = _importlib._module_locks  # has an entry during each import
+_LOAD = _importlib._load_unlocked.__code__
+_STEP = asyncio.Handle._run.__code__  # where a loop calls the program
+
+_GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
+_seed = random.Random.seed  # the original: a simulation has another
 # An instance of `random.Random` begins with that of its base class, which is written in C: what
 # every object has, and then the numbers of the generator, which own no memory. Its attribute
 # `gauss_next` is apart.
@@ -27,14 +34,22 @@ if not 2500 <= _SIZE < 2508:  # noqa: PLR2004
     raise ImportError("this version of Python keeps the state of a random generator in another way")
 
 
-def addresses(objects: tuple[Any, ...]) -> bytes:
-    """Return the addresses of the objects, as long as somebody holds them.
+def stream_here(seeds: Seeds, name: str) -> random.Random:
+    """Return the stream of that name, or the one for modules that are being imported."""
+    return seeds.stream(f"{name} of imports" if is_importing() else name)
 
-    A tuple has them one after the other. To compare two such texts asks none of the objects
-    anything, as `is` would, and takes less than half the time of `is` for each.
+
+def is_importing() -> bool:
+    """Return whether an import is on the stack, in the current callback or thread of a run.
+
+    It costs next to nothing while no module is being imported.
     """
-    size = len(objects) * tuple.__itemsize__
-    return ctypes.string_at(id(objects) + tuple.__basicsize__, size)
+    frame = sys._getframe(1) if _LOCKS else None
+    while frame is not None and frame.f_code is not _STEP:
+        if frame.f_code is _LOAD:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class GeneratorState(NamedTuple):
@@ -45,7 +60,11 @@ class GeneratorState(NamedTuple):
 
 
 class Memory:
-    """The memory in which one generator keeps its state."""
+    """The memory in which one generator keeps its state.
+
+    Each simulation reads and writes it. `getstate` makes a Python integer of each of the 625
+    numbers, and `setstate` reads them again, which together take longer than a short simulation.
+    """
 
     def __init__(self, generator: random.Random) -> None:
         self._generator: Any = generator
@@ -60,22 +79,50 @@ class Memory:
         self._numbers.raw, self._generator.gauss_next = state
 
 
-_importlib: Any = importlib._bootstrap  # noqa: SLF001 - nothing public tells
-_LOCKS: dict[str, Any] = _importlib._module_locks  # noqa: SLF001 - has an entry during each import
-_LOAD = _importlib._load_unlocked.__code__  # noqa: SLF001 - as above
-_STEP = asyncio.Handle._run.__code__  # noqa: SLF001 - where a loop calls the program
+class SharedDraws:
+    """The one generator of the module `random`, while simulations run.
+
+    A default argument or an attribute that holds `random.random` itself draws from it, whatever the
+    stand-ins do. So it is seeded for the simulation, and other threads get a copy of what it was.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memory = Memory(_GLOBAL_RANDOM)
+        self._saved: GeneratorState | None = None
+        self._outside: random.Random | None = None
+        # Most simulations have the seed of the one before them, and seeding takes longer than this.
+        self._seed: int | None = None
+        self._seeded: GeneratorState | None = None
+
+    def begin(self, seeds: Seeds) -> None:
+        """Seed the generator for a simulation while no other runs."""
+        if self._saved is None:  # otherwise the border was kept
+            self._saved = self._memory.read()
+        if self._seeded is None or self._seed != seeds.seed:
+            _seed(_GLOBAL_RANDOM, seeds.number("global-random"))
+            self._seed, self._seeded = seeds.seed, self._memory.read()
+        else:
+            self._memory.write(self._seeded)
+
+    def end(self) -> None:
+        """Restore the original state with the draws of other threads; safe to repeat."""
+        if self._saved is not None:
+            outside = self._outside
+            self._memory.write(self._saved if outside is None else Memory(outside).read())
+        self._saved = self._outside = None
+
+    def outside(self, name: str, original: Any) -> Any:
+        """Return the function of that name for code that is in no simulation."""
+        saved = self._saved
+        if saved is None:
+            return original
+        with self._lock:
+            if self._outside is None:
+                outside = random.Random()  # noqa: S311 - the state of the module's own
+                Memory(outside).write(saved)
+                self._outside = outside
+            return getattr(self._outside, name)
 
 
-def stream_here(seeds: Seeds, name: str) -> random.Random:
-    """Return the stream of that name, or the one for modules that are being imported."""
-    return seeds.stream(f"{name} of imports" if is_importing() else name)
-
-
-def is_importing() -> bool:
-    """Return whether an import is on the stack, in the current callback or thread of a run."""
-    frame = sys._getframe(1) if _LOCKS else None  # noqa: SLF001 - the stack is the question
-    while frame is not None and frame.f_code is not _STEP:
-        if frame.f_code is _LOAD:
-            return True
-        frame = frame.f_back
-    return False
+shared_draws = SharedDraws()

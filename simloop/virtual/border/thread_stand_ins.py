@@ -1,7 +1,6 @@
 """The stand-ins for Python's threads and locks, which code of a simulation gets in their place.
 
-Not here: the scheduler (threads.py) and the exchange (border.py). The rule to keep: outside of a
-simulation, and for objects that were made outside, every stand-in calls the original.
+Outside of a simulation, and for objects that were made outside, every stand-in calls the original.
 """
 # ruff: noqa: SLF001 - `threading` keeps the state of a thread in private attributes
 
@@ -18,18 +17,12 @@ from typing import Any
 from simloop.virtual.border.answers import Answers, answers_here, stand_in
 from simloop.virtual.threads.inner_loop import InnerLoop
 from simloop.virtual.threads.locks import SimulatedLock
-from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
+from simloop.virtual.threads.scheduler import simulated, thread_here, threads_of
 
 _threading: Any = threading
 _START: Any = threading.Thread.start
 _JOIN: Any = threading.Thread.join
 _IS_ALIVE: Any = threading.Thread.is_alive
-_OF_THREAD = "_simulated_by_simloop"
-
-
-def simulated(thread: threading.Thread) -> SimulatedThread | None:
-    """Return the simulated thread of a thread; None if it was started outside, or not yet."""
-    return thread.__dict__.get(_OF_THREAD)
 
 
 def _start(answers: Answers, thread: Any) -> None:
@@ -45,10 +38,9 @@ def _start(answers: Answers, thread: Any) -> None:
         thread.run()
 
     context = getattr(thread, "_context", None)  # Python 3.14 runs a thread in a context
-    started = answers.loop.threads.spawn(
+    started = threads_of(answers.loop).spawn(
         thread, run if context is None else functools.partial(context.run, run)
     )
-    thread.__dict__[_OF_THREAD] = started
     thread._ident = started.ident
     if started.handle is not None:
         thread._handle = started.handle
@@ -87,16 +79,16 @@ def _start_new_thread(
     answers: Answers, function: Any, args: Any, kwargs: dict[str, Any] | None = None
 ) -> int:
     work = functools.partial(function, *args, **(kwargs or {}))
-    return answers.loop.threads.spawn(None, work).ident
+    return threads_of(answers.loop).spawn(None, work).ident
 
 
 def _enumerate(answers: Answers) -> list[threading.Thread]:
-    threads = answers.loop.threads
+    threads = threads_of(answers.loop)
     return [each.thread for each in (threads.of_loop, *threads.alive) if each.thread is not None]
 
 
 def _new_name(answers: Answers, template: str = "Thread-%d") -> str:
-    return template % next(answers.loop.threads.numbers)
+    return template % next(threads_of(answers.loop).numbers)
 
 
 class StandInType(type):
@@ -170,12 +162,12 @@ METHODS: tuple[tuple[type, str, Any], ...] = (
     _method(
         ThreadPoolExecutor,
         "__init__",
-        lambda answers, *args, **kwargs: answers.loop.threads.pools.make(*args, **kwargs),
+        lambda answers, *args, **kwargs: threads_of(answers.loop).pools.make(*args, **kwargs),
     ),
     _method(
         ThreadPoolExecutor,
         "submit",
-        lambda answers, *args, **kwargs: answers.loop.threads.pools.submit(*args, **kwargs),
+        lambda answers, *args, **kwargs: threads_of(answers.loop).pools.submit(*args, **kwargs),
     ),
     _method(_POLICY, "new_event_loop", lambda answers, _: InnerLoop(answers.loop)),
 )

@@ -1,11 +1,10 @@
-"""Durations and timers, in nanoseconds and in words.
-
-Not here: the loop that sets timers (clock.py). The rule to keep: an instant is an integer.
-"""
+"""Instants and durations, in integer nanoseconds and in words."""
 
 import math
 
 SECOND_NS = 1_000_000_000
+EPOCH_NS = 1_767_225_600 * SECOND_NS
+"""The start of every simulation: 2026-01-01T00:00:00Z, whatever the day it runs on."""
 # From here on (146 years) a timer means "never": libraries write forever as inf or as centuries.
 NEVER_NS = 2**62
 NEVER_S = NEVER_NS / SECOND_NS

@@ -1,9 +1,9 @@
-"""A listener on a virtual loop: it hears of sleeps, cancellations and blocking calls of a program.
+"""Listeners on a virtual loop: they hear of sleeps, cancellations and blocking calls of a program.
 
-Not here: what the listener makes of them (world/agent_record.py). The rules to keep: a loop without
-a listener does nothing more than before; and a listener hears only of the program, and not of the
-sleeps and cancellations of simloop itself.
+A loop without a listener does nothing more than before; and a listener hears only of the program,
+and not of the sleeps and cancellations of simloop itself.
 """
+# ruff: noqa: SLF001 - private functions of asyncio, and the stack
 
 import asyncio
 import contextlib
@@ -61,44 +61,39 @@ class LoopListener(Protocol):
         ...
 
 
-_LISTENERS: dict[Any, list[LoopListener]] = {}
-WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # noqa: SLF001 - what `asyncio.sleep` sets a timer for
-_RELEASE = asyncio.tasks._release_waiter  # type: ignore[attr-defined]  # noqa: SLF001 - what `wait_for` of Python 3.11 sets a timer for
+WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
+"""The callback for which `asyncio.sleep` sets a timer."""
+# That of `wait_for` in Python 3.11.
+_RELEASE = asyncio.tasks._release_waiter  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
 def listened(loop: Any, listener: LoopListener) -> Iterator[None]:
     """Let `listener` hear of the program on `loop`; the newest listener hears alone."""
-    listeners = _LISTENERS.setdefault(loop, [])
-    listeners.append(listener)
-    # In the object and not in its class: timers are on the path of every run, also of machines.
-    vars(loop)["call_later"] = _hearing(loop)
+    loop.listeners.append(listener)
     try:
         yield
     finally:
-        listeners.remove(listener)
-        if not listeners:
-            _LISTENERS.pop(loop, None)
-            vars(loop).pop("call_later", None)
+        loop.listeners.remove(listener)
 
 
 def listener_of(loop: Any) -> LoopListener | None:
     """Return the listener on `loop`, or None if none hears."""
-    listeners = _LISTENERS.get(loop)
+    listeners = getattr(loop, "listeners", ())
     return listeners[-1] if listeners and listeners[-1].hears else None
 
 
 def report_blocking(loop: Any, took_ns: int) -> None:
     """Tell the listener that the caller has blocked the loop, if that took long enough."""
     listener = listener_of(loop) if took_ns >= LEAST_NS else None
-    if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - the stack is the question
+    if listener is not None and not is_of_simloop(sys._getframe(1)):
         listener.blocked(took_ns, callers_place())
 
 
 def report_sleep(loop: Any, wait_ns: int) -> None:
     """Tell the listener that the calling thread begins to sleep, if it sleeps long enough."""
     listener = listener_of(loop) if wait_ns >= LEAST_NS else None
-    if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - as above
+    if listener is not None and not is_of_simloop(sys._getframe(1)):
         listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
 
 
@@ -127,7 +122,7 @@ def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:
     The timer is one of `own`, the loop itself or one that a thread has made. It counts if it is
     that of an `asyncio.sleep` that sleeps long enough.
     """
-    caller = sys._getframe(2)  # noqa: SLF001 - the caller of `call_later`
+    caller = sys._getframe(2)
     listener = listener_of(loop)
     if listener is None:
         return callback
@@ -137,16 +132,6 @@ def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:
     if callback is _RELEASE and caller.f_code is WAIT_FOR:
         return partial(_release, loop, asyncio.current_task(own))
     return callback
-
-
-def _hearing(loop: Any) -> Any:
-    plain = type(loop).call_later
-
-    def call_later(delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
-        callback = heard_timer(loop, loop, delay, callback)
-        return plain(loop, delay, callback, *args, context=context)
-
-    return call_later
 
 
 def _release(loop: Any, caller: Any, waiter: Any) -> None:

@@ -1,15 +1,11 @@
-"""Virtual time: an asyncio event loop whose clock moves only when nothing is ready to run.
-
-Not here: what the real world answers inside a simulation (`sealed`), and who runs on the loop.
-The rule to keep: what happens next depends on the program and the seed alone, never on `id()`,
-garbage collection, wall time or another thread. So instants are integer nanoseconds, equal instants
-fire in the order they were set, and any wait for the real world is an error.
-"""
+"""The event loop of virtual time; `simloop.virtual.clock` explains how it works."""
 # ruff: noqa: SLF001 - a loop works on the private slots of handles and tasks, as asyncio's own do
 # typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
 # mypy: disable-error-code="override"
 
 import asyncio
+import contextlib
+import ctypes
 import functools
 import heapq
 import itertools
@@ -18,12 +14,11 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
-from simloop.virtual.border.answers import ANSWERS, simulation_of_this_thread
-from simloop.virtual.border.output import Output
 from simloop.virtual.clock.instants import (
     EXACT_S,
     NEVER_NS,
@@ -33,7 +28,7 @@ from simloop.virtual.clock.instants import (
     none_or_ever,
 )
 from simloop.virtual.clock.interrupts import noted_interrupts
-from simloop.virtual.clock.listener import report_blocking
+from simloop.virtual.clock.listener import LoopListener, heard_timer, report_blocking
 from simloop.virtual.clock.tasks import (
     NumberedTask,
     closes,
@@ -43,12 +38,9 @@ from simloop.virtual.clock.tasks import (
     note_awaiter,
     of_finalizer,
 )
-from simloop.virtual.clock.wind_up import wind_up
-from simloop.virtual.places import MOST_NAMED, askers_place, report
+from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
-from simloop.virtual.real_world import PROCESSES, REFUSED, THREAD, with_command
-from simloop.virtual.threads.pools import is_of_processes, run_now
-from simloop.virtual.threads.scheduler import ThreadLeft, Threads
+from simloop.virtual.real_world import LOOP_METHODS, PROCESSES, THREAD, with_command
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -58,6 +50,56 @@ Handle = asyncio.Handle
 MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
 # asyncio says these from a `__del__` written in C.
 _SAID_BY_DEL = ("exception was never retrieved", "was destroyed but it is pending!")
+_keep_for_ever = ctypes.pythonapi.Py_IncRef
+
+
+class ThreadLeft(NamedTuple):
+    """A thread that had not ended at the end of the run, though Python would wait for it."""
+
+    name: str
+    place: str
+
+
+class _Threads(Protocol):
+    """The threads of a run, as far as its loop knows them: see threads/scheduler.py."""
+
+    @property
+    def alive(self) -> Sequence[object]: ...
+    @property
+    def is_blocking(self) -> bool: ...
+    def block(self, nanoseconds: int) -> None: ...
+    def left(self) -> list[ThreadLeft]: ...
+    def end(self) -> list[str]: ...
+    def stop_watch(self) -> None: ...
+    def name_here(self) -> str: ...
+    def describe(self) -> Iterable[str]: ...
+    def waiting(self) -> "Iterable[tuple[str, str, str, Timer | None]]": ...
+
+
+class _ThreadOfRun(Protocol):
+    """A simulated thread, as far as the clock knows it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def loop(self) -> "VirtualLoop": ...
+
+
+THREADS: dict[int, _ThreadOfRun] = {}
+"""The simulated thread of each identifier of a real one.
+
+It is the only registry of the code that belongs to a run: a thread runs no loop, or one of its own.
+Everything else of a run hangs on the loop.
+"""
+
+
+def loop_here() -> "VirtualLoop | None":
+    """Return the virtual loop of the run that the calling code belongs to; None outside of runs."""
+    running = asyncio._get_running_loop()
+    if isinstance(running, VirtualLoop):
+        return running
+    thread = THREADS.get(threading.get_ident()) if THREADS else None
+    return None if thread is None else thread.loop
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -65,7 +107,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     `now_ns` is virtual time since the start of the run. `escapes` are the errors raised where the
     program reached for the real world: the run fails with the first, even if it was swallowed.
-    With `shuffle_seed`, timers of one instant fire in an order drawn from that seed.
+    With `shuffle_seed`, timers of one instant fire in an order drawn from that seed. Packages above
+    keep here what belongs to the run: the border `answers` and `output`, the world its `worlds`.
     """
 
     _ready: deque[Handle]
@@ -92,6 +135,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """The threads that had not ended at the end of the last run."""
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.
         self._asyncgens: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
+        self.answers: Any = None
+        """The answers of the border that seals the loop, or None (border/answers.py)."""
+        self.worlds: list[Any] = []
+        """The worlds of the runs that are under way, the newest last (world/current.py)."""
+        self.listeners: list[LoopListener] = []
+        """They hear of the program, the newest alone (listener.py)."""
         self._reset()
 
     def _reset(self) -> None:
@@ -99,7 +148,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.escapes: list[SimloopError] = []
         self.on_refusal: Callable[[str], object] | None = None
         """Called with the words of each refusal; the run that is under way keeps them."""
-        self._threads: Threads | None = None
+        self.threads: _Threads | None = None  # made with the first of them
         self._default_executor: Any = None
         self.at_end: list[Callable[[], object]] = []  # called when nothing of the run is left
         # Watched where code of a program runs; without it, each KeyboardInterrupt is a Ctrl-C.
@@ -107,13 +156,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         # Called with a SystemExit or KeyboardInterrupt that a task of the program raises: asyncio
         # ends the loop with it, and the run of an agent is to have an end of its own.
         self.on_exit: Callable[[BaseException], object] | None = None
-        self.output = Output()
+        self.output: Any = None  # what the program writes, on a sealed loop (border/output.py)
         # False: whoever runs the loop takes the failures that nobody looked at, by `take_unseen`.
         self.raises_unseen = True
         self._failures: list[BaseException] = []
-        self.callbacks = 0
-        """The callbacks, and the turns of threads in their place, that the run has had."""
-        self.progress = Progress(self)
         self._ready.clear()
         self._timers.clear()
         self._timer_cancelled_count = 0
@@ -143,17 +189,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
             result: T = task.result()
         except BaseException as error:
             fatal = isinstance(error, KeyboardInterrupt | SystemExit)
-            wind_up(self, task, waits=not fatal and not isinstance(error, Deadlock | RunawayRun))
+            self._wind_up(task, waits=not fatal and not isinstance(error, Deadlock | RunawayRun))
             if not fatal and self.escapes and self.escapes[0] is not error:
                 raise self.escapes[0] from error
             raise
         else:
-            self._raise_finding(wind_up(self, task))
+            self._raise_finding(self._wind_up(task))
             return result
         finally:
             del task  # it holds the exception, whose traceback holds this frame
-            if self._threads is not None:
-                self._threads.stop_watch()
+            if self.threads is not None:
+                self.threads.stop_watch()
             asyncio._set_running_loop(None)
             self._thread_id = None
             sys.set_asyncgen_hooks(*hooks)
@@ -176,7 +222,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _enter(self) -> None:
         self.threads_left = []
-        self.progress = Progress(self, self.max_callbacks)
+        self.progress = Progress(self.report, self.escapes, self.max_callbacks)
         self._time_limit_ns = self.max_virtual_ns
         if self.shuffle_seed is not None:
             self._tie = functools.partial(random.Random(self.shuffle_seed).getrandbits, 32)  # noqa: S311 - reproducible on purpose
@@ -205,27 +251,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
             ready.append(self._pop_timer())
         self.has_due = False
         count = len(ready)
-        self.callbacks += count
-        if self.callbacks > self.progress.next:
-            self.progress.look()
+        self.progress.count(count)
         for _ in range(count):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
 
-    def count_turn(self) -> None:
-        """Count a turn of a thread while the loop is blocked, as a callback is counted."""
-        __tracebackhide__ = True
-        self.callbacks += 1
-        if self.callbacks > self.progress.next:
-            self.progress.look()
-
     def _jump(self) -> None:
-        """Move time to the next timer that is still wanted."""
         __tracebackhide__ = True
         next_ns = self.next_timer_ns()
         if next_ns is None:
-            raise Deadlock(report(self, "nothing can run and no timer is set"))
+            raise Deadlock(self.report("nothing can run and no timer is set"))
         self.advance_ns(max(0, next_ns - self.now_ns))
 
     def next_timer_ns(self) -> int | None:
@@ -240,26 +276,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         then_ns = self.now_ns + nanoseconds
         if then_ns > self._time_limit_ns:
             reached = f"reached by a wait until {clock_text(then_ns)}"
-            raise RunawayRun(report(self, f"max_virtual_ns={self.max_virtual_ns} {reached}"))
+            raise RunawayRun(self.report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
         self.now_ns = then_ns
         self.has_due = bool(self._timers) and self._timers[0][0] <= then_ns
 
     def block_ns(self, nanoseconds: int) -> None:
         """Wait within the running callback, as a blocking `time.sleep` does; threads may run."""
-        began_ns = self.now_ns
-        if self._threads is None:
-            self.count_turn()
+        if self.threads is None:
+            began_ns = self.now_ns
+            self.progress.count(1)
             self.advance_ns(nanoseconds)
             report_blocking(self, self.now_ns - began_ns)
         else:
-            self._threads.sleep(self._threads.of_loop, nanoseconds)
-
-    @property
-    def threads(self) -> Threads:
-        """Return the threads of this run; the first call makes their scheduler."""
-        if self._threads is None:
-            self._threads = Threads(self)
-        return self._threads
+            self.threads.block(nanoseconds)
 
     @property
     def busy(self) -> bool:
@@ -275,6 +304,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
         A positive delay takes at least 1 ns, so a program that waits until a time reaches it.
         """
+        if self.listeners:
+            callback = heard_timer(self, self, delay, callback)
         wait_ns = max(1, round(delay * 1e9)) if 0 < delay < NEVER_S else none_or_ever(delay)
         return self.call_at_ns(self.now_ns + wait_ns, callback, *args, context=context)
 
@@ -305,7 +336,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:
         """Call soon from a thread of this run; other threads are outside virtual time."""
-        if self._thread_id != threading.get_ident() and simulation_of_this_thread() is not self:
+        if self._thread_id != threading.get_ident() and loop_here() is not self:
             raise self.refuse("a call from another thread", THREAD)
         return self.call_soon(callback, *args, context=context)
 
@@ -360,12 +391,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
         """Run `func` in a simulated thread of a pool; without a border, run it now."""
-        if is_of_processes(executor):
+        if _is_of_processes(executor):
             # Its work would take real time, and end at a time that nobody decides.
             raise self.refuse("run_in_executor with a pool of processes", PROCESSES)
-        if self in ANSWERS:
+        if self.answers is not None:
             return super().run_in_executor(executor, func, *args)
-        return run_now(self.create_future(), functools.partial(func, *args))
+        return _run_now(self.create_future(), functools.partial(func, *args))
 
     def timers(self) -> list[tuple[int, int, int, Timer]]:
         """Return the timers that are not cancelled, each with its instant, in no order."""
@@ -379,23 +410,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
 
-    def describe_threads(self) -> Iterable[str]:
-        """Return a line for each thread of this run that has not ended, for reports."""
-        return () if self._threads is None else self._threads.describe()
-
-    def waiting_threads(self) -> Iterable[tuple[str, str, str, Timer | None]]:
-        """Return the threads that are parked: sleep or thread, the name, the place, the timer."""
-        return () if self._threads is None else self._threads.waiting()
-
-    @property
-    def is_blocked_by_thread(self) -> bool:
-        """Return whether the loop's own thread is parked, so that other threads run."""
-        return self._threads is not None and self._threads.of_loop.waits_for is not None
-
     def unfinished_threads(self) -> list[ThreadLeft]:
         """Return the threads of this run for which Python would wait at exit."""
-        awaited = [] if self._threads is None else self._threads.awaited()
-        return [ThreadLeft(each.name, each.place) for each in awaited]
+        return [] if self.threads is None else self.threads.left()
+
+    def report(self, finding: str) -> str:
+        """Return a finding with its time, and a line for each task, callback and thread at work."""
+        tasks = self.unfinished()
+        handles = [*self.due(), *(handle for *_, handle in sorted(self.timers()))]
+        count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}:"
+        places = filter(None, map(place_of_callback, handles))
+        callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
+        waits = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:MOST_NAMED]]
+        found = f"{finding}, at {clock_text(self.now_ns)} with {count}"
+        threads = () if self.threads is None else self.threads.describe()
+        return "\n".join((found, *waits, *callbacks, *threads))
 
     def take_unseen(self) -> list[BaseException]:
         """Return the exceptions that no code looked at, which asyncio would log, each once.
@@ -424,11 +453,102 @@ class VirtualLoop(asyncio.BaseEventLoop):
             names = ", ".join(task.get_name() for task in refused[:MOST_NAMED])
             raise RunawayRun(f"tasks did not end when cancelled after main had returned: {names}")
 
+    def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:
+        """End the tasks and threads that the run left behind; return the tasks that refuse.
+
+        Nothing is left that garbage collection, or a later run, would have to end. `waits` tells
+        whether threads may end by themselves, as at the exit of Python.
+        """
+        # The usual end: one task, which is done. A callback that is ready may still start others.
+        tidy = main.done() and len(self._tasks) == 1 and not self._ready
+        refused = [] if tidy else self._drain(set())
+        if self.threads is not None:
+            refused += self._end_threads(self.threads, waits=waits)
+        refused = list(dict.fromkeys(refused))  # a task may refuse before the threads end and after
+        for task in refused:
+            self._close_task(task)
+            self._tasks.remove(task)
+        if refused and self.threads is not None:
+            self.threads.end()  # those that the code has started while it was closed
+        # After the tasks: closing a generator that a task is still in raises RuntimeError.
+        if self._asyncgens:
+            refused += self._drain({self._start(self.shutdown_asyncgens(), "close generators")})
+        for task in self._tasks:
+            error = task.exception() if is_unseen(task) else None
+            if error and task is not main:
+                message = f"{task.get_name()} failed and nobody looked at its exception"
+                context = {"message": message, "exception": error, "task": task}
+                self.call_exception_handler(context)
+        return refused
+
+    def _end_threads(self, threads: _Threads, *, waits: bool) -> list[Task]:
+        """End the threads of the run, and the tasks that they have started meanwhile."""
+        self._renew_bounds(len(threads.alive))
+        known = len(self.escapes)
+        with contextlib.suppress(Deadlock, RunawayRun):
+            while waits and threads.left():
+                self.turn()
+        if not self.raises_unseen:
+            # A thread of an agent goes on after a stop, and no model answers it any more. Its
+            # refused calls fail in the thread; the trace says that the thread was left behind.
+            late = self.escapes[known:]
+            self.escapes[known:] = [one for one in late if not isinstance(one, ScenarioError)]
+        self.threads_left = threads.left()
+        refused = self._drain(set()) if self._ready or self.unfinished() else []
+        stubborn = ", ".join(threads.end()[:MOST_NAMED])
+        if stubborn:
+            finding = "threads did not end when they were told to at the end of the run"
+            self.escapes.append(RunawayRun(f"{finding}: {stubborn}"))
+        return refused
+
+    def _close_task(self, task: Task) -> None:
+        """End the coroutine of a task that has refused its cancellation.
+
+        The garbage collector would run the rest of such a task in some later simulation, and
+        asyncio would log that it was pending. Ending it here happens at one place in every run.
+        """
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        coroutine = cast("Coroutine[Any, Any, Any]", task.get_coro())
+        # Within the task, so that code that catches even this can be suspended where it waits next.
+        asyncio._enter_task(self, task)
+        try:
+            coroutine.throw(_TaskEnded)
+        except BaseException:  # noqa: BLE001 - the run has an error of its own
+            return
+        finally:
+            asyncio._leave_task(self, task)
+        self.is_spoilt = True  # the coroutine may have left its world and listeners on it
+        # Code that catches all exceptions may run for ever when Python closes it, so Python must
+        # not.
+        _keep_for_ever(ctypes.py_object(coroutine))
+
+    def _renew_bounds(self, count: int) -> None:
+        """Count the bounds from here: a run that has used up its own may still clean up."""
+        self.progress.allow(10_000 + 100 * count)
+        self._time_limit_ns = self.now_ns + self.max_virtual_ns
+
+    def _drain(self, asked: set[Task]) -> list[Task]:
+        """Cancel each task once, except those in `asked` or closing a generator; run to the end."""
+        unfinished = self.unfinished()
+        self._renew_bounds(len(unfinished))
+        with contextlib.suppress(Deadlock, RunawayRun):
+            # A task may start others while it ends, so the tasks are listed again after each turn.
+            # A second cancellation would break off clean-up that waits; a task that goes on after
+            # the first is reported. The closing of a generator is itself clean-up.
+            while unfinished or self._ready:
+                for task in unfinished:
+                    if task not in asked and not closes(task):
+                        asked.add(task)
+                        task.cancel()
+                self.turn()
+                unfinished = self.unfinished()
+        return unfinished
+
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""
         place = askers_place()
-        if not place and self._threads is not None:
-            place = self._threads.name_here()
+        if not place and self.threads is not None:
+            place = self.threads.name_here()
         called = f"; called at {place}" if place else ""
         if self.on_refusal is not None:
             self.on_refusal(f"refused: {what}{called}")
@@ -446,7 +566,28 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Do nothing; this loop holds no sockets, so no leak warning is due."""
 
 
-for _advice, _names in REFUSED.items():
+class _TaskEnded(BaseException):
+    """Ends a task that has refused its cancellation, where it waits."""
+
+
+def _is_of_processes(executor: object) -> bool:
+    """Return whether `executor` is a pool of processes, whose module may not be loaded."""
+    module: Any = sys.modules.get("concurrent.futures.process")
+    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
+
+
+def _run_now(future: asyncio.Future[T], function: Callable[[], T]) -> asyncio.Future[T]:
+    """Run a function in the place of a pool, and return `future` with what it did."""
+    try:
+        future.set_result(function())
+    except StopIteration as error:  # no future takes one: a real thread would wait for ever
+        future.set_exception(RuntimeError(f"{function!r} raised {error!r}"))
+    except Exception as error:  # noqa: BLE001 - the function is user code
+        future.set_exception(error)
+    return future
+
+
+for _advice, _names in LOOP_METHODS.items():
     for _name in _names.split():
         _method = functools.partialmethod(VirtualLoop._refuse_method, f"loop.{_name}", _advice)
         setattr(VirtualLoop, _name, _method)

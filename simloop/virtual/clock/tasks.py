@@ -1,7 +1,6 @@
 """The tasks of the virtual loop.
 
-The rule to keep: nothing of a task depends on its address, because asyncio and programs keep tasks
-in sets.
+Nothing of a task depends on its address, because asyncio and programs keep tasks in sets.
 """
 
 import asyncio

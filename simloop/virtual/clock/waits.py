@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from simloop.virtual.border.answers import THREADS
 from simloop.virtual.clock.listener import WAKE, awaiter_of_timeout, is_of_simloop
-from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.places import callers_place, place_of_callback, place_of_task, sleeps_itself
 
 _UNNAMED = re.compile(r"main|task-\d+|close .*")
@@ -50,7 +49,7 @@ def waits(loop: VirtualLoop) -> Iterator[Wait]:
     )
     wakes = {handle._args[0]: when_ns for when_ns, handle in handles if handle._callback is WAKE}
     yield from _of_tasks(loop, wakes)
-    for what, name, place, timer in loop.waiting_threads():
+    for what, name, place, timer in () if loop.threads is None else loop.threads.waiting():
         due_ns = next((when_ns for when_ns, handle in handles if handle is timer), None)
         yield Wait(what, name, place, due_ns if what == "sleep" else None)
     for when_ns, handle in handles:
@@ -106,7 +105,7 @@ def sleep_of_caller(loop: VirtualLoop, nanoseconds: int, frame: FrameType) -> It
     The code of the program is on the stack only then: the loop is below it.
     """
     place = callers_place(frame)
-    if place and not loop.is_blocked_by_thread:
+    if place and not (loop.threads is not None and loop.threads.is_blocking):
         thread = THREADS.get(threading.get_ident())
         name = "" if thread is None else thread.name
         if is_of_simloop(frame):

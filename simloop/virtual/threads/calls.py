@@ -1,7 +1,8 @@
-"""A call of a blocking function in a simulated thread of its own, awaited by a task.
+"""Calls between coroutines and blocking code: each waits for the other on virtual time.
 
-`asyncio.to_thread` lets the thread go on when its task is cancelled. The rule to keep: here, a
-cancellation ends the thread where it is parked, and the call waits for the thread's clean-up.
+`asyncio.to_thread` lets the thread go on when its task is cancelled. Here, a cancellation ends the
+thread where it is parked, and the call waits for the thread's clean-up. While a thread waits for a
+coroutine, the callbacks of the loop that is blocked do not run, as in Python, but time moves.
 """
 # ruff: noqa: SLF001 - it replaces the loop that asyncio takes for the running one
 
@@ -13,10 +14,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from simloop.errors import ScenarioError
-from simloop.virtual.border.answers import THREADS
-from simloop.virtual.border.thread_stand_ins import simulated
+from simloop.virtual.clock.loop import THREADS
 from simloop.virtual.threads.inner_loop import InnerLoop
-from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, thread_here
+from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, simulated, thread_here
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
         coroutine.close()
         raise ScenarioError("this needs the virtual clock", hint="call it in a simulation")
     with _no_loop_running(me):
-        inner = InnerLoop(me.threads.loop)
+        inner = InnerLoop(me.loop)
         try:
             return inner.run_until_complete(coroutine)
         finally:

@@ -1,8 +1,7 @@
 """The event loops that a program makes inside a simulation, as `asyncio.run` in a thread does.
 
-Such a loop is one of asyncio whose waiting parks its thread on the virtual clock. Not here: the
-loop of the simulation itself (clock.py). The rule to keep: nothing of it is real, so it has no
-selector, no pipe and no signals.
+Such a loop is one of asyncio whose waiting parks its thread on the virtual clock. Nothing of it is
+real, so it has no selector, no pipe and no signals.
 """
 # ruff: noqa: SLF001 - a loop works on the private parts of asyncio's own
 # typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
@@ -13,16 +12,14 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import heard_timer
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
-from simloop.virtual.real_world import REFUSED
+from simloop.virtual.real_world import LOOP_METHODS
 from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
-
-if TYPE_CHECKING:
-    from simloop.virtual.clock.loop import VirtualLoop
 
 _OF_THE_OUTER = {"stop", "run_forever", "run_until_complete"}
 
@@ -59,7 +56,7 @@ class _Waiting:
 class InnerLoop(asyncio.BaseEventLoop):
     """An event loop of a simulated thread, on the clock of the virtual loop `outer`."""
 
-    def __init__(self, outer: "VirtualLoop") -> None:
+    def __init__(self, outer: VirtualLoop) -> None:
         super().__init__()
         self.outer = outer
         self._selector = _Waiting(self)
@@ -111,7 +108,7 @@ def _refusing(name: str, advice: str) -> Callable[..., Any]:
     return functools.partialmethod(InnerLoop._refuse_method, f"loop.{name}", advice)  # type: ignore[return-value]
 
 
-for _advice, _names in REFUSED.items():
+for _advice, _names in LOOP_METHODS.items():
     for _name in _names.split():
         if _name not in _OF_THE_OUTER:
             setattr(InnerLoop, _name, _refusing(_name, _advice))

@@ -1,9 +1,8 @@
 """The locks of simulated threads: waiting for one parks the thread on virtual time.
 
 Everything in Python that blocks is built on them: events, conditions, semaphores, barriers, queues
-and futures. Not here: where they are put (thread_stand_ins.py). The rule to keep: a lock that was
-made in a simulation and outlives it, such as that of a logging handler, is a real lock for all
-code outside.
+and futures. A lock that was made in a simulation and outlives it, such as that of a logging
+handler, is a real lock for all code outside.
 """
 
 import _thread

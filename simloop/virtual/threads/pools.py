@@ -1,23 +1,19 @@
-"""The pools of a run: those of threads have simulated threads, and those of processes are refused.
+"""The pools of threads in a run: their workers are simulated threads.
 
-Not here: the stand-ins that call this (thread_stand_ins.py). The rules to keep: a pool that was
-made before the simulation, such as one in a module, has real workers and stays as it was, so
-another takes its work; a pool that was made inside works afterwards, with real workers.
+A pool that was made before the simulation, such as one in a module, has real workers and stays as
+it was, so another takes its work. A pool that was made inside works afterwards, with real workers.
 """
+# ruff: noqa: SLF001 - pools keep their state in private attributes
 
-import asyncio
 import contextlib
 import logging
 import queue
-import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pool_module
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 MAX_WORKERS = 32
 """The size of a pool without `max_workers`: Python's, on a machine with 28 processors or more."""
@@ -29,26 +25,9 @@ _make_queue: Any = queue.SimpleQueue
 _PER_RUN = ("max_workers", "thread_name_prefix", "initializer", "initargs")
 
 
-def is_of_processes(executor: object) -> bool:
-    """Return whether `executor` is a pool of processes, whose module may not be loaded."""
-    module: Any = sys.modules.get("concurrent.futures.process")
-    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
-
-
-def run_now(future: asyncio.Future[T], function: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a function in the place of a pool, and return `future` with what it did."""
-    try:
-        future.set_result(function())
-    except StopIteration as error:  # no future takes one: a real thread would wait for ever
-        future.set_exception(RuntimeError(f"{function!r} raised {error!r}"))
-    except Exception as error:  # noqa: BLE001 - the function is user code
-        future.set_exception(error)
-    return future
-
-
 def forget_worker(thread: threading.Thread) -> None:
     """Take a worker out of the list of those that Python joins at exit."""
-    pool_module._threads_queues.pop(thread, None)  # type: ignore[attr-defined]  # noqa: SLF001
+    pool_module._threads_queues.pop(thread, None)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -58,7 +37,7 @@ def quiet(ended: type[BaseException]) -> Iterator[None]:
     def is_other(record: logging.LogRecord) -> bool:
         return record.exc_info is None or record.exc_info[0] is not ended
 
-    logger = pool_module._base.LOGGER  # type: ignore[attr-defined]  # noqa: SLF001
+    logger = pool_module._base.LOGGER  # type: ignore[attr-defined]
     logger.addFilter(is_other)
     try:
         yield
@@ -93,7 +72,7 @@ class Pools:
     def submit(self, pool: Any, function: Any, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Submit work to a pool, or to the one in the place of a pool from outside the run."""
         if not any(each() is pool for each in self._own):
-            if pool._shutdown:  # noqa: SLF001
+            if pool._shutdown:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if pool not in self._in_place_of:
                 self._in_place_of[pool] = made = ThreadPoolExecutor.__new__(ThreadPoolExecutor)
@@ -108,8 +87,8 @@ class Pools:
         for each in self._own:
             pool: Any = each()
             if pool is not None:
-                pool._threads = set()  # noqa: SLF001
-                pool._work_queue = _make_queue()  # noqa: SLF001
-                pool._idle_semaphore = threading.Semaphore(0)  # noqa: SLF001
+                pool._threads = set()
+                pool._work_queue = _make_queue()
+                pool._idle_semaphore = threading.Semaphore(0)
         self._own.clear()
         self._in_place_of.clear()

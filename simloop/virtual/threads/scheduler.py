@@ -19,13 +19,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, cast
 
 from simloop.errors import Deadlock, ScenarioError
-from simloop.virtual.border.answers import ANSWERS, THREADS
 from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.listener import is_of_simloop, report_blocking
-from simloop.virtual.places import callers_place, report
+from simloop.virtual.clock.loop import THREADS, ThreadLeft, VirtualLoop
+from simloop.virtual.places import callers_place
 from simloop.virtual.threads.pools import Pools, forget_worker, quiet
 from simloop.virtual.threads.watch import (
     LOOK_S,
@@ -36,9 +36,7 @@ from simloop.virtual.threads.watch import (
     make_locked,
 )
 
-if TYPE_CHECKING:
-    from simloop.virtual.clock.loop import VirtualLoop
-
+_OF_THREAD = "_simulated_by_simloop"
 MOST_ENDS = 100
 """A thread that has caught so many exceptions that should end it never ends."""
 
@@ -72,6 +70,11 @@ class SimulatedThread:
         self.back: Any = None
         self._turn = make_locked()
         self._real: RealThread | None = None
+
+    @property
+    def loop(self) -> VirtualLoop:
+        """Return the loop of the run."""
+        return self.threads.loop
 
     @property
     def name(self) -> str:
@@ -167,17 +170,10 @@ class SimulatedThread:
 _raise_in: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
-class ThreadLeft(NamedTuple):
-    """A thread that had not ended at the end of the run, though Python would wait for it."""
-
-    name: str
-    place: str
-
-
 class Threads:
     """The threads of one run on a virtual loop; it is made when the run first needs it."""
 
-    def __init__(self, loop: "VirtualLoop") -> None:
+    def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
         self.of_loop = SimulatedThread(self, threading.current_thread(), _nothing)
         self.of_loop.ident = threading.get_ident()
@@ -200,6 +196,8 @@ class Threads:
     def spawn(self, thread: Any, function: Callable[[], Any]) -> SimulatedThread:
         """Start a thread that calls `function` in its first turn."""
         started = SimulatedThread(self, thread, function)
+        if thread is not None:
+            thread.__dict__[_OF_THREAD] = started
         started.start()
         if self._watch is None:
             self._watch = LoopWatch(self.of_loop, self._free)
@@ -251,14 +249,23 @@ class Threads:
         loop = self.loop
         # While the loop is blocked, neither its callbacks nor its own timers matter.
         others = self._ready or (loop._ready and not self._is_blocked)
-        if others or loop.callbacks >= loop.progress.next:
+        if others or loop.progress.callbacks >= loop.progress.next:
             return False
         next_ns = self._next_timer_ns() if self._is_blocked else loop.next_timer_ns()
         if until_ns > loop._time_limit_ns or (next_ns is not None and next_ns <= until_ns):
             return False
-        loop.callbacks += 1
+        loop.progress.callbacks += 1
         loop.advance_ns(until_ns - loop.now_ns)
         return True
+
+    @property
+    def is_blocking(self) -> bool:
+        """Return whether the loop's own thread is parked, so that other threads run."""
+        return self.of_loop.waits_for is not None
+
+    def block(self, nanoseconds: int) -> None:
+        """Park the loop's own thread for some time."""
+        self.sleep(self.of_loop, nanoseconds)
 
     def sleep(self, me: SimulatedThread, nanoseconds: int) -> None:
         """Park for some time; for no time, let the other threads run that are ready."""
@@ -380,7 +387,7 @@ class Threads:
         self._is_blocked = True
         try:
             while True:
-                loop.count_turn()
+                loop.progress.count(1)
                 if not self._ready:
                     self._advance()
                 thread = self._pick()
@@ -397,8 +404,9 @@ class Threads:
         """Move time to the next timer of a thread. Raises Deadlock without one."""
         loop, next_ns = self.loop, self._next_timer_ns()
         if next_ns is None:
-            finding = "the event loop's thread is blocked, and nothing can wake it"
-            error = Deadlock(report(loop, finding))
+            error = Deadlock(
+                loop.report("the event loop's thread is blocked, and nothing can wake it")
+            )
             loop.escapes.append(error)
             raise error
         loop.advance_ns(max(0, next_ns - loop.now_ns))
@@ -418,12 +426,12 @@ class Threads:
         frames = sys._current_frames()
         return [thread for thread in self.alive if not _is_idle(frames.get(thread.ident))]
 
-    def awaited(self) -> list[SimulatedThread]:
+    def left(self) -> list[ThreadLeft]:
         """Return the threads for which Python waits at exit."""
-        return [thread for thread in self.at_work() if not thread.is_daemon]
+        return [ThreadLeft(each.name, each.place) for each in self.at_work() if not each.is_daemon]
 
-    def end(self) -> list[SimulatedThread]:
-        """End all threads where they are parked. Return those that go on all the same."""
+    def end(self) -> list[str]:
+        """End all threads where they are parked. Return the names of those that go on."""
         with quiet(ThreadEnded):
             while to_end := [each for each in self.alive if not each.is_ending]:
                 for thread in to_end:
@@ -436,7 +444,7 @@ class Threads:
         self.is_over = True
         self.stop_watch()
         self.pools.restore()
-        return refused
+        return [thread.name for thread in refused]
 
     def stop_watch(self) -> None:
         """Stop watching the event loop's thread, which must not end before."""
@@ -467,12 +475,24 @@ class Threads:
                 yield what, each.name, each.place, each.timer
 
 
+def simulated(thread: threading.Thread) -> SimulatedThread | None:
+    """Return the simulated thread of a thread; None if it was started outside, or not yet."""
+    return thread.__dict__.get(_OF_THREAD)
+
+
+def threads_of(loop: VirtualLoop) -> Threads:
+    """Return the threads of the run on a loop; the first call makes their scheduler."""
+    if loop.threads is None:
+        loop.threads = Threads(loop)
+    return cast("Threads", loop.threads)
+
+
 def thread_here() -> SimulatedThread | None:
     """Return the simulated thread of the calling code; None outside of simulations."""
-    answers = ANSWERS.get(asyncio._get_running_loop())
-    if answers is not None:
-        return answers.loop.threads.of_loop
-    return THREADS.get(threading.get_ident())
+    running = asyncio._get_running_loop()
+    if isinstance(running, VirtualLoop):
+        return None if running.answers is None else threads_of(running).of_loop
+    return cast("SimulatedThread | None", THREADS.get(threading.get_ident()))
 
 
 def _nothing() -> None:

@@ -11,14 +11,14 @@ import functools
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from simloop.virtual.border.refusals import is_exempt
+from simloop.virtual.real_world import is_exempt
 
-if TYPE_CHECKING:
-    from simloop.virtual.threads.scheduler import SimulatedThread
-
-# The originals: a simulation has others in `_thread`.
+LOOK_S = 0.2
+LOOKS = 5
+"""A thread that has done nothing in so many looks, one second, waits for something real."""
+# The originals: a simulation has others in `_thread` and `time`.
 make_lock = _thread.allocate_lock
 _start_thread = _thread.start_new_thread
 # New in Python 3.13. Refused in every module while a simulation runs, unless it is wrapped.
@@ -27,14 +27,28 @@ _start_joinable: Any = (
     if hasattr(_thread, "start_joinable_thread")
     else None
 )
-LOOK_S = 0.2
-LOOKS = 5
-"""A thread that has done nothing in so many looks, one second, waits for something real."""
-# The originals: a simulation has others in `time`.
 _clock_of: Any = getattr(time, "pthread_getcpuclockid", None)
 _read_clock: Any = getattr(time, "clock_gettime_ns", None)
 _process_time_ns = time.process_time_ns
 _MILLISECOND = 1_000_000
+
+
+class _Watched(Protocol):
+    """A thread that can be watched. `life` is held while it becomes done."""
+
+    ident: int
+    is_done: bool
+    life: Any
+
+    @property
+    def frame(self) -> Any: ...
+
+
+def make_locked() -> Any:
+    """Return a real lock that is taken."""
+    lock = make_lock()
+    lock.acquire()
+    return lock
 
 
 class RealThread:
@@ -52,7 +66,7 @@ class RealThread:
             self.ident = self.handle.ident
 
     def _run(self) -> None:
-        if self.handle is None and _start_joinable is None:
+        if _start_joinable is None:
             # A lock that Python releases when the thread is over, and its local data is gone.
             self._sentinel = _thread._set_sentinel()  # type: ignore[attr-defined]
             self._sentinel.acquire()
@@ -68,25 +82,33 @@ class RealThread:
             self.handle.join()
 
 
-def make_locked() -> Any:
-    """Return a real lock that is taken."""
-    lock = make_lock()
-    lock.acquire()
-    return lock
+class _Idleness:
+    """Whether a thread stays at one instruction, and uses no processor time, for a second.
 
-
-def is_stuck(thread: "SimulatedThread", back: Any) -> bool:
-    """Return whether a thread waits for something real; False once it gives the turn `back`.
-
-    It does if it stays at one instruction, and uses no processor time, for a second. A process that
-    was stopped looks only once in the meantime, so it finds nothing wrong when it goes on.
+    A process that was stopped looks only once in the meantime, so it finds nothing wrong when it
+    goes on.
     """
-    before, alike = _work_of(thread), 0
+
+    def __init__(self, thread: _Watched) -> None:
+        self._thread = thread
+        self._before = _work_of(thread)
+        self._alike = 0
+
+    def look(self) -> bool:
+        now = _work_of(self._thread)
+        self._alike = self._alike + 1 if now is not None and now == self._before else 0
+        self._before = now
+        if self._alike < LOOKS or is_exempt(self._thread.frame):
+            return False
+        self._alike = 0
+        return True
+
+
+def is_stuck(thread: _Watched, back: Any) -> bool:
+    """Return whether a thread waits for something real; False once it gives the turn `back`."""
+    idleness = _Idleness(thread)
     while not back.acquire(timeout=LOOK_S):
-        now = _work_of(thread)
-        alike = alike + 1 if now is not None and now == before else 0
-        before = now
-        if alike >= LOOKS and not is_exempt(thread.frame):
+        if idleness.look():
             return True
     return False
 
@@ -98,7 +120,7 @@ class LoopWatch:
     it waits for a thread that has the turn.
     """
 
-    def __init__(self, thread: "SimulatedThread", found: Callable[[], None]) -> None:
+    def __init__(self, thread: _Watched, found: Callable[[], None]) -> None:
         self.pauses = False
         self._thread = thread
         self._found = found
@@ -111,17 +133,17 @@ class LoopWatch:
         self._real.join()
 
     def _watch(self) -> None:
-        before, alike = None, 0
+        idleness = None
         while not self._stop.acquire(timeout=LOOK_S):
-            now = None if self.pauses else _work_of(self._thread)
-            alike = alike + 1 if now is not None and now == before else 0
-            before = now
-            if alike >= LOOKS and not is_exempt(self._thread.frame):
-                alike = 0
+            if self.pauses:
+                idleness = None
+            elif idleness is None:
+                idleness = _Idleness(self._thread)
+            elif idleness.look():
                 self._found()
 
 
-def _work_of(thread: "SimulatedThread") -> tuple[Any, ...] | None:
+def _work_of(thread: _Watched) -> tuple[Any, ...] | None:
     """Return a value that changes when the thread does something; None once it is done."""
     frame = sys._current_frames().get(thread.ident)
     place = None if frame is None else (id(frame), frame.f_lasti)

@@ -17,11 +17,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from simloop.virtual.border.answers import simulation_of_this_thread
 from simloop.virtual.clock.listener import OpenSession, report_session
+from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.places import callers_place
 from simloop.wire.api_keys import Environment
-from simloop.wire.provider_side import SIDES, ProviderSide, current_endpoint
+from simloop.wire.provider_side import ProviderSide, current_endpoint
 
 
 class intercepted:  # noqa: N801 - a context manager, named as one reads it
@@ -33,13 +33,12 @@ class intercepted:  # noqa: N801 - a context manager, named as one reads it
         self._side = side
 
     def __enter__(self) -> None:
-        SIDES[self._side.port] = self._side
         _interception.enter()
         # Not at the exit, which a run never comes to whose agent catches all exceptions.
         self._side.port.loop.at_end.append(_interception.leave)
 
     def __exit__(self, *_: object) -> None:
-        del SIDES[self._side.port]
+        """Do nothing: see above."""
 
 
 class _Patch(NamedTuple):
@@ -130,7 +129,7 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
 
     def report(connector: Any, is_closed: Callable[[], bool]) -> None:
         session = OpenSession("aiohttp.ClientSession", connector, _SESSIONS[connector], is_closed)
-        report_session(simulation_of_this_thread(), session)
+        report_session(loop_here(), session)
 
     def connecting(original: Any) -> Any:
         async def _create_connection(
@@ -197,7 +196,7 @@ def _agents_tracing(module: Any) -> Iterator[_Patch]:
     def queueing(original: Any) -> Any:
         def queue(self: Any, item: Any) -> None:
             is_sent = isinstance(getattr(self, "_exporter", None), module.BackendSpanExporter)
-            if not is_sent or simulation_of_this_thread() is None:
+            if not is_sent or loop_here() is None:
                 original(self, item)
 
         return queue

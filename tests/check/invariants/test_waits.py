@@ -4,7 +4,7 @@ from simloop import ExponentialBackoff
 from simloop.check.invariants.waits import asked_ns, wait_range
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault
-from simloop.virtual.border.exchange import EPOCH_NS
+from simloop.virtual.clock.instants import EPOCH_NS
 
 NS_PER_S = 1_000_000_000
 
