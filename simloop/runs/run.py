@@ -16,7 +16,6 @@ from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.errors import (
     BrokenMachine,
     CheckFailed,
-    ExpectationFailed,
     InternalError,
     ScenarioError,
     ScriptExhausted,
@@ -28,14 +27,13 @@ from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
 from simloop.runs.calls import check_settings_of_tools
-from simloop.runs.expectations import in_trace, mismatches_by_default
+from simloop.runs.expectations import mismatches_by_default
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan, header_with
 from simloop.runs.prompt import Performer, run_prompt
-from simloop.runs.result import Result, account
+from simloop.runs.result import Result
 from simloop.runs.user import Timetable
 from simloop.scenario.catalog import name_of
-from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
@@ -106,11 +104,6 @@ class Simulation:
     # -------------------------------------------------------------------- what the run shows
 
     @property
-    def expected(self) -> Expect:
-        """Return the expectations of the loop that runs the scenario."""
-        return self.loop.expected
-
-    @property
     def tools(self) -> Mapping[str, Tool]:
         """Return the tools of the world by name, with the faults of chance if it has some."""
         return self._around.tools
@@ -151,11 +144,6 @@ class Simulation:
         return {} if self._provider is None else self._provider.bodies
 
     @property
-    def is_reproduced_by_its_file(self) -> bool:
-        """Return whether the command line can repeat this run without code of the caller."""
-        return bool(self.scenario.path) and self._plan.has_file
-
-    @property
     def unused_places(self) -> list[str]:
         """Return the places of unused replies, and of the user's actions that never happened."""
         replies = self.model.unused() if isinstance(self.model, FakeModel) else []
@@ -163,23 +151,6 @@ class Simulation:
 
     def _never_came(self) -> list[str]:
         return [] if self._timetable is None else self._timetable.never_came()
-
-    def account(self, command: str = "") -> str:
-        """Return the end of the run's timeline, then the command that repeats the run."""
-        shown = account(self.trace, (), self.exceptions).lstrip("\n")
-        return f"{shown}\nreproduce: {escape(command or self.reproduce)}"
-
-    def expects(self, error: SimloopError) -> bool:
-        """Return whether the scenario expects `error` instead of an outcome.
-
-        Raises ExpectationFailed if it does, and another of its expectations does not hold.
-        """
-        if self.expected.error != type(error).__name__:
-            return False
-        unmet = tuple(in_trace(self.expected, self.trace))
-        if unmet:
-            raise ExpectationFailed("\n".join(map(str, unmet)), reproduce=self.reproduce)
-        return True
 
     # -------------------------------------------------------------------- the whole run
 
@@ -213,7 +184,7 @@ class Simulation:
         except SimloopError as error:
             self._complete(error)
             raise
-        found = mismatches_by_default(self.expected, result)
+        found = mismatches_by_default(self.loop.expected, result)
         return dataclasses.replace(result, mismatches=found) if found else result
 
     def result(self) -> Result:
@@ -254,19 +225,18 @@ class Simulation:
 
         The error says how the run ended, because ending early often explains unused replies.
         """
-        if not result.unused_places or self.expected.unused is not None:
+        if not result.unused_places or self.loop.expected.unused is not None:
             return  # the latter is compared with the other expectations
-        error = self._unused_error()
+        error = self._unused_error(self._never_came())
         end = ": ".join(filter(None, (f"it ended with {result.outcome}", result.message)))
         error.others = (end,)
         if self.loop.name == self.scenario.loop:
-            error.others += tuple(map(str, mismatches_by_default(self.expected, result)))
+            error.others += tuple(map(str, mismatches_by_default(self.loop.expected, result)))
         else:
             error.hint = self._advice(f"{{outcome: {result.outcome}, unused: {result.unused}}}")
         raise error
 
-    def _unused_error(self) -> ScriptUnused:
-        never = self._never_came()
+    def _unused_error(self, never: list[str]) -> ScriptUnused:
         message = f"these actions of the user never happened: {', '.join(never)}"
         try:
             if isinstance(self.model, FakeModel):

@@ -149,8 +149,10 @@ def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., An
     return agent  # type: ignore[no-any-return]
 
 
-class Sim:
-    """The run of an async test."""
+class _OfTest:
+    """A fixture that shows, and begins anew with, each run of its test."""
+
+    _hint = "use `sim` in the body of the test"
 
     def __init__(self) -> None:
         self._test: AsyncTest | None = None
@@ -160,6 +162,20 @@ class Sim:
         self._test = test
 
     @property
+    def _begun(self) -> AsyncTest:
+        if self._test is None:
+            raise ScenarioError("the test has not begun", hint=self._hint)
+        return self._test
+
+    @property
+    def _simulation(self) -> Simulation:
+        return self._begun.simulation
+
+
+class Sim(_OfTest):
+    """The run of an async test."""
+
+    @property
     def now(self) -> float:
         """Return the virtual seconds since the test began; `now_ns` is exact."""
         return self.now_ns / 1e9
@@ -167,17 +183,17 @@ class Sim:
     @property
     def now_ns(self) -> int:
         """Return the virtual nanoseconds since the test began."""
-        return self._run().simulation.elapsed_ns
+        return self._simulation.elapsed_ns
 
     @property
     def seed(self) -> int:
         """Return the seed of this run."""
-        return self._run().simulation.seeds.seed
+        return self._simulation.seeds.seed
 
     @property
     def trace(self) -> LoopTrace:
         """Return the trace, as far as the run has come."""
-        return self._run().simulation.trace
+        return self._simulation.trace
 
     def tool(self, function: F) -> F:
         """Return the function, whose calls are recorded as a tool's: see `simloop.traced`."""
@@ -187,19 +203,16 @@ class Sim:
         """Write a note into the trace: see `simloop.note`."""
         note(text)
 
-    def _run(self) -> AsyncTest:
-        if self._test is None:
-            raise ScenarioError("the test has not begun", hint="use `sim` in the body of the test")
-        return self._test
 
-
-class Provider(Clients):
+class Provider(_OfTest, Clients):
     """The provider of models in the simulation of one test."""
 
+    _hint = "only `script` can be used before the body of the test"
+
     def __init__(self) -> None:
+        super().__init__()
         self._options = WireOptions()
         self._before: list[Reply] = []
-        self._test: AsyncTest | None = None
 
     @property
     def replies(self) -> Sequence[Reply]:
@@ -208,7 +221,7 @@ class Provider(Clients):
 
     def begin(self, test: AsyncTest) -> None:
         """Begin a run of the test, which has the replies that were given before."""
-        self._test = test
+        super().begin(test)
         if self._options != WireOptions():
             test.simulation.write_as(self._options)
 
@@ -230,12 +243,12 @@ class Provider(Clients):
     @property
     def requests(self) -> list[Request]:
         """Return the requests so far exactly as sent, whatever the wire format."""
-        return list(requests(self._run().simulation.trace.entries))
+        return list(requests(self._simulation.trace.entries))
 
     @property
     def bodies(self) -> Mapping[int, bytes]:
         """Return the raw bodies of the requests so far that came over HTTP, by their numbers."""
-        return self._run().simulation.bodies
+        return self._simulation.bodies
 
     @property
     def options(self) -> WireOptions:
@@ -257,7 +270,7 @@ class Provider(Clients):
         """Return the native client: `await provider.model.reply(messages, tools=...)`."""
         world = current_world()
         if world is None:
-            raise _not_begun()
+            raise ScenarioError("the test has not begun", hint=self._hint)
         return world.model
 
     async def reply(
@@ -285,22 +298,12 @@ class Provider(Clients):
                 known = ", ".join(ExpectedTraffic.__annotations__)
                 hint = f"assert on what your agent returned; it takes {known}"
                 raise ScenarioError("an async test does not expect this", key=key, hint=hint)
-        wanted, test = expected(given), self._run()
+        wanted, test = expected(given), self._begun
         test.violates.update(wanted.violates or {})
         test.broken_pairs += tuple(wanted.broken_pairs)
         found = mismatches_so_far(wanted, test.simulation.trace, test.simulation.elapsed_ns)
         if found:
             raise ExpectationFailed("\n".join(map(str, found)))
-
-    def _run(self) -> AsyncTest:
-        if self._test is None:
-            raise _not_begun()
-        return self._test
-
-
-def _not_begun() -> ScenarioError:
-    hint = "only `script` can be used before the body of the test"
-    return ScenarioError("the test has not begun", hint=hint)
 
 
 @dataclass(slots=True)

@@ -19,14 +19,14 @@ from typing import Any
 
 from simloop import (
     AssistantMessage,
-    CheckFailed,
-    ExpectationFailed,
     Scenario,
     Simulation,
     ToolMessage,
     parse_scenario,
 )
 from simloop.check.pairing import broken_pairs
+from simloop.check.trial import Rules, trial
+from simloop.runs.plan import Plan
 from simloop.scenario.yaml import read_yaml
 from simloop.trace.entries import ToolResult, ToolStarted
 from simloop.trace.looptrace import LoopTrace
@@ -170,16 +170,16 @@ def play(fault: Fault, expected: str) -> tuple[Simulation, tuple[str, ...]]:
     """Run the witness. Return the run, and the expectations that do not hold."""
     wanted = read_yaml(f"expect: {expected}", "").data["expect"]
     own = {name: wanted.pop(name) for name in _OWN if name in wanted}
-    simulation = Simulation(fault.scenario(json.dumps(wanted)), loop=fault.given_loop())
-    try:
-        unmet = simulation.run().failures
-    except CheckFailed as error:
-        name = type(error).__name__
-        met = own.pop("crash", "") == name or _is_met(simulation, error)
-        unmet = () if met else (f"{name}: {error.message}",)
-    seen = _seen(simulation.trace)
+    plan = Plan(fault.scenario(json.dumps(wanted)), {"loop": fault.given_loop()})
+    verdict = trial(plan, Rules(()))
+    unmet, error = verdict.failures, verdict.worst
+    assert verdict.run is not None
+    assert error is None or isinstance(error, CheckFailed), error
+    if error is not None and own.pop("crash", "") != type(error).__name__:
+        unmet = (f"{type(error).__name__}: {error.message}",)
+    seen = _seen(verdict.run.trace)
     others = [f"{name}: {seen[name]}" for name, value in own.items() if seen[name] != value]
-    return simulation, (*unmet, *others)
+    return verdict.run, (*unmet, *others)
 
 
 def _seen(trace: LoopTrace) -> dict[str, object]:
@@ -193,10 +193,3 @@ def _seen(trace: LoopTrace) -> dict[str, object]:
         "errors_sent": sum(type(each) is ToolMessage and each.is_error for each in newest),
         "words_sent": [each.text for each in newest if type(each) is AssistantMessage],
     }
-
-
-def _is_met(simulation: Simulation, error: CheckFailed) -> bool:
-    try:
-        return simulation.expects(error)
-    except ExpectationFailed:
-        return False

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from incases import check_each
 
-from simloop.check.trial import Until, Verdict, verify
-from simloop.errors import CannotExpress, CheckFailed, ExpectationFailed
+from simloop.check.trial import Rules, Until, Verdict, trial, verify
+from simloop.errors import CannotExpress, CheckFailed
 from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import AbortRequested, ModelFailed
@@ -23,7 +23,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.runs.loop import machine_for
-from simloop.runs.plan import reasons_against
+from simloop.runs.plan import Plan, reasons_against
 from simloop.runs.result import Result
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import SUFFIX, bundled_folder, find
@@ -73,13 +73,7 @@ def trace_of(path: Path) -> LoopTrace:
 
 def ends_as_expected(scenario: Scenario, loop: str) -> bool:
     """Whether the run meets its expectations, which the invariants have no part in."""
-    simulation = Simulation(scenario, loop=loop)
-    try:
-        return not simulation.run().failures
-    except CheckFailed as error:
-        with contextlib.suppress(ExpectationFailed):
-            return simulation.expects(error)
-        return False
+    return not trial(Plan(scenario, {"loop": loop}), Rules(())).exit_code
 
 
 def name_of(path: Path) -> str:
