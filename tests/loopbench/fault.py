@@ -26,6 +26,7 @@ from simloop import (
 )
 from simloop.check.pairing import broken_pairs
 from simloop.check.trial import Rules, trial
+from simloop.errors import CheckFailed
 from simloop.runs.plan import Plan
 from simloop.scenario.yaml import read_yaml
 from simloop.trace.entries import ToolResult, ToolStarted
