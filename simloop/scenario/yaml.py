@@ -8,7 +8,8 @@ and keep the last of two equal keys, so the tree is built here on a stack.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import inf, isinf, nan
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -37,15 +38,16 @@ HIDDEN = re.compile(
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HALF = re.compile("[\ud800-\udfff]")
 # Texts that libyaml and PyYAML may read differently; they agreed on 170,000 random texts without
-# these, and on 90,000 with >- at the end of a line. Inside a word, such as `pi@0.87.1`, an @ is an
-# ordinary character.
+# these, on 90,000 with >- at the end of a line and on 130,000 with backquotes and with a ? after a
+# word. Inside a word, such as `pi@0.87.1`, an @ is an ordinary character.
 _READ_APART = re.compile(
-    r"[^\n\x20-\x7e]|[\\%&*!`|]|>(?!-$)|(?<!\w)@|\?(?!$)|^(---|\.\.\.)", re.MULTILINE
+    r"[^\n\x20-\x7e]|[\\%&*!|]|>(?!-$)|(?<!\w)@|(?<!\w)\?(?!$)|^(---|\.\.\.)", re.MULTILINE
 )
 _C_LOADER = getattr(yaml, "CSafeLoader", None)
 _BARE_KEY = re.compile(r"[\w-]{1,40}")
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_BEGIN_A_NUMBER = frozenset("-+.0123456789")
 # 64 bits, signed or not: msgspec and most readers of a trace hold no more. Octal needs 22 digits.
 LOWEST, HIGHEST, _MOST_DIGITS = -(2**63), 2**64 - 1, 22
 _WORDS: dict[str, Scalar] = {"": None, "~": None, ".nan": nan, ".NaN": nan, ".NAN": nan}
@@ -79,7 +81,7 @@ _FOUND = re.compile(r"(?:but (?:found|got)|character) '(.+?)'(?: that|$)")
 _TOKENS = {"": "this", "scalar": "text", "block mapping start": "a key", "document start": "'---'"}
 
 
-class Document(Struct, frozen=True):
+class Document(Struct, frozen=True, dict=True):
     """One file: its tree, and the places of all its values and keys.
 
     A place is (line, column), both from 1. A loc is the path of keys and list indexes from the top.
@@ -87,8 +89,24 @@ class Document(Struct, frozen=True):
 
     data: dict[str, Any]
     path: str
-    positions: Mapping[Loc, Place]
-    key_positions: Mapping[Loc, Place]
+    marks: Sequence[Any]
+    """The place of each key and value, in the order of the file."""
+
+    @cached_property
+    def positions(self) -> Mapping[Loc, Place]:
+        """Return the place of each value."""
+        return {loc: at for loc, at, is_key in self._places() if not is_key}
+
+    @cached_property
+    def key_positions(self) -> Mapping[Loc, Place]:
+        """Return the place of each key."""
+        return {loc: at for loc, at, is_key in self._places() if is_key}
+
+    def _places(self) -> Iterator[tuple[Loc, Place, bool]]:
+        # Only an error asks, so most files are read without a path for each of their values.
+        walk = _walk(self.data, (), is_key=False)
+        for (loc, is_key), mark in zip(walk, self.marks, strict=True):
+            yield loc, _place(mark), is_key
 
     def locate(self, loc: Loc, *, key: bool = False) -> Place:
         """Return the place of the value at `loc`, or of its key, or of the nearest parent."""
@@ -255,6 +273,8 @@ def plain_value(text: str) -> Scalar:
     """Return the value of a text without quotes. Raises OverflowError for too large a number."""
     if text in _WORDS:
         return _WORDS[text]
+    if text[0] not in _BEGIN_A_NUMBER:
+        return text
     if _INTEGER.fullmatch(text):
         return _integer(text)
     if _FLOAT.fullmatch(text):
@@ -280,53 +300,63 @@ def _paired(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-class _Open(Struct):
-    """A list or mapping whose end event has not come yet."""
+def _walk(value: Any, loc: Loc, *, is_key: bool) -> Iterator[tuple[Loc, bool]]:
+    """Yield the loc of each key and each value in the order of the file."""
+    yield loc, is_key
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield (*loc, key), True
+            yield from _walk(each, (*loc, key), is_key=False)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _walk(each, (*loc, index), is_key=False)
 
-    node: Any
-    loc: Loc
-    key: str | None = None
 
-    def wants_key(self) -> bool:
-        return self.key is None and isinstance(self.node, dict)
-
-
-class _Tree(Struct):
+class _Tree:
     """A builder of the tree from events, without recursion."""
 
-    path: str
-    root: Any = None
-    nodes: int = 0
-    open: list[_Open] = []
-    positions: dict[Loc, Place] = {}
-    key_positions: dict[Loc, Place] = {}
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.root: Any = None
+        self.marks: list[Any] = []
+        # The list or mapping whose end has not come yet, and its key that has no value yet; and
+        # those around it.
+        self._node: Any = None
+        self._key: str | None = None
+        self._outer: list[Any] = []
 
     def document(self) -> Document:
-        self._check_top(self.root, (1, 1))
-        return Document(self.root, self.path, self.positions, self.key_positions)
+        if not self.marks:
+            self._check_top(None, (1, 1))
+        return Document(self.root, self.path, self.marks)
 
-    def add(self, event: yaml.Event) -> None:
+    def add(self, event: Any) -> None:
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            self._add_scalar(event)
+        elif kind is yaml.MappingStartEvent:
+            self._open({}, event)
+        elif kind is yaml.SequenceStartEvent:
+            self._open([], event)
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            self._node = self._outer.pop()
+        elif kind is yaml.AliasEvent:
+            hint = f"write the value out where it is needed, or {_QUOTE}"
+            what = f"aliases are not read: *{_escaped(event.anchor or '')}"
+            self._refuse(what, _place(event.start_mark), hint)
+        elif kind is yaml.DocumentStartEvent:
+            self._check_document(event)
+
+    def _check_document(self, event: yaml.DocumentStartEvent) -> None:
         at = _place(event.start_mark)
-        match event:
-            case yaml.CollectionEndEvent():
-                self.open.pop()
-            case yaml.ScalarEvent():
-                self._check(event, at)
-                self._add_scalar(event, at)
-            case yaml.CollectionStartEvent():
-                self._check(event, at)
-                self._add_collection([] if isinstance(event, yaml.SequenceStartEvent) else {}, at)
-            case yaml.AliasEvent():
-                hint = f"write the value out where it is needed, or {_QUOTE}"
-                self._refuse(f"aliases are not read: *{_escaped(event.anchor or '')}", at, hint)
-            case yaml.DocumentStartEvent() if self.positions:
-                self._refuse("a second document starts here", at, "keep one scenario in a file")
-            case yaml.DocumentStartEvent() if event.version not in {None, (1, 2)}:
-                self._refuse("only YAML 1.2 is read", at, "remove the %YAML line")
+        if self.marks:
+            self._refuse("a second document starts here", at, "keep one scenario in a file")
+        if event.version not in {None, (1, 2)}:
+            self._refuse("only YAML 1.2 is read", at, "remove the %YAML line")
 
-    def _check(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, at: Place) -> None:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
+    def _check(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
+        at = _place(event.start_mark)
+        if len(self.marks) >= MAX_NODES:
             hint = "split the file, or write the scenario in Python"
             self._refuse(f"the file has more than {MAX_NODES:,} keys and values", at, hint)
         if event.anchor is not None:
@@ -335,60 +365,74 @@ class _Tree(Struct):
         if event.tag is not None:
             self._refuse("tags are not read", at, f"remove what starts with !, or {_QUOTE}")
 
-    def _add_collection(self, node: Any, at: Place) -> None:
-        if len(self.open) == MAX_DEPTH:
+    def _open(self, node: Any, event: yaml.CollectionStartEvent) -> None:
+        self._check(event)
+        if len(self._outer) == MAX_DEPTH:
+            at = _place(event.start_mark)
             self._refuse(f"this is nested more than {MAX_DEPTH} deep", at, "make it flatter")
-        if self.open and self.open[-1].wants_key():
+        if self._key is None and type(self._node) is dict:
+            at = _place(event.start_mark)
             self._refuse("a key must be text, not a list or a mapping", at, _QUOTE)
-        self.open.append(_Open(node, self._put(node, at)))
+        self._put(node, event)
+        self._outer.append(self._node)
+        self._node = node
 
-    def _add_scalar(self, event: yaml.ScalarEvent, at: Place) -> None:
+    def _add_scalar(self, event: yaml.ScalarEvent) -> None:
+        if event.anchor is not None or event.tag is not None or len(self.marks) >= MAX_NODES:
+            self._check(event)
         try:
             value = _scalar(event)
         except OverflowError:
-            self._refuse("this number is too large", at, f"use at most 64 bits, or {_QUOTE}")
+            at, hint = _place(event.start_mark), f"use at most 64 bits, or {_QUOTE}"
+            self._refuse("this number is too large", at, hint)
         except UnicodeDecodeError:
             hint = "write both halves of the pair, or U+FFFD for a broken character"
+            at = _place(event.start_mark)
             self._refuse("this text holds half of a surrogate pair", at, hint)
-        if self.open and self.open[-1].wants_key():
-            self._add_key(event, value, at)
+        if self._key is None and type(self._node) is dict:
+            self._add_key(event, value)
         else:
-            self._put(value, at)
+            self._put(value, event)
 
-    def _add_key(self, event: yaml.ScalarEvent, key: Scalar, at: Place) -> None:
-        top = self.open[-1]
+    def _add_key(self, event: yaml.ScalarEvent, key: Scalar) -> None:
         if key == "<<" and event.implicit[0]:
+            at = _place(event.start_mark)
             self._refuse("merge keys (<<) are not read", at, "write the keys out")
         if not isinstance(key, str):
             spelled = _escaped(event.value) or "empty"
+            at = _place(event.start_mark)
             self._refuse(f"a key must be text, not {spelled}", at, "put it in quotes")
-        loc = (*top.loc, key)
-        if key in top.node:
-            first = self.key_positions[loc][0]
-            message = f"the key '{_escaped(key)}' stands on line {first} already"
-            self._refuse(message, at, "keep one of the two")
-        top.key = key
-        self.key_positions[loc] = at
+        if key in self._node:
+            self._refuse_again(key, _place(event.start_mark))
+        self._key = key
+        self.marks.append(event.start_mark)
 
-    def _put(self, value: Any, at: Place) -> Loc:
-        loc = self._next_loc()
-        if not self.open:
-            self._check_top(value, at)
-            self.root = value
-        elif (top := self.open[-1]).key is None:
-            top.node.append(value)
+    def _refuse_again(self, key: str, at: Place) -> NoReturn:
+        loc = (*self._loc(), key)
+        first = self.document().key_positions[loc][0]
+        message = f"the key '{_escaped(key)}' stands on line {first} already"
+        self._refuse(message, at, "keep one of the two")
+
+    def _put(self, value: Any, event: Any) -> None:
+        node = self._node
+        if type(node) is list:
+            node.append(value)
+        elif self._key is not None:
+            node[self._key], self._key = value, None
         else:
-            top.node[top.key], top.key = value, None
-        self.positions[loc] = at
-        return loc
+            self._check_top(value, _place(event.start_mark))
+            self.root = value
+        self.marks.append(event.start_mark)
 
-    def _next_loc(self) -> Loc:
-        if not self.open:
-            return ()
-        top = self.open[-1]
-        if isinstance(top.node, list):
-            return (*top.loc, len(top.node))
-        return top.loc if top.key is None else (*top.loc, top.key)
+    def _loc(self) -> Loc:
+        """Return the loc of what comes next: the value of a key, an item, or else the mapping."""
+        around = [
+            len(node) - 1 if type(node) is list else next(reversed(node))
+            for node in self._outer[1:]
+        ]
+        if type(self._node) is list:
+            return (*around, len(self._node))
+        return tuple(around) if self._key is None else (*around, self._key)
 
     def _check_top(self, value: Any, at: Place) -> None:
         if not isinstance(value, dict):
@@ -396,4 +440,4 @@ class _Tree(Struct):
             self._refuse(message, at, "start with keys at the left margin, such as 'title: ...'")
 
     def _refuse(self, message: str, at: Place, hint: str) -> NoReturn:
-        raise _error(message, self.path, at, hint, self._next_loc())
+        raise _error(message, self.path, at, hint, self._loc())
