@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 _AGAIN_S = 0.01
+_METADATA = "importlib.metadata"
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 
@@ -26,18 +27,21 @@ def load(name: str) -> ModuleType:
     The collector would look through the imported objects a dozen times, the last time at the exit:
     an eighth of the time of `simloop run`. They live as long as the command, so it never sees them.
     The plugins of pydantic observe a user's models, and the search for them reads the metadata of
-    each installed package. A user's own model has them: pydantic searches at the first model that
-    is built with the variable unset.
+    each installed package, by a module that takes as long to import as a run. A user's own model
+    has them: pydantic searches at the first model that is built with the variable unset.
     """
     loaded = sys.modules.get(name)
     if loaded is not None:
         return loaded
     collects, plugins = gc.isenabled(), os.environ.get(_PLUGINS)
     gc.disable()
+    sys.modules.setdefault(_METADATA, _Metadata(_METADATA))
     os.environ[_PLUGINS] = "__all__"
     try:
         return importlib.import_module(name)
     finally:
+        if isinstance(sys.modules.get(_METADATA), _Metadata):
+            del sys.modules[_METADATA]
         gc.freeze()
         if collects:
             gc.enable()
@@ -45,6 +49,24 @@ def load(name: str) -> ModuleType:
             del os.environ[_PLUGINS]
         else:
             os.environ[_PLUGINS] = plugins
+
+
+class _Metadata(ModuleType):
+    """Stands for `importlib.metadata` until it is used for more than importing `entry_points`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _entry_points if name == "entry_points" else getattr(self._imported(), name)
+
+    def _imported(self) -> ModuleType:
+        if sys.modules.get(_METADATA) is self:
+            del sys.modules[_METADATA]
+        return importlib.import_module(_METADATA)
+
+
+def _entry_points(**selected: Any) -> Any:
+    return importlib.import_module(_METADATA).entry_points(**selected)
 
 
 @contextmanager
