@@ -1,15 +1,16 @@
 """The compaction of the context: selects messages to remove and puts summaries in their place.
 
-Not here: deciding to compact (the loop). The rules to keep: a call and its results go or stay
-together (bug B19), the newest user message always stays, and a result that is not smaller
-is not a compaction.
+A call and its results go or stay together (bug B19), the newest user message always stays, and a
+result that is not smaller is not a compaction.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simloop.engine.context import History
-from simloop.engine.model_calls import ModelCalls, ReplySoFar
+from simloop.engine.model_calls import ModelCalls
+from simloop.engine.running_tasks import finished
+from simloop.engine.settings import ContextScript
 from simloop.kernel.policies import Compaction, CompactionStrategy
 from simloop.kernel.tokens import TokenEstimator, message_tokens
 from simloop.messages import (
@@ -252,8 +253,8 @@ class Compactor:
             purpose="summary",
             tokens=conversation.tokens,
         )
-        reply = ReplySoFar()
-        await self._model_calls.read(stream, reply, self._timeouts, quiet=True)
+        reply = self._model_calls.begin(stream.request)
+        await finished(self._model_calls.read(stream, reply, self._timeouts, quiet=True))
         text = reply.text.strip()
         if reply.fault is not None:
             return "", f"the summary failed: {reply.fault.message}"
@@ -267,3 +268,37 @@ class Compactor:
         return plan_cut(
             history.messages, self._policy, history.estimate, forced=forced, down_to=down_to
         )
+
+
+class ScriptedContext:
+    """Answers as a Compactor does, by a script: where the sizes of real texts are in the way."""
+
+    def __init__(self, script: ContextScript, history: History, recorder: Recorder) -> None:
+        self._over = list(script.over) or [False]
+        self._shrunk = list(script.shrunk) or [True]
+        self._history = history
+        self._recorder = recorder
+        self.reported = False  # a script has no size that could be reported
+
+    def over(self) -> bool:
+        """Return whether the context is over the trigger."""
+        return _next(self._over)
+
+    async def shorten(self, *, forced: bool) -> Compacted:
+        """Record a compaction that gained a token, or nothing."""
+        shrunk, before = _next(self._shrunk), self._history.tokens
+        after = before - shrunk
+        strategy = "scripted" if shrunk else ""
+        self._recorder.record(entries.Compaction, forced, strategy, before, after)
+        return Compacted(before, after)
+
+    async def restart(self, marker: str, otherwise: str) -> Compacted:  # noqa: ARG002 - as Compactor
+        """Record a forced compaction; `otherwise` is added if it gained something."""
+        done = await self.shorten(forced=True)
+        if done.shrunk:
+            self._history.append(UserMessage(otherwise))
+        return done
+
+
+def _next(words: list[bool]) -> bool:
+    return words.pop(0) if len(words) > 1 else words[0]

@@ -1,7 +1,7 @@
 """The effects that a loop machine requests, carried out by one method for each effect.
 
-Not here: which effect comes next (loops, machine_agent.py). The rules to keep: an effect is
-answered by one signal, and before anything new is started `cancellation.check` is asked.
+An effect is answered by one signal, and before anything new is started `cancellation.check` is
+asked.
 """
 
 import asyncio
@@ -9,17 +9,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
-from simloop.engine.compaction import Compactor
-from simloop.engine.context import History
+from simloop.engine.compaction import Compactor, ScriptedContext
+from simloop.engine.context import History, Transcript
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
-from simloop.engine.model_calls import ModelCalls, ReplySoFar
+from simloop.engine.model_calls import REQUEST_ABORTED, ModelCalls, ReplySoFar
 from simloop.engine.parallel_hooks import ParallelHooks
-from simloop.engine.refusals import ONE_CALL, REFUSED, REQUEST_ABORTED, STOPPED, TOOLS_OFF
-from simloop.engine.run_context import RunContext
-from simloop.engine.scripted_context import ScriptedContext
 from simloop.engine.settings import EngineSettings
 from simloop.engine.tool_calls import ToolCalls
-from simloop.engine.transcript import Transcript
 from simloop.engine.user_code import UserCode
 from simloop.escape import writable
 from simloop.kernel import effects, signals
@@ -36,6 +32,7 @@ from simloop.messages import (
     Message,
     Outcome,
     Queue,
+    Request,
     ToolMessage,
     ToolSpec,
     UserMessage,
@@ -47,6 +44,19 @@ from simloop.world.model_port import RecordedStream
 from simloop.world.tools import Tool
 from simloop.world.world import World
 
+# What the model is told of a call that was not run, or not to its end.
+_REFUSED = {
+    FinishReason.LENGTH: "the reply was cut off by the output limit",
+    FinishReason.CONTENT_FILTER: "the reply was stopped by the content filter",
+    FinishReason.ERROR: "the model reported an error",
+    FinishReason.INTERRUPTED: "the stream ended early",
+}
+_ONE_CALL = "Error: not executed, the loop takes one call of a reply"
+_TOOLS_OFF = "Error: not executed, tools are off"
+_STOPPED = {
+    Outcome.ABORTED: "Error: not finished, the request was aborted",
+    Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
+}
 _INTERRUPTED, _TOOL_CALLS = FinishReason.INTERRUPTED, FinishReason.TOOL_CALLS
 _USELESS = {
     FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
@@ -89,14 +99,10 @@ class EffectHandlers:
         self._user_code = (ParallelHooks if in_parallel else UserCode)(
             settings.hook_isolation, recorder, cancellation, world.model.raised
         )
-        context = RunContext(
-            recorder, cancellation, self._user_code, settings.hooks, settings.callbacks
-        )
-        self._model_calls = ModelCalls(settings.limits, context, settings.replies)
-        self._tool_calls = ToolCalls(world.tools, settings, context)
+        self._model_calls = ModelCalls(settings, recorder, self._user_code)
+        self._tool_calls = ToolCalls(world, settings, self._user_code)
         self.history = History(settings.history, settings.estimate_tokens)
         self.transcript = Transcript(self.history, is_own=not settings.sent_back.failed)
-        self._model_calls.know_ids(settings.history)
         self._compactor: Compactor | ScriptedContext
         if settings.context is not None:
             self._compactor = ScriptedContext(settings.context, self.history, recorder)
@@ -124,8 +130,8 @@ class EffectHandlers:
     def take_queued(self, effect: effects.TakeQueued) -> None:
         """Put queued messages into the context."""
         if self._user.has():
-            for text in self._user.take(effect.queue, one=effect.one):
-                self.transcript.add(UserMessage(text))
+            texts = self._user.take(effect.queue, one=effect.one)
+            self.transcript.add([UserMessage(text) for text in texts])
 
     def _measure(self, _: effects.MeasureContext) -> Signal:
         return _OVER if self._compactor.over() else _FITS
@@ -184,14 +190,15 @@ class EffectHandlers:
                 await asyncio.sleep(0)
             if cancellation.aborted:
                 return self._come_back_aborted()
-        reply = self._reply = self._new_reply() if self._starts_early else ReplySoFar()
+        reply = self._reply = self._new_reply(stream.request)
         self._tool_calls.open(reply.calls)
-        await self._model_calls.read(stream, reply, self._timeouts, quiet=False)
+        rest = self._model_calls.read(stream, reply, self._timeouts, quiet=False)
+        if rest is not None:
+            await rest
         cancellation.polls = False
         words = reply.text
         reply.pieces = [words]  # joined once, here
         self.said, self.text = words, words or self.text
-        self._tool_calls.open_new()
         if reply.fault is not None:
             return await self._failed(reply, reply.fault)
         return self._replied(reply, words)
@@ -212,13 +219,14 @@ class EffectHandlers:
         faulty = {tool.function for tool in self._tools.tools.values()}
         return {n: t if t.function in faulty else make_faulty(t) for n, t in tools.items()}
 
-    def _new_reply(self) -> ReplySoFar:
-        """Return a reply to read, whose tools start when called."""
-        if not (self._tools_are_on or self._step_tools):
-            return ReplySoFar()
+    def _new_reply(self, request: Request) -> ReplySoFar:
+        """Return a reply to read, whose tools start when called if the policy says so."""
+        begin = self._model_calls.begin
+        if not self._starts_early or not (self._tools_are_on or self._step_tools):
+            return begin(request)
         calls = self._tool_calls
         start_newest = partial(calls.start_newest, self._step_tools, self._timeouts)
-        return ReplySoFar(start_newest, calls.finish_started)
+        return begin(request, start_newest, calls.finish_started)
 
     async def stop_tools(self) -> None:
         """Stop the tools that run while the model replies, as the run ends or changes course."""
@@ -228,7 +236,7 @@ class EffectHandlers:
         """Return the answer to a request made after an abort, without asking the model."""
         fault = Fault(REQUEST_ABORTED, code="aborted")
         self._recorder.record(entries.Classified, ErrorClass.ABORTED, False, fault)  # noqa: FBT003
-        self.transcript.add_failed(ReplySoFar(), ABORTED_REPLY)
+        self.transcript.add_failed(AssistantMessage("", failed=ABORTED_REPLY))
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
     def _replied(self, reply: ReplySoFar, words: str) -> Signal:
@@ -253,8 +261,8 @@ class EffectHandlers:
         await self._tool_calls.finish_started()
         await self._tool_calls.settle("Error: not executed, the model call failed", self._timeouts)
         self._keep_failed(reply, fault)
-        aborted = error is ErrorClass.ABORTED
-        self.transcript.add_failed(reply, ABORTED_REPLY if aborted else FAILED_REPLY)
+        how = ABORTED_REPLY if error is ErrorClass.ABORTED else FAILED_REPLY
+        self.transcript.add_failed(reply.broken_off(how))
         self._reply = None
         return signals.ModelFailed(error, retryable)
 
@@ -265,8 +273,7 @@ class EffectHandlers:
             return
         whole = fault.code in policy.failing_words
         said = AssistantMessage(reply.text if whole else "", tuple(reply.calls))
-        answers = [answer for answer in self._tool_calls.answers if answer is not None]
-        self._failed_tries += [said, *answers]
+        self._failed_tries += [said, *self._tool_calls.answered()]
 
     async def _back_off(self, effect: effects.Backoff) -> Signal:
         settings = self._settings
@@ -293,11 +300,11 @@ class EffectHandlers:
     async def _run_tools(self, effect: effects.RunTools) -> Signal:
         calls = self._tool_calls
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
-            await calls.settle(TOOLS_OFF, self._timeouts)
+            await calls.settle(_TOOLS_OFF, self._timeouts)
             return _TOOLS_RETURNED
         self._cancellation.polls = effect.polls
         if effect.first_only:
-            await calls.keep_first(ONE_CALL, self._timeouts)
+            await calls.keep_first(_ONE_CALL, self._timeouts)
         await calls.run(self._step_tools, self._timeouts)
         self._cancellation.polls = False
         blocked, terminated = calls.blocked, calls.terminated
@@ -307,7 +314,7 @@ class EffectHandlers:
         return signals.ToolsReturned(blocked=True, terminate=terminated)
 
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
-        cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
+        cause = _REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
         await self._tool_calls.finish_started()  # the result of a call that was started is true
         await self._tool_calls.settle(f"Error: not executed, {cause}", self._timeouts)
         return signals.ToolsReturned()
@@ -318,7 +325,7 @@ class EffectHandlers:
         assert reply is not None
         keep = effect.keep or (effect.keep_thoughts and bool(reply.thoughts))
         if not keep:
-            self.transcript.add_failed(reply, FAILED_REPLY)
+            self.transcript.add_failed(reply.broken_off(FAILED_REPLY))
         added = self._commit(reply) if keep else ()
         self._reply = None
         if self._failed_tries:
@@ -351,17 +358,14 @@ class EffectHandlers:
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
         """Add the reply and the answers to its calls to the context."""
-        answers = [answer for answer in self._tool_calls.answers if answer is not None]
-        assert len(answers) == len(reply.calls)
+        answers, calls = self._tool_calls.answered(), tuple(reply.calls)
+        assert len(answers) == len(calls)
         reasoning = reply.reasoning if self._settings.sent_back.reasoning else ""
-        said = AssistantMessage(reply.text, tuple(reply.calls), reasoning)
-        added: tuple[Message, ...] = (said, *answers)
+        added: tuple[Message, ...] = (AssistantMessage(reply.text, calls, reasoning), *answers)
         if self._failed_tries:
-            kept = added if reply.text or reply.calls else ()
+            kept = added if reply.text or calls else ()
             added = (*self._failed_tries, *kept)
-        for message in added:
-            made_up = self._flags_abort and self._tool_calls.is_made_up(message)
-            self.transcript.add(message, made_up=made_up)
+        self.transcript.add(added, self._tool_calls.made_up())
         return added
 
     async def finish(self, effect: effects.EndRun, outcome: Outcome) -> None:
@@ -372,13 +376,12 @@ class EffectHandlers:
         if reply is None:
             return
         self.text = reply.text or self.text
-        self._tool_calls.open_new()  # stopped before the stream had ended
-        why = STOPPED.get(outcome, "Error: not executed, the run ended")
+        why = _STOPPED.get(outcome, "Error: not executed, the run ended")
         with self._timeouts.after(GRACE_MS):  # for what callbacks make of it
             await self._tool_calls.stop_started()
             await self._tool_calls.settle(why, self._timeouts)
         if reply.finish is None and not self._settings.sent_back.failed:
-            self.transcript.add_failed(reply, ABORTED_REPLY)
+            self.transcript.add_failed(reply.broken_off(ABORTED_REPLY))
         elif effect.keep and (reply.text or reply.calls):
             self._commit(reply)
 

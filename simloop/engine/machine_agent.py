@@ -1,10 +1,9 @@
 """The built-in agent: it drives a loop machine in a world, one run for each prompt.
 
-It knows no loop design and no state but `Finished`, so any machine can be driven. Not here: any
-decision about where a run goes next (loops), and how an effect is carried out (handlers.py).
+It knows no loop design and no state but `Finished`, so any machine can be driven.
 
-The rules to keep: each effect is answered by one signal; a cause from outside that ends the run
-arrives as a signal too, so there is one way out; and after that signal nothing new is started.
+Each effect is answered by one signal; a cause from outside that ends the run arrives as a signal
+too, so there is one way out; and after that signal nothing new is started.
 Where an abort is only a flag (`abort_is_flag`), the machine gets the answers that it leads to; the
 trace notes the abort as a transition that leads nowhere. Counters count a signal when it is
 delivered: a signal that an end replaces counts nothing.
@@ -112,7 +111,7 @@ class _Engine:
         self._recorder.novelty.spend(self._used)
         self._counters = Counters(self._run.error_count, 0, 0)
         self._handlers.begin()
-        self._handlers.transcript.add(UserMessage(prompt))
+        self._handlers.transcript.add((UserMessage(prompt),))
         try:
             return await self._drive_on()
         finally:
@@ -135,13 +134,14 @@ class _Engine:
         machine, table, ready = self._machine, handlers.table, loop.ready
         recorder, mark = self._recorder, _BETWEEN
         record, clock = recorder.entries, recorder.clock
+        run, counters = self._run, self._counters
         for number in range(most):
             if number == mark:
                 mark += _BETWEEN
                 recorder.look()
-            run, asked = checked_transition(machine, self._run, signal)
-            self._run, state, counters = run, run.state, self._counters
-            if type(signal) in _COUNTED or run.error_count != counters.error_count:
+            run, asked = checked_transition(machine, run, signal)
+            self._run, state, kind = run, run.state, type(signal)
+            if kind in _COUNTED or run.error_count != counters.error_count:
                 self._counters = counters = _counted(counters, signal, run.error_count)
             recorder.append(
                 Transition(len(record), clock.now_ns, signal, NAMES[type(state)], counters)
@@ -150,12 +150,12 @@ class _Engine:
                 return await self._finish(state, asked)
             if cancellation.closed:
                 cancellation.reopen()  # a machine that goes on after an end can be ended again
-            if type(signal) is StepClosed and type(asked[0]) is TakeQueued:
-                handlers.take_queued(asked[0])
-                asked = asked[1:]
             signal = None
             try:
                 if ready or loop.has_due:
+                    if kind is StepClosed and type(asked[0]) is TakeQueued:
+                        handlers.take_queued(asked[0])
+                        asked = asked[1:]
                     await asyncio.sleep(0)
                 for effect in asked:
                     signal = table[type(effect)](handlers, effect)

@@ -1,18 +1,16 @@
-"""One model call: read the stream of its reply, and notify the callbacks.
+"""One model call: the parts of its reply are read, and the callbacks are notified.
 
-Not here: hooks around the call and what becomes of the reply (handlers.py), and the recording of
-its parts (world/model_port.py). The rule to keep: this is the hottest path, run once per part; no
-JSON, no copy, no look at the history.
+This is the hottest path of the engine, run once per part: no JSON, no copy, no look at the history.
+A reply whose parts are all there, and that nobody watches, is read by one call of the stream.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from simloop.engine.reading import read_part
-from simloop.engine.refusals import REQUEST_ABORTED
-from simloop.engine.run_context import RunContext
-from simloop.kernel.limits import Limits
+from simloop.engine.running_tasks import Rest
+from simloop.engine.settings import EngineSettings
+from simloop.engine.user_code import UserCode
 from simloop.kernel.replies import ReplyReading
 from simloop.messages import (
     AssistantMessage,
@@ -31,24 +29,64 @@ from simloop.messages import (
     Usage,
 )
 from simloop.trace import entries
+from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.awaitables import Started, begin
 from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
 from simloop.world.model_port import RecordedStream
 
+REQUEST_ABORTED = "Request was aborted"  # the error of a model call after an abort
 _TIMED_OUT = Fault("the model did not answer in time", code="timeout")
 _ABORTED = Fault(REQUEST_ABORTED, code="aborted")
 _AS_IT_COMES = ReplyReading()
 
 
-class ReplySoFar(Struct, eq=False):
-    """The part of a reply that has been received. `finish` is None until the stream says, or ends.
+class CallIds:
+    """The ids of the calls of one conversation, each with the last number put behind it."""
 
-    `on_call` is awaited after each call that arrives, `on_end` before the end of the reply is
-    taken: the finish of a reply whose tools start when called counts after their results.
-    `halves` has the names, and pieces of the arguments, of calls that are not whole, by their ids.
-    `found_here` says that the engine, and not the model, made the `fault`.
+    def __init__(self, history: Iterable[Message], recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._used: dict[str, int] = {}
+        for message in history:
+            if type(message) is AssistantMessage:
+                self._used.update({call.id: 1 for call in message.calls})
+
+    def own(self, call: ToolCall, came_as: ToolCall) -> ToolCall:
+        """Return the call under an id that no other call has; record a change of id or name.
+
+        An id that is missing or used is replaced: a provider refuses a request in which two calls
+        share an id, or have none (bug D14).
+        """
+        used, unique = self._used, call.id
+        if not unique or unique in used:
+            unique = self._unused(call.id)
+            call = ToolCall(unique, call.name, call.arguments)
+        used[unique] = 1
+        if call is not came_as and call != came_as:
+            self._recorder.record(entries.CallRenamed, came_as.id, call.id, call.name)
+        return call
+
+    def _unused(self, call_id: str) -> str:
+        unique, number = call_id, self._used.get(call_id, 1)
+        while not unique or unique in self._used:
+            number += 1
+            unique = f"{call_id or 'call'}#{number}"
+        self._used[call_id] = number
+        return unique
+
+
+class ReplySoFar(Struct, eq=False):
+    """The part of the reply to `request` that has been received.
+
+    `finish` is None until the stream says, or ends. `on_call` is awaited after each call that
+    arrives, `on_end` before the end of the reply is taken: the finish of a reply whose tools start
+    when called counts after their results. `halves` has the names, and pieces of the arguments, of
+    calls that are not whole, by their ids. `found_here` says that the engine, and not the model,
+    made the `fault`.
     """
 
+    request: Request
+    ids: CallIds
+    reading: ReplyReading | None = None
     on_call: Callable[[], Awaitable[None]] | None = None
     on_end: Callable[[], Awaitable[None]] | None = None
     pieces: list[str] = []
@@ -63,6 +101,11 @@ class ReplySoFar(Struct, eq=False):
     found_here: bool = False
 
     @property
+    def has_begun(self) -> bool:
+        """Return whether a part has come."""
+        return bool(self.pieces or self.thoughts or self.calls or self.halves)
+
+    @property
     def text(self) -> str:
         """Return the text so far."""
         return "".join(self.pieces)
@@ -72,88 +115,150 @@ class ReplySoFar(Struct, eq=False):
         """Return the reasoning so far."""
         return "".join(self.thoughts)
 
-    def half_calls(self) -> list[ToolCall]:
-        """Return the incomplete calls, each with the received part of its arguments."""
+    def broken_off(self, how: str) -> AssistantMessage:
+        """Return the message of a reply that failed, with what came of its incomplete calls."""
         halves = self.halves.items()
-        return [ToolCall(call_id, name, "".join(pieces)) for call_id, (name, pieces) in halves]
+        half = (ToolCall(call_id, name, "".join(pieces)) for call_id, (name, pieces) in halves)
+        return AssistantMessage(self.text, (*self.calls, *half), self.reasoning, how)
+
+    def keep(self, part: Part) -> Part:
+        """Add a part that is no text, and return it as the loop reads it."""
+        came_as = part
+        if self.reading is not None:
+            part = read_part(part, self.request, self.reading)
+        if type(part) is ToolCallPart:
+            assert type(came_as) is ToolCallPart
+            if self.halves:
+                self.halves.pop(part.call.id, None)
+            self.calls.append(self.ids.own(part.call, came_as.call))
+        elif type(part) is Finish:
+            self.finish, self.raw, self.usage = part.reason, part.raw, part.usage
+            self.steps = max(1, part.steps)  # a reply that reports no step would be free
+        elif type(part) is StreamError:
+            self.fault = part.fault
+            self.found_here = part is not came_as
+        elif type(part) is ReasoningDelta:
+            self.thoughts.append(part.text)
+        elif type(part) is ToolCallDelta:
+            _, pieces = self.halves.setdefault(part.call_id, (part.name, []))
+            pieces.append(part.arguments)
+        return part
+
+
+def read_part(part: Part, request: Request, reading: ReplyReading) -> Part:
+    """Return a part as a program's client reads it. The trace has the part as it arrived."""
+    if type(part) is Finish:
+        return _finish_as_read(part, reading)
+    if type(part) is ToolCallPart and reading.lower_case_names:
+        names, lower = {tool.name for tool in request.tools}, part.call.name.lower()
+        if part.call.name not in names and lower in names:
+            return ToolCallPart(structs.replace(part.call, name=lower))
+    return part
+
+
+def _finish_as_read(part: Finish, reading: ReplyReading) -> Finish | StreamError:
+    word = part.raw
+    if word in reading.failing_words:
+        return StreamError(Fault(f"the provider finished with {word}", code=word))
+    if reading.finish_words is None or not word or word in reading.finish_words:
+        return part
+    return structs.replace(part, reason=FinishReason.OTHER)
 
 
 class ModelCalls:
     """Makes the model calls of one conversation."""
 
-    def __init__(self, limits: Limits, context: RunContext, reading: ReplyReading) -> None:
-        self._reading = None if reading == _AS_IT_COMES else reading
-        self._callbacks = context.callbacks
-        self._recorder = context.recorder
-        own = context.callbacks
+    def __init__(self, settings: EngineSettings, recorder: Recorder, user_code: UserCode) -> None:
+        self._ids = CallIds(settings.history, recorder)
+        self._reading = None if settings.replies == _AS_IT_COMES else settings.replies
+        self._callbacks = own = settings.callbacks
         self._notifies = any((own.on_chunk, own.on_text, own.on_tool_call))
-        self._user_code = context.user_code
-        self._cancellation = context.cancellation
-        self._call_ids: dict[str, int] = {}  # each with the last number that was put behind it
+        self._user_code = user_code
+        self._cancellation = user_code.cancellation
+        limits = settings.limits
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
 
-    def know_ids(self, history: Iterable[Message]) -> None:
-        """Mark the ids of the calls in `history` as used."""
-        for message in history:
-            if isinstance(message, AssistantMessage):
-                self._call_ids.update({call.id: 1 for call in message.calls})
+    def begin(
+        self,
+        request: Request,
+        on_call: Callable[[], Awaitable[None]] | None = None,
+        on_end: Callable[[], Awaitable[None]] | None = None,
+    ) -> ReplySoFar:
+        """Return the reply to a request, of which nothing has come yet."""
+        return ReplySoFar(request, self._ids, self._reading, on_call, on_end)
 
-    async def read(
+    def read(
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
-    ) -> None:
+    ) -> Rest:
         """Take the parts of `stream` into `reply`, in which they stay if the run is stopped.
 
         `quiet` notifies no callback: for a summary, which is no part of the conversation.
         """
-        held = None
+        announces, start_ns = self._notifies and not quiet, timeouts.loop.now_ns
+        if not announces and reply.on_call is None:
+            stream.take(reply.pieces, reply.keep)
+            if stream.ended and not stream.needs_closing:
+                self._cancellation.check()
+                return None
+        return self._read_on(stream, reply, timeouts, start_ns, announces=announces)
+
+    async def _read_on(
+        self,
+        stream: RecordedStream,
+        reply: ReplySoFar,
+        timeouts: Timeouts,
+        start_ns: int,
+        *,
+        announces: bool,
+    ) -> None:
+        parts = self._read_parts(stream, reply, timeouts, start_ns, announces=announces)
         if self._notifies:
-            with timeouts.around(timeouts.loop.now_ns + self._whole_ns) as bound:
-                held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
+            with timeouts.around(start_ns + self._whole_ns) as bound:
+                held = await parts
             if bound.expired:  # in a callback
                 reply.fault, reply.found_here = _TIMED_OUT, True
         else:
-            held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
+            held = await parts
         if held is None:
             self._cancellation.check()
         if reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
                 await reply.on_end()
-            await self._end(held, reply, stream.request, timeouts)
+            await self._end(held, reply, timeouts)
 
     async def _read_parts(
-        self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
+        self,
+        stream: RecordedStream,
+        reply: ReplySoFar,
+        timeouts: Timeouts,
+        start_ns: int,
+        *,
+        announces: bool,
     ) -> Finish | None:
         """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
-        announces = self._notifies or reply.on_call is not None
-        # Pieces of text that no callback sees go from the stream into the reply, many at once.
-        texts = None if self._notifies and not quiet else reply.pieces
-        start_ns = timeouts.loop.now_ns
+        texts = None if announces else reply.pieces
+        keep = None if announces or reply.on_call is not None else reply.keep
         first_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
-        has_begun = False
         try:
             while not stream.ended:
-                part = stream.take(texts)
+                part = stream.take(texts, keep)
                 if part is None:
                     more = begin(stream.wait())
                     if type(more) is Started:
-                        until_ns = whole_ns if has_begun or reply.pieces else first_ns
+                        until_ns = whole_ns if reply.has_begun else first_ns
                         if not await self._wait(more, reply, until_ns, timeouts):
                             break
-                    continue
-                has_begun = True
-                if type(part) is TextDelta:
+                elif type(part) is TextDelta:
                     reply.pieces.append(part.text)
-                    if texts is None:
-                        await self._announce_text(part, timeouts)
+                    await self._announce_text(part, timeouts)
                 elif type(part) is Finish and stream.keeps_finish:
                     return part
                 else:
-                    kept = self._keep(part, reply, stream.request)
-                    if announces:
-                        await self._announce(kept, reply, timeouts, quiet=quiet)
-                        # The finish counts after the tools that run: an end is found after them.
-                        stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
+                    kept = reply.keep(part)
+                    await self._announce(kept, reply, timeouts, announces=announces)
+                    # The finish counts after the tools that run: an end is found after them.
+                    stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
         finally:
             if stream.needs_closing:
                 with timeouts.at(whole_ns) as timeout:
@@ -174,6 +279,14 @@ class ModelCalls:
         reply.found_here = True
         return False
 
+    async def _end(self, held: Finish | None, reply: ReplySoFar, timeouts: Timeouts) -> None:
+        """Apply the finish that was held back; without one, the stream was interrupted."""
+        if held is None:
+            reply.finish = FinishReason.INTERRUPTED
+            return
+        await self._announce(reply.keep(held), reply, timeouts, announces=True)
+        self._cancellation.check()
+
     async def _announce_text(self, part: TextDelta, timeouts: Timeouts) -> None:
         """Notify the callbacks of a piece of text."""
         callbacks = self._callbacks
@@ -182,75 +295,15 @@ class ModelCalls:
         if callbacks.on_text is not None:
             await self._user_code.notify(callbacks.on_text, (part.text,), timeouts)
 
-    async def _end(
-        self, held: Finish | None, reply: ReplySoFar, request: Request, timeouts: Timeouts
-    ) -> None:
-        """Apply the finish that was held back; without one, the stream was interrupted."""
-        if held is None:
-            reply.finish = FinishReason.INTERRUPTED
-            return
-        kept = self._keep(held, reply, request)
-        await self._announce(kept, reply, timeouts, quiet=False)
-        self._cancellation.check()
-
-    def _keep(self, part: Part, reply: ReplySoFar, request: Request) -> Part:
-        """Add a part that is no text, and return it as the loop reads it."""
-        came_as = part
-        if self._reading is not None:
-            part = read_part(part, request, self._reading)
-        if type(part) is ToolCallPart:
-            if reply.halves:
-                reply.halves.pop(part.call.id, None)
-            call, ids = part.call, self._call_ids
-            if part is came_as and call.id and call.id not in ids:
-                ids[call.id] = 1  # the usual case of `_own`: nothing is renamed
-            else:
-                call = self._own(call, came_as)
-            reply.calls.append(call)
-        elif type(part) is Finish:
-            reply.finish, reply.raw, reply.usage = part.reason, part.raw, part.usage
-            reply.steps = max(1, part.steps)  # a reply that reports no step would be free
-        elif type(part) is StreamError:
-            reply.fault = part.fault
-            reply.found_here = part is not came_as
-        elif type(part) is ReasoningDelta:
-            reply.thoughts.append(part.text)
-        elif type(part) is ToolCallDelta:
-            _, pieces = reply.halves.setdefault(part.call_id, (part.name, []))
-            pieces.append(part.arguments)
-        return part
-
     async def _announce(
-        self, part: Part, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
+        self, part: Part, reply: ReplySoFar, timeouts: Timeouts, *, announces: bool
     ) -> None:
         """Notify the callbacks of a part, and start the tool of a call that starts when called."""
         callbacks = self._callbacks
-        if not quiet and callbacks.on_chunk is not None:
+        if announces and callbacks.on_chunk is not None:
             await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
         if type(part) is ToolCallPart:
-            if not quiet and callbacks.on_tool_call is not None:
+            if announces and callbacks.on_tool_call is not None:
                 await self._user_code.notify(callbacks.on_tool_call, (reply.calls[-1],), timeouts)
             if reply.on_call is not None:
                 await reply.on_call()
-
-    def _own(self, call: ToolCall, came_as: Part) -> ToolCall:
-        """Return the call under an id that no other call has; record a change of id or name."""
-        unique = self._unique(call.id)
-        if unique != call.id:
-            call = ToolCall(unique, call.name, call.arguments)
-        if type(came_as) is ToolCallPart and came_as.call != call:
-            self._recorder.record(entries.CallRenamed, came_as.call.id, call.id, call.name)
-        return call
-
-    def _unique(self, call_id: str) -> str:
-        """Return the id, or a new one if it is missing or already used in this run (bug D14).
-
-        A provider refuses a request in which two calls share an id, or have none.
-        """
-        unique, number = call_id, self._call_ids.get(call_id, 1)
-        while not unique or unique in self._call_ids:
-            number += 1
-            unique = f"{call_id or 'call'}#{number}"
-        self._call_ids[unique] = 1
-        self._call_ids[call_id] = number
-        return unique

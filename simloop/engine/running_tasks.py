@@ -1,13 +1,23 @@
 """The work on tool calls and hooks that runs in tasks beside the task of the run.
 
-Not here: what is done for one call (tool_calls.py) or one hook (user_code.py). The rule to keep:
-every task that is spawned is waited for or stopped, so that no tool and no hook outlives its run.
+Every task that is spawned is waited for or stopped, so that no tool and no hook outlives its run.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 from simloop.virtual.clock.timeouts import Timeouts
+
+Rest: TypeAlias = Coroutine[Any, Any, None] | None
+"""The rest of some work; None if it waits for nothing, so that it costs no coroutine."""
+
+
+async def finished(rest: Rest) -> None:
+    """Wait for the rest of some work."""
+    if rest is not None:
+        await rest
+
 
 Work = Callable[[Timeouts], Coroutine[object, object, None]]
 """The work for one call or hook, under the timeouts of the task that does it."""

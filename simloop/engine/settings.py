@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simloop.engine.hooks import Callbacks, Hooks
-from simloop.engine.scripted_context import ContextScript
 from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import (
     Compaction,
@@ -20,6 +19,17 @@ from simloop.kernel.tokens import TokenEstimator, utf8_bytes_over_4
 from simloop.messages import Message
 from simloop.virtual.seeds import Seeds
 from simloop.world.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextScript:
+    """The results of measuring (`over`) and of compacting (`shrunk`), in order.
+
+    The last value of each repeats. Without values, the context is not over and it shrinks.
+    """
+
+    over: tuple[bool, ...] = ()
+    shrunk: tuple[bool, ...] = ()
 
 
 @dataclass(kw_only=True)

@@ -1,12 +1,14 @@
 """The calls of one reply: validated, guarded by hooks, run, and each answered exactly once.
 
-Not here: what a tool is (tools.py) and whether its calls are run at all (the loop). The rules to
-keep: every call gets exactly one result, in the order of the calls, whatever happens,
-and nothing that a tool raises leaves this file.
+Every call gets exactly one result, in the order of the calls, whatever happens, and nothing that a
+tool raises leaves this file. A call that waits for nothing costs no coroutine.
 """
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
 
 from simloop.engine.hooks import (
     AFTER_TOOL_CALL,
@@ -14,72 +16,85 @@ from simloop.engine.hooks import (
     AfterToolCall,
     BeforeToolCall,
 )
-from simloop.engine.ready_calls import ReadyCall, Rest, finished
-from simloop.engine.refusals import OPERATION_ABORTED
-from simloop.engine.run_context import RunContext
-from simloop.engine.running_tasks import RunningTasks
+from simloop.engine.running_tasks import Rest, RunningTasks, finished
 from simloop.engine.settings import EngineSettings
+from simloop.engine.user_code import UserCode
 from simloop.escape import writable
 from simloop.kernel.policies import ToolOrder
-from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult, ToolResultPart
+from simloop.messages import NO_RESULT, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
 from simloop.virtual.clock.awaitables import Started
 from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.arguments import read_again, read_arguments
 from simloop.world.tools import Tool
-from simloop.world.tools_port import ToolsPort, details_of, failed, unbroken
+from simloop.world.tools_port import details_of, failed, unbroken
+from simloop.world.world import World
+
+OPERATION_ABORTED = "Operation aborted"  # as pi-agent-core words it
+
+
+class ReadyCall(Struct, frozen=True, gc=False):
+    """A call that may run: its place in the reply, its tool, the arguments, and their JSON."""
+
+    place: int
+    call: ToolCall
+    tool: Tool
+    arguments: dict[str, Any]
+    shown: str
 
 
 class ToolCalls:
-    """Answers calls for one run. `answers` are those of the current step, None where open.
+    """Answers calls for one run. `answers` are those of the current step, by the place of the call.
 
     `blocked` is why a hook forbade a call of this step, or None. `running` has the calls that
     `start_newest` started.
     """
 
-    def __init__(self, tools: ToolsPort, settings: EngineSettings, context: RunContext) -> None:
-        self._port = tools
+    def __init__(self, world: World, settings: EngineSettings, user_code: UserCode) -> None:
+        self._port = world.tools
         self._rules = settings.tool_rules
-        self._hooks = context.hooks
-        self._callbacks = context.callbacks
-        self._recorder = context.recorder
-        self._user_code = context.user_code
-        self._cancellation = context.cancellation
+        self._hooks, self._callbacks = settings.hooks, settings.callbacks
+        self._recorder = world.model.recorder
+        self._user_code = user_code
+        self._cancellation = world.user.cancellation
         self._report_failures = settings.report_failed_tools
-        self._notifies = bool(context.callbacks.on_chunk or context.callbacks.on_tool_result)
-        self._is_watched = self._notifies or bool(context.hooks.after_tool_call)
+        self._notifies = bool(settings.callbacks.on_chunk or settings.callbacks.on_tool_result)
+        self._is_watched = self._notifies or bool(settings.hooks.after_tool_call)
         self._flags_abort = settings.abort_is_flag
         self._in_parallel = settings.tool_execution.order is ToolOrder.PARALLEL
         # Whether anything can come between the begin of a call and its tool.
-        self._is_guarded = bool(context.hooks.before_tool_call) or self._flags_abort
+        self._is_guarded = bool(settings.hooks.before_tool_call) or self._flags_abort
         self.running = RunningTasks()
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:
-        """Begin a step with these calls, all of them open."""
+        """Begin a step with these calls, to which its reply adds; all of them are open."""
         self._calls = calls
         self._started: list[int] = []
-        self.answers: list[ToolMessage | None] = [None] * len(calls)
+        self.answers: dict[int, ToolMessage] = {}
         self.blocked: str | None = None
         self._deaf: set[int] = set()  # calls that were started after an abort: they never hear it
         self._ending: set[int] = set()  # calls whose results ask for the end of the run
+
+    def answered(self) -> list[ToolMessage]:
+        """Return the answers so far, in the order of the calls."""
+        answers = self.answers
+        return [answers[index] for index in range(len(self._calls)) if index in answers]
 
     @property
     def terminated(self) -> bool:
         """Return whether every result of the step asks for the end of the run."""
         if not self._ending:
             return False
-        given = [i for i, a in enumerate(self.answers) if a is not None and not self.is_made_up(a)]
+        made_up = self.made_up()
+        given = [index for index, answer in self.answers.items() if answer not in made_up]
         return bool(given) and self._ending.issuperset(given)
 
-    def is_made_up(self, message: Message) -> bool:
-        """Return whether the message only completes a request, as no call was begun."""
-        is_result = type(message) is ToolMessage and message.text == NO_RESULT
-        return is_result and self._flags_abort
-
-    def open_new(self) -> None:
-        """Open the calls that the reply has added since the last opening."""
-        self.answers += [None] * (len(self._calls) - len(self.answers))
+    def made_up(self) -> list[ToolMessage]:
+        """Return the answers that only complete a request, as no call was begun."""
+        if not self._flags_abort:
+            return []
+        return [answer for answer in self.answers.values() if answer.text == NO_RESULT]
 
     async def start_newest(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Start the call that has just come, while its reply goes on.
@@ -87,7 +102,6 @@ class ToolCalls:
         In sequential order the call starts when the calls before it have ended. The call has a turn
         before this returns, so it has started even if no time passes until the reply ends.
         """
-        self.open_new()
         index, in_sequence = len(self._calls) - 1, not self._in_parallel
         self.running.spawn(
             lambda own: self._answer_early(index, tools, own), timeouts, after_the_last=in_sequence
@@ -114,7 +128,8 @@ class ToolCalls:
         """Keep one call; give the others an error result with this text, and forget them."""
         for index in range(1, len(self._calls)):
             await self._reject(index, why, timeouts)
-        del self._calls[1:], self.answers[1:]
+            del self.answers[index]
+        del self._calls[1:]
 
     async def run(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Run the open calls, one after the other or in parallel, as the policy says.
@@ -124,20 +139,20 @@ class ToolCalls:
         if self.running.tasks:
             await self.finish_started()
         for index in self._started:
-            if self.answers[index] is None:
+            if index not in self.answers:
                 await self._reject(index, "Error: not finished, it was interrupted", timeouts)
         if len(self._calls) > 1 and self._is_parallel(tools):
             await self._run_in_parallel(tools, timeouts)
         else:
             loop, number = timeouts.loop, 0
-            for index, answer in enumerate(self.answers):
-                if answer is not None:
+            for index in range(len(self._calls)):
+                if index in self.answers:
                     continue
                 if loop.ready or loop.has_due:
                     await asyncio.sleep(0)
                 if not self._may_begin(number):
                     break
-                number += 1
+                number = 1
                 rest = self._answer_call(index, tools, timeouts)
                 if rest is not None:
                     await rest
@@ -175,7 +190,7 @@ class ToolCalls:
             await self._reject(index, text, timeouts)
 
     def _open(self) -> list[int]:
-        return [index for index, answer in enumerate(self.answers) if answer is None]
+        return [index for index in range(len(self._calls)) if index not in self.answers]
 
     async def _run_in_parallel(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Prepare one after the other, and start all that are ready before any runs."""
@@ -367,27 +382,20 @@ class ToolCalls:
             await self._user_code.notify(callbacks.on_tool_result, (call, result), timeouts)
 
     def _put(self, index: int, result: ToolResult, *, ran: bool) -> None:
-        call = self._calls[index]
-        text = result.text if result.text.isascii() else writable(result.text)
+        call, text, recorder = self._calls[index], result.text, self._recorder
+        if not text.isascii():
+            text = writable(text)
         self.answers[index] = ToolMessage(call.id, text, result.is_error)
         if result.terminate:
             self._ending.add(index)
-        recorder = self._recorder
         details = None if result.details is None else details_of(result, recorder)
-        if not ran or self._hooks.after_tool_call:  # else the entry of the result has this text
-            recorder.count(len(text))
-        recorder.append(
-            entries.Answered(
-                len(recorder.entries),
-                recorder.clock.now_ns,
-                call.id,
-                call.name,
-                text,
-                result.is_error,
-                ran,
-                details,
-            )
+        # The characters of a result that no hook has seen were counted with the entry of the tool.
+        chars = 0 if ran and not self._hooks.after_tool_call else len(text)
+        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+        entry = entries.Answered(
+            seq, at_ns, call.id, call.name, text, result.is_error, ran, details
         )
+        recorder.put(entry, chars)
 
 
 def _wrong(text: str) -> ToolResult:

@@ -38,7 +38,7 @@ class UserCode:
     ) -> None:
         self._isolation = isolation
         self._recorder = recorder
-        self._cancellation = cancellation
+        self.cancellation = cancellation
         self.failure = ""
         self.raised = raised
 
@@ -50,7 +50,7 @@ class UserCode:
         Tasks that are ready get a turn before each hook. The changes of a failed hook are undone.
         Raises CancelledError if the run is to end, by a hook's failure or for another reason.
         """
-        loop, cancellation, recorder = timeouts.loop, self._cancellation, self._recorder
+        loop, cancellation, recorder = timeouts.loop, self.cancellation, self._recorder
         arguments, may_block, ready = (given,), isinstance(given, Blockable), loop.ready
         begin_hook, keep_changes, record = self.begin, given.keep, recorder.entries
         clock, entry = recorder.clock, entries.Hook
@@ -70,13 +70,12 @@ class UserCode:
             blocked = given.blocked if may_block else None  # type: ignore[union-attr]
             if blocked is not None and failure is None:
                 result, detail = "blocked", writable(blocked)
-            if detail:
-                recorder.count(len(detail))
             changed = given.changed
             if changed:
                 given.changed = ()  # type: ignore[misc]
             seq, now_ns, took_ns = len(record), clock.now_ns, loop.now_ns - start_ns
-            recorder.append(entry(seq, now_ns, point, hook.name, result, took_ns, detail, changed))
+            made = entry(seq, now_ns, point, hook.name, result, took_ns, detail, changed)
+            recorder.put(made, len(detail))
             if blocked is not None or (failure is not None and _is_answered(given)):
                 break
         cancellation.check()
@@ -87,7 +86,7 @@ class UserCode:
         on_failure = self._isolation.on_failure
         if on_failure is OnHookFailure.FAIL_RUN:
             self.failure = f"hook {hook.name}: {detail}"
-            self._cancellation.end_run(HookFailed())
+            self.cancellation.end_run(HookFailed())
         elif on_failure is OnHookFailure.BLOCK_CALL and isinstance(given, Blockable):
             given.block(f"hook {hook.name} failed: {detail}")
         elif on_failure is OnHookFailure.ERROR_RESULT and isinstance(given, _AtToolCall):
@@ -149,7 +148,7 @@ class UserCode:
         except SimloopError:
             raise
         except asyncio.CancelledError:
-            if timeouts.task.cancelling() or self._cancellation.pending is not None:
+            if timeouts.task.cancelling() or self.cancellation.pending is not None:
                 raise
             return _CANCELLED
         except Exception as error:  # noqa: BLE001 - as above

@@ -193,5 +193,5 @@ def stop(run: Run, signal: Signal) -> Transition:
 def reply_of(run: Run) -> ReplyFacts:
     """Return the reply of the step that is under way."""
     state = run.state
-    assert type(state) is RunningTools or type(state) is ClosingStep
+    assert type(state) is ClosingStep or type(state) is RunningTools
     return state.reply

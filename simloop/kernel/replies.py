@@ -1,6 +1,6 @@
 """The rules by which a program reads the replies of its provider, as data.
 
-Not here: the reading itself (engine/reading.py) and the use of a reply (the loop). The rule to
+Not here: the reading itself (engine/model_calls.py) and the use of a reply (the loop). The rule to
 keep: the defaults read every provider's words and keep nothing of a failed reply.
 """
 

@@ -310,13 +310,12 @@ class ReferenceLoop:
 
     def _exceeded(self, run: Run) -> Transition | None:
         """Return the end of a run that has no steps left or reported too many at once, or None."""
-        burst = self._burst(run)
-        if burst is None and run.total_steps >= self.limits.max_steps:
-            return self._finish(run, Outcome.MAX_STEPS, "max_steps")
-        return burst
+        if run.total_steps < self.limits.max_steps:
+            return self._burst(run)
+        return self._burst(run) or self._finish(run, Outcome.MAX_STEPS, "max_steps")
 
     def _burst(self, run: Run) -> Transition | None:
         """Return the end of a run whose reply reported too many steps at once, or None."""
-        if isinstance(run.state, ClosingStep) and run.state.reply.burst:
+        if type(run.state) is ClosingStep and run.state.reply.burst:
             return self._finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
         return None

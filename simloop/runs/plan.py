@@ -15,8 +15,7 @@ import msgspec
 from pydantic_core import PydanticSerializationError
 
 from simloop.engine.hooks import Callbacks, Hooks
-from simloop.engine.scripted_context import ContextScript
-from simloop.engine.settings import EngineSettings
+from simloop.engine.settings import ContextScript, EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature

@@ -1,9 +1,8 @@
 """The recorder of one conversation: it numbers, dates and keeps the entries of a trace.
 
-The rules to keep: recording is on the path of every part, so it builds one Struct and appends it;
-nothing is encoded or copied here. A listener sees each entry after it is in the trace. It sets a
-flag, or schedules a callback, and never acts on the component that records: that component is in
-the middle of its work.
+Recording is on the path of every part, so it builds one Struct and appends it; nothing is encoded
+or copied here. A listener sees each entry after it is in the trace. It sets a flag, or schedules a
+callback, and never acts on the component that records: that component is in the middle of its work.
 """
 
 from collections.abc import Callable
@@ -49,15 +48,15 @@ class Since:
 class Recorder:
     """The entries so far. `clock` has the virtual time since the conversation began.
 
-    `append` adds an entry that the caller has built; it is a plain `list.append` until somebody
-    listens. `chars` counts the characters of the texts in the entries, and `max_chars` bounds it.
-    `error` is the first error of simloop at the boundary, which ends the run. `novelty` finds a run
-    that goes nowhere; past `look_at` entries, who adds one calls `look`.
+    `append` adds an entry without text that the caller has built; it is a plain `list.append` until
+    `is_heard`. `chars` counts the characters of the texts in the entries, and `max_chars` bounds
+    it. `error` is the first error of simloop at the boundary, which ends the run. `novelty` finds a
+    run that goes nowhere; past `look_at` entries, who adds one calls `look`.
     """
 
     __slots__ = (
-        "_listeners", "append", "chars", "clock", "entries", "error", "look_at", "max_chars",
-        "novelty",
+        "_listeners", "append", "chars", "clock", "entries", "error", "is_heard", "look_at",
+        "max_chars", "novelty",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +65,7 @@ class Recorder:
         self.entries = entries
         self.append: Callable[[AnyEntry], None] = entries.append
         self.chars = 0
+        self.is_heard = False
         self.error: SimloopError | None = None
         self.max_chars = max_chars
         self.novelty = Novelty(entries)
@@ -82,6 +82,7 @@ class Recorder:
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each later entry, after it is in the trace."""
         self._listeners.append(listener)
+        self.is_heard = True
         self.append = _notifying(self.entries, self._listeners)
 
     def close(self) -> None:
@@ -91,6 +92,7 @@ class Recorder:
         """
         self._listeners.clear()
         self.novelty.close()
+        self.is_heard = False
         self.append = self.entries.append
 
     def count(self, chars: int) -> None:
@@ -130,16 +132,19 @@ class Recorder:
         """Keep the first error of simloop that an agent gets, because it may swallow it."""
         self.error = self.error or error
 
+    def put(self, entry: AnyEntry, chars: int) -> None:
+        """Append an entry with `chars` characters that the caller has built. Raises as `count`."""
+        self.chars = total = self.chars + chars
+        if total > self.max_chars:
+            self.look()
+        self.append(entry)
+
     def record(self, kind: type[AnyEntry], *data: Any) -> None:
         """Append an entry of `kind` with `data` after `seq` and `at_ns`. Raises as `look`."""
-        chars = 0
-        for value in data:
-            if type(value) is str:
-                chars += len(value)
-        self.count(chars)
+        chars = sum([len(value) for value in data if type(value) is str])
         if len(self.entries) > self.look_at:
             self.look()
-        self.append(kind(len(self.entries), self.clock.now_ns, *data))
+        self.put(kind(len(self.entries), self.clock.now_ns, *data), chars)
 
 
 def _notifying(record: list[AnyEntry], listeners: list[Listener]) -> Listener:

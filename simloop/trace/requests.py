@@ -162,7 +162,7 @@ class RequestCoder:
         kept = base.length
         if base.messages is not messages or kept > length:  # not a list that has grown
             base, kept = self._base(messages, length)
-        added = (*messages[kept:length], *tail) if tail else tuple(messages[kept:length])
+        added = (*messages[kept:length], *tail)
         # Hashing the whole list for each request would be quadratic, so the hash goes on from that
         # of the base. An equal list that was sent in other portions then has another digest: a
         # digest identifies a request only among runs that send the same requests.

@@ -1,7 +1,6 @@
 """The model as an agent sees it: each request and each part of a reply is recorded as it passes.
 
-Not here: the answers (fake_model.py, faults.py) and what an agent makes of them. The rules to keep:
-the trace holds a part before the agent sees it, as it arrived; and before each part every task that
+The trace holds a part before the agent sees it, as it arrived; and before each part every task that
 is ready gets its turn, so that an observer changes nothing.
 """
 
@@ -96,24 +95,24 @@ class ModelPort:
         recorder = self.recorder
         if self.cancellation.pending is not None or recorder.error is not None:
             raise asyncio.CancelledError  # `turn` is async, and a stream is also sent without it
-        number, record, given = self.requests + 1, recorder.entries, type(messages)
+        number = self.requests + 1
         if number > recorder.novelty.next:
             recorder.ask(number)
-        is_view = issubclass(given, View)  # the engine sends Views, and only of messages
+        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+        is_view = isinstance(messages, View)  # the engine sends Views, and only of messages
         try:
             sent = messages if is_view else snapshot(messages)
             request = Request(number, purpose, system_prompt, sent, tuple(tools))
-            entry, chars = self._coder.code(request, len(record), recorder.clock.now_ns, tokens)
+            entry, chars = self._coder.code(request, seq, at_ns, tokens)
             if not is_view:
                 check_request(entry)
         except (AttributeError, TypeError, msgspec.MsgspecError) as error:
             recorder.keep(wrong := wrong_request(number, error))
             raise wrong from error
         self.requests = number
-        recorder.count(chars)
-        if len(record) > recorder.look_at:
+        if seq > recorder.look_at:
             recorder.look()
-        recorder.append(entry)
+        recorder.put(entry, chars)
         return RecordedStream(self, request)
 
     async def reply(
@@ -179,65 +178,87 @@ class RecordedStream:
         # `sleep(0)` in a loop is always ready, and the stream would never go on.
         self._asks_for_turn = True
 
-    def take(self, texts: list[str] | None = None) -> Part | None:
+    def take(
+        self, texts: list[str] | None = None, keep: Callable[[Part], object] | None = None
+    ) -> Part | None:
         """Record the parts that are there now, up to the first that is no text, and return that.
 
         `texts` gets the pieces of text; without it, a piece of text is returned like another part.
+        `keep` is called with each part that is no text, which is not returned then.
         Returns None if no part is left, or if other tasks are ready: `wait` gives them their turn.
         A failure of the model's code is a StreamError part.
         """
         if self.ended:
             return None
         port = self._port
-        loop, cancellation, recorder = port.loop, port.cancellation, port.recorder
-        ready, record, number = loop.ready, recorder.entries, self.request.number
-        append, clock, text_delta = recorder.append, recorder.clock, entries.TextDelta
         try:
-            stream = self._stream
-            if stream is None:
-                stream = self._open()
-            if self._asks_for_turn and (ready or loop.has_due):
-                return None
-            self._due = due = self._due or stream.due()
-            for part in due:
-                if cancellation.pending is not None and not (
-                    self.keeps_finish and type(part) is Finish
-                ):
-                    cancellation.check()
-                if type(part) is not TextDelta:
-                    if type(part) in _OF_THE_WIRE:
-                        self.is_unreachable = type(part) is Unreachable
-                        self.has_headers = not self.is_unreachable
-                        continue
-                    self._asks_for_turn = True
-                    recorded = RECORDED[type(part)](part, number, recorder)
-                    self.ended = type(part) in _LAST
-                    return recorded
-                text, seq = part.text, len(record)
+            return self._take_due(texts, keep)
+        except SimloopError as error:  # the script is wrong, or simloop is
+            port.recorder.keep(error)
+            raise
+        except asyncio.CancelledError:
+            if port.cancellation.pending is not None:
+                raise
+            return self._end(_cancelled(), keep)
+        except Exception as error:  # noqa: BLE001 - a model may be the user's code
+            return self._end(self._failure(error), keep)
+
+    def _take_due(
+        self, texts: list[str] | None, keep: Callable[[Part], object] | None
+    ) -> Part | None:
+        stream, port = self._stream or self._open(), self._port
+        loop, recorder, number = port.loop, port.recorder, self.request.number
+        if self._asks_for_turn and (loop.ready or loop.has_due):
+            return None
+        # A turn, an end or a bound can come between two parts from a listener only, or from the
+        # code that yields them: without these, nothing is asked for between two pieces of text.
+        is_alone = not recorder.is_heard and type(stream) is WholeStream
+        asks = not is_alone or port.cancellation.pending is not None
+        record, append, clock = recorder.entries, recorder.append, recorder.clock
+        most, text_delta = recorder.max_chars, entries.TextDelta
+        self._due = due = self._due or stream.due()
+        for part in due:
+            if asks:
+                self._check(part)
+            if type(part) is TextDelta:
+                text = part.text
                 if not text.isascii():  # most parts are: no call
                     text = writable(text)
                 recorder.chars = chars = recorder.chars + len(text)
-                if chars > recorder.max_chars or seq > recorder.look_at:
+                if chars > most:
                     recorder.look()
-                append(text_delta(seq, clock.now_ns, number, text))
+                append(text_delta(len(record), clock.now_ns, number, text))
                 if texts is None:
                     self._asks_for_turn = True
                     return part if text is part.text else TextDelta(text)
                 texts.append(text)
-                if ready or loop.has_due:
-                    self._asks_for_turn = True
+            elif type(part) in _OF_THE_WIRE:
+                self.is_unreachable = type(part) is Unreachable
+                self.has_headers = not self.is_unreachable
+                continue
+            else:
+                self._asks_for_turn = True
+                recorded = RECORDED[type(part)](part, number, recorder)
+                self.ended = type(part) in _LAST
+                if keep is None:
+                    return recorded
+                keep(recorded)
+                if self.ended:
                     return None
-            self._due = None
-        except SimloopError as error:  # the script is wrong, or simloop is
-            recorder.keep(error)
-            raise
-        except asyncio.CancelledError:
-            if cancellation.pending is not None:
-                raise
-            return self._end(_cancelled())
-        except Exception as error:  # noqa: BLE001 - a model may be the user's code
-            return self._end(self._failure(error))
+            if asks and (loop.ready or loop.has_due):
+                self._asks_for_turn = True
+                return None
+        self._due = None
         return None
+
+    def _check(self, part: Part) -> None:
+        """Raise CancelledError if the run is to end, and RunawayRun past a bound of the trace."""
+        cancellation, recorder = self._port.cancellation, self._port.recorder
+        keeps = self.keeps_finish and type(part) is Finish
+        if cancellation.pending is not None and not keeps:
+            cancellation.check()
+        if len(recorder.entries) > recorder.look_at:
+            recorder.look()
 
     def ahead(self) -> Finish | None:
         """Return the finish that the script has for the reply, or None if it is not known yet."""
@@ -308,17 +329,21 @@ class RecordedStream:
 
     def fail(self, fault: Fault) -> None:
         """End the reply with `fault`, as a client does that gives up before it asks the model."""
-        self._end(StreamError(fault))
+        self._end(StreamError(fault), None)
 
     def _failure(self, error: Exception) -> StreamError:
         self.raised = True
         keep(self._port.raised, "the model", error)
         return StreamError(fault_of(error))
 
-    def _end(self, failure: StreamError) -> Part:
-        """Record a failure, which ends the reply, and return it with text that can be encoded."""
+    def _end(self, failure: StreamError, keep: Callable[[Part], object] | None) -> Part | None:
+        """Record a failure, which ends the reply. Return it, unless `keep` gets it."""
         self.ended = True
-        return record_error(failure, self.request.number, self._port.recorder)
+        recorded = record_error(failure, self.request.number, self._port.recorder)
+        if keep is None:
+            return recorded
+        keep(recorded)
+        return None
 
 
 def _cancelled() -> StreamError:

@@ -1,7 +1,6 @@
-"""The record of the parts of a reply: a function for each kind of part.
+"""The record of the parts of a reply: a function for each kind of part but text.
 
-Not here: text deltas, which are most parts, and which the port records itself (model_port.py). The
-rule to keep: a part comes back with text that can be encoded, as its entry has it.
+Text deltas are most parts, and the port records those itself (model_port.py).
 """
 
 from collections.abc import Callable
@@ -26,23 +25,23 @@ from simloop.trace.recorder import Recorder
 def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
     call = part.call
     call_id, name, arguments = call.id, call.name, call.arguments
-    if not (call_id.isascii() and name.isascii() and arguments.isascii()):
+    whole = call_id + name + arguments
+    if not whole.isascii():
         call_id, name, arguments = writable(call_id), writable(name), writable(arguments)
-        part = ToolCallPart(ToolCall(call_id, name, arguments))
-    recorder.count(len(call_id) + len(name) + len(arguments))
+        part, whole = ToolCallPart(ToolCall(call_id, name, arguments)), call_id + name + arguments
     seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-    recorder.append(entries.ToolCall(seq, at_ns, number, call_id, name, arguments))
+    recorder.put(entries.ToolCall(seq, at_ns, number, call_id, name, arguments), len(whole))
     return part
 
 
 def _finish(part: Finish, number: int, recorder: Recorder) -> Part:
-    if not part.raw.isascii():
-        part = Finish(part.reason, writable(part.raw), part.usage, part.steps)
-    recorder.count(len(part.raw))
+    raw = part.raw
+    if not raw.isascii():
+        raw = writable(raw)
+        part = Finish(part.reason, raw, part.usage, part.steps)
     seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-    recorder.append(
-        entries.Finish(seq, at_ns, number, part.reason, part.raw, part.usage, part.steps)
-    )
+    entry = entries.Finish(seq, at_ns, number, part.reason, raw, part.usage, part.steps)
+    recorder.put(entry, len(raw))
     return part
 
 
@@ -57,8 +56,9 @@ def record_error(part: StreamError, number: int, recorder: Recorder) -> Part:
         headers=headers,
         code_is_type=fault.code_is_type,
     )
-    recorder.count(len(fault.message) + sum(len(name) + len(value) for name, value in headers))
-    recorder.record(entries.Error, number, fault)
+    chars = len(fault.message) + sum(len(name) + len(value) for name, value in headers)
+    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+    recorder.put(entries.Error(seq, at_ns, number, fault), chars)
     return StreamError(fault, part.body)
 
 

@@ -1,7 +1,6 @@
 """The tools as an agent sees them: each start and each result is recorded as it passes.
 
-Not here: what a tool is (tools.py), and the hooks around its calls (engine). The rules to keep: an
-exception of a tool becomes an error result for the model, and a tool that waits for nothing
+An exception of a tool becomes an error result for the model, and a tool that waits for nothing
 costs no coroutine.
 """
 
@@ -128,11 +127,10 @@ class ToolsPort:
     def start(self, call: ToolCall, shown: str) -> None:
         """Record that the tool of `call` starts, with its arguments as JSON."""
         recorder = self._recorder
-        recorder.count(len(shown))
-        if len(recorder.entries) > recorder.look_at:
-            recorder.look()
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-        recorder.append(entries.ToolStarted(seq, at_ns, call.id, call.name, shown))
+        if seq > recorder.look_at:
+            recorder.look()
+        recorder.put(entries.ToolStarted(seq, at_ns, call.id, call.name, shown), len(shown))
 
     def begin(
         self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
@@ -187,10 +185,11 @@ class ToolsPort:
         """Record the result of a call and return it."""
         recorder, text = self._recorder, result.text
         details = None if result.details is None else details_of(result, recorder)
-        text = text if text.isascii() else writable(text)
-        recorder.count(len(text))
+        if not text.isascii():
+            text = writable(text)
         seq, at_ns, failed = len(recorder.entries), recorder.clock.now_ns, result.is_error
-        recorder.append(entries.ToolResult(seq, at_ns, call.id, call.name, text, failed, details))
+        entry = entries.ToolResult(seq, at_ns, call.id, call.name, text, failed, details)
+        recorder.put(entry, len(text))
         return result
 
     def _returned(self, value: Any) -> ToolResult:

@@ -20,14 +20,13 @@ from hypothesis import strategies as st
 from interrupting import current
 from worlds import Opened, in_world
 
-from simloop import Callbacks, Compaction, HookIsolation, Hooks, Http, Limits, Reply, Scenario, run
+from simloop import Compaction, HookIsolation, Http, Limits, Reply, Scenario, run
 from simloop.engine.compaction import Compacted, Compactor
 from simloop.engine.context import History
 from simloop.engine.model_calls import ModelCalls
-from simloop.engine.run_context import RunContext
+from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import UserCode
 from simloop.kernel.policies import CompactionStrategy
-from simloop.kernel.replies import ReplyReading
 from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.messages import AssistantMessage, Message, Request, SummaryMessage, UserMessage
 from simloop.runs.run import Simulation
@@ -57,9 +56,8 @@ def shorten(
     async def main(opened: Opened) -> Shortened:
         port, interrupts = opened.world.model, opened.world.user.cancellation
         user_code = UserCode(HookIsolation(), port.recorder, interrupts, opened.raised)
-        context = RunContext(port.recorder, interrupts, user_code, Hooks(), Callbacks())
         history = History(said, utf8_bytes_over_4)
-        calls = ModelCalls(Limits(), context, ReplyReading())
+        calls = ModelCalls(EngineSettings(), port.recorder, user_code)
         compactor = Compactor(policy, history, port, calls, Timeouts(*current()))
         compacted = await compactor.shorten(forced=forced)
         entry = opened.entries[-1]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from simloop.engine.reading import read_part
+from simloop.engine.model_calls import read_part
 from simloop.kernel.replies import ReplyReading
 from simloop.messages import (
     Finish,

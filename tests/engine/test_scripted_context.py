@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simloop import Outcome, Result, run
-from simloop.engine.compaction import Compacted
+from simloop.engine.compaction import Compacted, ScriptedContext
 from simloop.engine.context import History
-from simloop.engine.scripted_context import ContextScript, ScriptedContext
+from simloop.engine.settings import ContextScript
 from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.messages import UserMessage
 from simloop.scenario.loader import parse_scenario
