@@ -310,9 +310,10 @@ class ReferenceLoop:
 
     def _exceeded(self, run: Run) -> Transition | None:
         """Return the end of a run that has no steps left or reported too many at once, or None."""
-        if run.total_steps < self.limits.max_steps:
-            return self._burst(run)
-        return self._burst(run) or self._finish(run, Outcome.MAX_STEPS, "max_steps")
+        burst = self._burst(run)
+        if burst is None and run.total_steps >= self.limits.max_steps:
+            return self._finish(run, Outcome.MAX_STEPS, "max_steps")
+        return burst
 
     def _burst(self, run: Run) -> Transition | None:
         """Return the end of a run whose reply reported too many steps at once, or None."""

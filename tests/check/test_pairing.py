@@ -12,7 +12,7 @@ from simloop import parse_scenario
 from simloop.check.pairing import broken_pairs
 from simloop.check.trial import verify
 from simloop.cli import main
-from simloop.engine.model_calls import ModelCalls
+from simloop.engine.model_calls import CallIds
 from simloop.errors import InvariantViolated, ScenarioError
 from simloop.kernel.signals import Began
 from simloop.messages import (
@@ -213,7 +213,7 @@ model: [{call: {look: {}}, ids: [a]}, {call: {look: {}}, ids: [a]}, {say: Done.}
 @pytest.fixture
 def sends_ids_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulator with a fault: it sends the ids of calls as the model gave them (bug D14)."""
-    monkeypatch.setattr(ModelCalls, "_unique", lambda _, call_id: call_id)
+    monkeypatch.setattr(CallIds, "own", lambda _, call, __: call)
 
 
 SHARED = "request 3: call 'a' shares its id with another call"

@@ -4,6 +4,8 @@ from fault import Fault
 
 _HANDLERS = "simloop.engine.handlers:EffectHandlers"
 _CALLS = "simloop.engine.model_calls:ModelCalls"
+_IDS = "simloop.engine.model_calls:CallIds"
+_REPLY = "simloop.engine.model_calls:ReplySoFar"
 
 FAULTS = (
     Fault(
@@ -48,7 +50,9 @@ FAULTS = (
         bug="B16",
         target=f"{_CALLS}._read_parts",
         replace="start_ns + self._first_ns, start_ns + self._whole_ns",
-        by="start_ns + (self._first_ns << 12 * quiet), start_ns + (self._whole_ns << 12 * quiet)",
+        by="start_ns + self._first_ns, start_ns + self._whole_ns\n"
+        "    if reply.request.purpose == 'summary':\n"
+        "        first_ns, whole_ns = first_ns << 12, whole_ns << 12",
         circumstances=("a compaction", "a summary that stalls"),
         witness="""
             prompt: [Go.]
@@ -64,7 +68,7 @@ FAULTS = (
     Fault(
         name="free-step",
         says="A reply that reports no steps costs no step, so nothing bounds its repetition.",
-        target=f"{_CALLS}._keep",
+        target=f"{_REPLY}.keep",
         replace="max(1, part.steps)",
         by="part.steps",
         unusual="max_steps: 2",
@@ -84,7 +88,7 @@ FAULTS = (
         name="ids-of-the-past-come-again",
         says="A call may have the id of a call in the history that the conversation began with.",
         bug="D14",
-        target=f"{_CALLS}.know_ids",
+        target=f"{_IDS}.__init__",
         replace="{call.id: 1 for call in message.calls}",
         by="{call.id: 1 for call in message.calls if not call.id}",
         circumstances=("a history with calls", "a repeated id"),
@@ -102,9 +106,9 @@ FAULTS = (
         name="empty-ids-stay",
         says="A call without an id keeps its empty id if it is the first one.",
         bug="D14",
-        target=f"{_CALLS}._unique",
-        replace="while not unique or unique in self._call_ids:",
-        by="while unique in self._call_ids:",
+        target=f"{_IDS}.own",
+        replace="if not unique or unique in used:",
+        by="if unique in used:",
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -120,7 +124,7 @@ FAULTS = (
         target=f"{_HANDLERS}._failed",
         replace="self._reply = None",
         by="self._reply = None\n    if reply.text:\n"
-        "        self.transcript.add(AssistantMessage(reply.text))",
+        "        self.transcript.add([AssistantMessage(reply.text)])",
         circumstances=("some text", "a failure after it"),
         violates=("last-message-role",),
         witness="""

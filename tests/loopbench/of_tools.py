@@ -64,7 +64,7 @@ FAULTS = (
         bug="D3",
         target=f"{_CALLS}._put",
         replace="self.answers[index] = ToolMessage",
-        by="self.answers[self.answers.index(None)] = ToolMessage",
+        by="self.answers[len(self.answers)] = ToolMessage",
         circumstances=("calls in parallel", "the first one takes longer"),
         unusual="tool_execution.order: parallel",
         violates=("results-in-call-order",),
@@ -260,7 +260,7 @@ FAULTS = (
         target=f"{_CALLS}._read",
         replace="call = self._calls[index]",
         by="call = self._calls[index]\n"
-        "    for other, answer in zip(self._calls[:index], self.answers, strict=False):\n"
+        "    for other, answer in zip(self._calls[:index], self.answers.values(), strict=False):\n"
         "        if answer and (other.name, other.arguments) == (call.name, call.arguments):\n"
         "            return ToolResult(answer.text, answer.is_error)",
         circumstances=("two equal calls in a reply",),

@@ -17,7 +17,7 @@ from test_bundled import unpaired
 from simloop.engine import compaction
 from simloop.engine.compaction import Compacted, Compactor
 from simloop.engine.handlers import EffectHandlers
-from simloop.engine.model_calls import ModelCalls
+from simloop.engine.model_calls import CallIds, ReplySoFar
 from simloop.engine.settings import EngineSettings
 from simloop.engine.tool_calls import ToolCalls
 from simloop.engine.user_code import UserCode
@@ -152,7 +152,7 @@ MENDS = (
     mend(
         "a reply that reports no step counts as one",
         "no-steps-reported",
-        edit(ModelCalls, "_keep", "max(1, part.steps)", "part.steps"),
+        edit(ReplySoFar, "keep", "max(1, part.steps)", "part.steps"),
     ),
     mend(
         "the wall clock ends a run",
@@ -271,7 +271,7 @@ MENDS = (
     mend(
         "calls have ids of their own",
         "duplicated-ids missing-ids",
-        swap(ModelCalls, "_unique", lambda _, call_id: call_id),
+        swap(CallIds, "own", lambda _, call, __: call),
     ),
     mend(
         "calls that are open when a run ends are answered",
