@@ -10,9 +10,8 @@
 (`snapshot(extension_class=...)` makes an equal comparison, but syrupy 7 drops the extension before
 it shows the difference.) `pytest --snapshot-update` records.
 
-Not here: comparing traces (trace/diff.py). The rules to keep: `simloop show` opens the stored file
-and `simloop replay` runs it again; and an edit that only moves code changes no snapshot, so a place
-has no line in one. No other module imports syrupy.
+`simloop show` opens the stored file and `simloop replay` runs it again. An edit that only moves
+code changes no snapshot, so a place has no line in one. No other module imports syrupy.
 """
 
 import shlex
@@ -108,6 +107,5 @@ def _cut(line: str) -> str:
 
 
 def _short(location: str) -> str:
-    """Return the path as a user in the start folder of pytest would write it."""
     here, path = Path.cwd(), Path(location)
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

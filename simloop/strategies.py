@@ -9,8 +9,8 @@
 
 Importing this module registers the strategies: `from_type(simloop.Reply)` works afterwards.
 
-Not here: the values that are drawn (fuzz). The rule to keep: every strategy shrinks towards the
-plain scenario, which has no fault, no latency and the default limits.
+Every strategy shrinks towards the plain scenario, which has no fault, no latency and the default
+limits.
 """
 
 from bisect import bisect_right
@@ -112,8 +112,6 @@ class HypothesisChoices:
 
 
 def _drawn(make: Callable[[Choices], T]) -> st.SearchStrategy[T]:
-    """Return the strategy of the values that `make` draws."""
-
     @st.composite
     def draw_one(draw: st.DrawFn) -> T:
         return make(HypothesisChoices(draw))

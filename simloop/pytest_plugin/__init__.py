@@ -5,9 +5,8 @@ A file `*.simloop.yaml` is an item with fixtures, so a conftest can treat it lik
 names of its file and of its folders, not its title: the file is read when it runs, so that a bad
 file is one failed test.
 
-Not here: running and judging (scenario). The rule to keep: every pytest on a machine that has
-simloop imports this module, so it imports nothing of simloop but the name of a folder before a test
-asks for it.
+Every pytest on a machine that has simloop imports this module, so it imports nothing of simloop but
+the name of a folder before a test asks for it.
 """
 
 import contextlib
@@ -19,25 +18,26 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
-from simloop.pytest_plugin.async_fixtures import deferred
 from simloop.pytest_plugin.async_tests import (
     PROVIDER,
     SIM,
+    deferred,
     has_no_frame_of,
     is_ours,
     page_of,
     simulated,
 )
-from simloop.pytest_plugin.frames import begin_with, folded
-from simloop.pytest_plugin.items import (
+from simloop.pytest_plugin.provider_keys import collected, keys_for, repeat_conftests
+from simloop.pytest_plugin.reports import (
     SUFFIX,
     ScenarioFile,
     ScenarioItem,
+    begin_with,
     escaped,
+    folded,
     is_finding,
     message_alone,
 )
-from simloop.pytest_plugin.provider_keys import collected, keys_for, repeat_conftests
 from simloop.pytest_plugin.settings import (
     PLAYED,
     TAKES,
@@ -92,7 +92,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _seed(text: str) -> int:
-    """Return a seed; virtual/seeds.py, which costs an import, also states the valid range."""
     if not (text.isdecimal() and int(text) < 2**63):
         raise pytest.UsageError(f"--simloop-seed is an integer from 0 to 2**63 - 1, not {text!r}")
     return int(text)
@@ -375,7 +374,6 @@ def _sendable(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport
 
 
 def _written(item: pytest.Item, played: "Played") -> Iterator[str]:
-    """Write the traces of a test and return the lines that say how to show them."""
     from simloop.trace.testtraces import write_traces  # noqa: PLC0415 - see the module docstring
 
     root = item.config.rootpath

@@ -1,20 +1,20 @@
-"""Async tests that run on the virtual clock, each as the agent of a run.
+"""Async tests that run on the virtual clock, each as the agent of a run, and their async fixtures.
 
-Not here: the run (runs/testing.py) and the hooks of the plugin that call this module. The rule
-to keep: only tests that are marked, or those that `simloop_auto` takes, differ from other tests.
+Only tests that are marked, or those that `simloop_auto` takes, differ from other tests. The
+function of an async fixture runs in the simulation, right before the body of the test, and anew for
+each seed; its value does not exist before. So pytest gets a Pending in its place.
 """
 
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simloop.pytest_plugin.async_fixtures import Pending, entered
-from simloop.pytest_plugin.items import is_finding
+from simloop.pytest_plugin.reports import is_finding
 from simloop.pytest_plugin.settings import command, played_by, settings_of_async
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ def simulated(item: pytest.Function) -> Iterator[None]:
 
 
 def _main(item: pytest.Function) -> Callable[..., Any]:
-    """Return the function of the test, without the layer of a plugin that makes it synchronous."""
     function = item.obj
     given = getattr(function, "hypothesis", None)
     if given is not None:
@@ -138,7 +137,6 @@ def _body(
 def _test(
     item: pytest.Function, seed: int, settings: dict[str, Any], body: Callable[[], Awaitable[None]]
 ) -> "AsyncTest":
-    """Return a run of the test that its fixtures know."""
     from simloop.runs.testing import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
 
     provider, sim = item.stash.get(PROVIDER, None), item.stash.get(SIM, None)
@@ -157,7 +155,6 @@ def _test(
 
 
 def _last(test: "AsyncTest", which: str, again: str) -> str:
-    """Return the end of the timeline, for an error of the test's own."""
     from simloop.runs.result import account  # noqa: PLC0415 - see the docstring of the plugin
 
     shown = account(test.simulation.trace).lstrip("\n")
@@ -189,3 +186,87 @@ def page_of(run: "Simulation") -> str:
     from simloop.page.page import page  # noqa: PLC0415
 
     return page(RecordedRun.of_run(run, run.trace, {}))
+
+
+# ------------------------------------------------------------------ async fixtures
+
+
+class Pending:
+    """An async fixture that has not run: its function, and its arguments."""
+
+    def __init__(self, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        self.function = function
+        self.given = given
+
+
+def _is_async(function: object) -> bool:
+    """Return whether the function of a fixture is async."""
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+@contextlib.contextmanager
+def deferred(definition: Any, request: Any) -> Iterator[None]:
+    """Let pytest set up a fixture of a test in the simulation; an async one becomes a Pending."""
+    name, function = definition.argname, definition.func
+    if not _is_async(function):
+        for each in definition.argnames:
+            if isinstance(request.getfixturevalue(each), Pending):
+                pytest.fail(
+                    f"the fixture `{name}` is not async and asks for the async fixture `{each}`, "
+                    f"which runs with the body of the test: make `{name}` async",
+                    pytrace=False,
+                )
+        yield
+        return
+    if definition.scope != "function":
+        pytest.fail(
+            f"the async fixture `{name}` has the scope {definition.scope}: a test in the "
+            "simulation has its own event loop, and so it takes those of the scope function",
+            pytrace=False,
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(definition, "func", _pending(_bound(function, request.instance)))
+        yield
+
+
+def _pending(function: Callable[..., Any]) -> Callable[..., Pending]:
+    def pending(**given: Any) -> Pending:
+        return Pending(function, given)
+
+    return pending
+
+
+def _bound(function: Any, instance: object) -> Callable[..., Any]:
+    if inspect.ismethod(function):
+        plain: Any = function.__func__
+        if isinstance(instance, type(function.__self__)):
+            return plain.__get__(instance)  # type: ignore[no-any-return]
+        return function
+    parameters = [*inspect.signature(function).parameters]
+    if instance is not None and parameters[:1] == ["self"]:
+        return function.__get__(instance)  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
+
+
+@contextlib.asynccontextmanager
+async def entered(given: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """Run the pending fixtures among `given`, in order, and yield their values with the others.
+
+    At the end the generators go on after their `yield`, in the opposite order.
+    """
+    made: dict[int, Any] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        yield {name: await _value(each, made, stack) for name, each in given.items()}
+
+
+async def _value(each: Any, made: dict[int, Any], stack: contextlib.AsyncExitStack) -> Any:
+    if not isinstance(each, Pending):
+        return each
+    if id(each) not in made:  # the pending fixtures live as long as the test
+        given = {name: await _value(value, made, stack) for name, value in each.given.items()}
+        if inspect.isasyncgenfunction(each.function):
+            entering = contextlib.asynccontextmanager(each.function)(**given)
+            made[id(each)] = await stack.enter_async_context(entering)
+        else:
+            made[id(each)] = await each.function(**given)
+    return made[id(each)]

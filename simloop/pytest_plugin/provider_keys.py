@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from simloop.pytest_plugin.async_tests import is_ours
-from simloop.pytest_plugin.items import ScenarioItem
+from simloop.pytest_plugin.reports import ScenarioItem
 
 _FIXTURES = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
 
@@ -45,7 +45,6 @@ def _is_simulated(item: pytest.Item) -> bool:
 
 
 def _is_of_simloop(value: Any) -> bool:
-    """Return whether a value is a module, a function, a class or an object of simloop."""
     kind = type(value)
     if kind is ModuleType:
         name = value.__name__
@@ -90,7 +89,6 @@ def _import_conftest(
 
 
 def _needs_key(path: Path, config: pytest.Config, raised: str) -> bool:
-    """Return whether a module of simloop's tests raised an exception that names a missing key."""
     from simloop.wire.api_keys import KEYS  # noqa: PLC0415 - see the docstring of the plugin
 
     if not any(name in raised and name not in os.environ for name in KEYS):

@@ -1,7 +1,6 @@
 """The settings of the runs of one test: its markers, the flags of the command line, its runs.
 
-Not here: the fixtures that use them. The rule to keep: an argument of the marker that a test cannot
-use is an error of the test, and is never ignored.
+An argument of the marker that a test cannot use is an error of the test, and is never ignored.
 """
 
 import inspect

@@ -76,7 +76,6 @@ def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> 
 
 
 def _answered(record: Sequence[AnyEntry]) -> Iterator[tuple[int, str]]:
-    """Yield the id of each call whose result a request has, with the number of the entry."""
     for entry in record:
         if type(entry) is entries.Request:
             for message in entry.added:

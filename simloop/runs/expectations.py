@@ -184,14 +184,12 @@ def _listed(
     seqs: list[int],
     fits: Callable[[Any, Any], bool] = operator.eq,
 ) -> Iterator[Mismatch]:
-    """Yield the mismatch of a list whose items are trace entries with the numbers `seqs`."""
     place = None if wanted is None else _first_stray(wanted, got, fits)
     if place is not None:
         yield Mismatch(key, wanted, got, seqs[place] if place < len(seqs) else None)
 
 
 def _holds(wanted: Any, got: Any) -> bool:
-    """Return whether a value is equal, within the bounds, or contains the texts."""
     match wanted:
         case CountBounds() if got is None:
             return False

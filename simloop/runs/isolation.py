@@ -45,7 +45,6 @@ def loaded(name: str, kind: str, form: str, key: str = "loop") -> Any:
 
 
 def _advice(name: str, form: str, error: BaseException) -> str:
-    """Return how to mend the import of `name`, or the name itself."""
     module, _, attribute = name.partition(":")
     lines = [
         (frame.f_code.co_filename, line)

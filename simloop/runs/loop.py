@@ -214,7 +214,6 @@ def _loop_of_agent(
 
 
 def _own_options(scenario: Scenario, given: RunOptions, loop: GivenLoop) -> Mapping[str, Any]:
-    """Return the options of the user's own loop, as arguments by name."""
     if isinstance(loop, str):
         return scenario.loops.of_own(loop)
     return given.get("loop_options") or {}
@@ -223,7 +222,6 @@ def _own_options(scenario: Scenario, given: RunOptions, loop: GivenLoop) -> Mapp
 def _expected(
     scenario: Scenario, given: RunOptions, attribute: Any, name: str, judge_as: str
 ) -> Expect:
-    """Return what the caller or else the loop expects of this scenario, or what itself says."""
     for source in (given.get("expect_on"), attribute):
         expect = None if source is None else stated(source, scenario)
         if expect is not None:
@@ -473,7 +471,6 @@ def check_limits(loop: GivenLoop, machine: Machine, limits: Limits) -> None:
 def _claimed_limits(
     machine: Machine, name: str, limits: Limits, *, made: bool
 ) -> dict[str, int | str | None]:
-    """Return the scenario's limits, without those that a ready-made machine may not keep."""
     _check_kept(machine, name, limits, made=made)
     kept = kept_limits(machine)
     unknown = [limit for limit in OF_LOOPS if made and limit not in kept]
@@ -526,7 +523,6 @@ def _as_declared(made: Any, options: Any) -> Any:
 
 
 def _takes_limits_alone(made: Any) -> bool:
-    """Return whether a class or a function accepts Limits as its only argument."""
     if not _parameters(made):
         return True  # the call itself raises the error
     try:
@@ -537,7 +533,6 @@ def _takes_limits_alone(made: Any) -> bool:
 
 
 def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any]) -> None:
-    """Raise ScenarioError, listing the valid options, if `made` does not take those given."""
     takes = _parameters(made)
     if not takes:
         return
@@ -573,7 +568,6 @@ def _checked(machine: Any, loop: str) -> Machine:
 
 
 def _wrong_with(machine: Any) -> str:
-    """Return the defect that prevents driving or exploring a machine, or an empty text."""
     try:
         run = machine.start()
         hash(run)
@@ -598,7 +592,6 @@ def _wrong_with(machine: Any) -> str:
 
 
 def _wrong_in_map(legal: Mapping[Any, Any]) -> str:
-    """Return how a map differs from the form of `LegalMap`, or an empty text."""
     for state, row in legal.items():
         name = getattr(state, "__name__", repr(state))
         if not isinstance(state, type) or not isinstance(row, Mapping):

@@ -296,10 +296,6 @@ def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:
 def _settings_of(
     scenario: Scenario, given: RunOptions, policies: Policies
 ) -> Callable[..., EngineSettings]:
-    """Return a function that makes the settings of one run from its hooks, seeds and faults.
-
-    The loop's `policies` supply each setting that neither the scenario nor the caller states.
-    """
     return partial(
         EngineSettings,
         callbacks=given.get("callbacks") or _NO_CALLBACKS,
@@ -331,7 +327,6 @@ def _context(scenario: Scenario) -> ContextScript | None:
 
 
 def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
-    """Raise ScenarioError if a hook can never act because it names a missing tool."""
     if not scenario.hooks:
         return
     tools = {**tools, **{name: None for hook in scenario.hooks for name in hook.add_tools}}
@@ -401,7 +396,6 @@ def _repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> 
 
 
 def _flags(loop: GivenLoop, scenario: Scenario, judge_as: str, options: Mapping[str, Any]) -> str:
-    """Return the command-line options that choose this loop for a scenario."""
     other = isinstance(loop, str) and loop != scenario.loop
     chosen = f" --loop {shlex.quote(str(loop))}" if other else ""
     return chosen + flags_of(judge_as, options)
@@ -415,11 +409,9 @@ def flags_of(judge_as: str, options: Mapping[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    """Return a value as text that `--option` reads."""
     return {"True": "true", "False": "false", "None": "null"}.get(str(value), str(value))
 
 
 def _called(loop: GivenLoop) -> str:
-    """Return the text for a loop in a call: the name of a class or function, or `machine`."""
     name = getattr(loop, "__name__", "")
     return name if isinstance(name, str) and name.isidentifier() else A_MACHINE

@@ -124,13 +124,11 @@ def _ignore(_: BaseException) -> None:
 
 
 def _kept(error: BaseException, world: World) -> str:
-    """Keep an exception of an agent, and return its description."""
     keep(world.model.raised, "the agent", error)
     return describe(error)
 
 
 def _checked(text: Any) -> str:
-    """Return the text that an agent returned. Raises ScenarioError for anything else."""
     if text is not None and not isinstance(text, str):
         raise ScenarioError(
             f"the agent returned {type(text).__name__}, not a text",

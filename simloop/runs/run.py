@@ -209,7 +209,6 @@ class Simulation:
         )
 
     def _complete(self, error: SimloopError) -> None:
-        """Add to an error what only the run knows: its scenario, and how to repeat it."""
         path = self.scenario.path or None
         if isinstance(error, ScriptExhausted | ScriptUnused):
             error.path = path
@@ -248,7 +247,6 @@ class Simulation:
         return ScriptUnused(message, key=never[0], hint=hint)
 
     def _advice(self, stated: str) -> str:
-        """Return the advice to state `stated` for a loop that is not the scenario's own."""
         name, loop = name_of(self.scenario.path), self.loop
         if name and loop.is_own:  # nobody can change the file
             return (
@@ -318,7 +316,6 @@ class Simulation:
         return ending
 
     def _blame_machine(self, error: BaseException) -> None:
-        """Raise BrokenMachine for an error that only the user's own machine can cause."""
         if (
             self.loop.is_own
             and self.loop.machine is not None
@@ -331,7 +328,6 @@ class Simulation:
             ) from error
 
     def _open_world(self, loop: VirtualLoop) -> World:
-        """Make the world of the conversation on the running loop."""
         scenario, around = self.scenario, self._around
         self.output = loop.output or self.output
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)

@@ -77,7 +77,6 @@ def _timeout_ms(spec: ScriptedTool) -> int | None:
 
 
 def _end(spec: ScriptedTool) -> Any:
-    """Return what the tool returns, or raise what it raises."""
     if spec.raises is not None:
         raise ScriptedFailure(spec.raises)
     if spec.cancels:
@@ -96,7 +95,6 @@ async def _wait(spec: ScriptedTool) -> None:
 
 
 async def _pause(takes_ns: int, *, hangs: bool) -> None:
-    """Wait in virtual time, and without end if it hangs."""
     await asyncio.sleep(takes_ns / 1e9)
     if hangs:
         await asyncio.get_running_loop().create_future()

@@ -131,15 +131,12 @@ class AsyncTest:
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """Return an exception that reads like `error`, with the first line of its message."""
     kind = type(type(error).__name__, (Exception,), {})
     made: Exception = kind(message_of(error).partition("\n")[0])
     return made
 
 
 def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., Any]:
-    """Return the agent that answers the one prompt of a test, which is the name of the test."""
-
     async def answer_prompt(_: str) -> None:
         await answer()
 

@@ -44,7 +44,6 @@ class Timetable:
             self._schedule(scenario, world)
 
     def _schedule(self, scenario: Scenario, world: World) -> None:
-        """Schedule the messages during a run, and an abort that waits for the trace."""
         if any(trigger.after for trigger in self._triggers.values()):
             world.model.recorder.listen(self._see)
         if self._abort is not None and self._abort.after is not None:

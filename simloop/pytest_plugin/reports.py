@@ -1,14 +1,87 @@
-"""The frames in the report of a failing test: the user's, and not those of libraries and simloop.
+"""Scenario files as test items, and the reports of failing tests.
 
-pytest shows the source of each function in a traceback, and those of SDKs have a hundred lines.
+An item is a Function, so that fixtures, marks and other plugins work with it. A report shows the
+frames of the user, and not those of libraries and simloop: pytest shows the source of each function
+in a traceback, and those of SDKs have a hundred lines.
 """
 
 import contextlib
-from collections.abc import Iterator
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from _pytest._code.code import TerminalRepr
+
+SUFFIX = ".simloop.yaml"
+
+
+def escaped(text: str) -> str:
+    """Return `text` escaped: pytest prints names, and ends the session if it cannot encode one."""
+    from simloop.escape import escape  # noqa: PLC0415 - see the docstring of the plugin
+
+    return escape(text, 10_000)  # a longer path than there can be: names stay different
+
+
+class ScenarioFile(pytest.File):
+    """A scenario file, with one item."""
+
+    def collect(self) -> Iterator["ScenarioItem"]:
+        """Yield the item."""
+        path = self.path
+
+        def play(simloop_run: Callable[[Path], object]) -> None:
+            simloop_run(path)
+
+        item: ScenarioItem = ScenarioItem.from_parent(
+            self, name=escaped(path.name.removesuffix(SUFFIX)), callobj=play
+        )
+        yield item
+
+
+class ScenarioItem(pytest.Function):
+    """A scenario as a test. It is a Function, so that fixtures, marks and other plugins work."""
+
+    def reportinfo(self) -> tuple[str, int, str]:
+        """Return the place of the scenario, for reports."""
+        return escaped(str(self.path)), 0, self.name
+
+    # The signature of pytest's Function; Node has one parameter more.
+    def repr_failure(  # type: ignore[override]
+        self, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> "str | TerminalRepr":
+        """Return the message of a finding without frames, or the text of pytest for others."""
+        if not is_finding(excinfo.value) or self.config.getoption("fulltrace"):
+            return super().repr_failure(excinfo)
+        return message_alone(excinfo, self.path, 1)
+
+
+def message_alone(
+    excinfo: pytest.ExceptionInfo[BaseException], path: Path, line: int
+) -> "TerminalRepr":
+    """Return the message of an error without frames; summaries name the place that is given."""
+    shown = excinfo.getrepr(style="value", chain=False)
+    if shown.reprcrash is not None:  # summaries and junit files quote it
+        first_line = str(excinfo.value).partition("\n")[0]
+        crash = dataclasses.replace(
+            shown.reprcrash, path=escaped(str(path)), lineno=line, message=first_line
+        )
+        shown.reprcrash = crash
+        if hasattr(shown, "chain"):  # xdist sends it
+            shown.chain = [(shown.reprtraceback, crash, None)]
+    return shown
+
+
+def is_finding(error: BaseException) -> bool:
+    """Return whether the error is of the author or the loop."""
+    errors = sys.modules.get("simloop.errors")
+    return errors is not None and isinstance(error, errors.CheckFailed | errors.ScenarioError)
+
 
 _HEADING = "simloop: the last run of this test"
 
@@ -33,13 +106,12 @@ def folded(call: pytest.CallInfo[None]) -> Iterator[list[str]]:
 
 
 def _has_frames_of_the_user(error: BaseException) -> bool:
-    from simloop.world.user_errors import frames_of_the_user  # noqa: PLC0415 - see the plugin's docstring
+    from simloop.world.user_errors import frames_of_the_user  # noqa: PLC0415 - see the docstring of the plugin
 
     return frames_of_the_user(error) is not None
 
 
 def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack) -> None:
-    """Fold an error, and each exception that led to it."""
     from simloop.escape import escape  # noqa: PLC0415 - as above
     from simloop.world.user_errors import (  # noqa: PLC0415
         describe,
@@ -73,7 +145,6 @@ def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack
 
 
 def _led_to(error: BaseException) -> BaseException | None:
-    """Return the exception that Python and pytest show before an error."""
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
