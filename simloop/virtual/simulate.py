@@ -7,8 +7,8 @@ import inspect
 import math
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from functools import partial
+from collections.abc import Awaitable, Coroutine, Generator
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
@@ -51,7 +51,7 @@ def simulate(
             shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None,
             max_virtual_ns=round(max_virtual_s * 1e9),
             max_callbacks=max_callbacks,
-            seal=partial(sealed, seeds=seeds),
+            seeds=seeds,
         )
     except CheckFailed as error:
         error.reproduce = error.reproduce or _again(main, seed, shuffle_ties=shuffle_ties)
@@ -62,7 +62,7 @@ def simulate(
         _note(error, f"simulated with seed={seed}, shuffle_ties={shuffle_ties}")
         raise
     finally:
-        if _is_new(coroutine):  # an error came first
+        if type(coroutine) is CoroutineType and _is_new(coroutine):  # an error came first
             coroutine.close()
 
 
@@ -78,19 +78,14 @@ def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
     return f"simloop.simulate({name}(), seed={seed}{shuffled}){place}"
 
 
-def _is_new(coroutine: Any) -> bool:
-    return (
-        inspect.iscoroutine(coroutine)
-        and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
-    )
+def _is_new(coroutine: "CoroutineType[Any, Any, Any]") -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
 
 
 def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
     """Return `main`, or a coroutine that awaits it. Raises ScenarioError otherwise."""
-    if inspect.iscoroutine(main):
-        if not _is_new(main):
-            raise ScenarioError("this coroutine has been started before", hint="make another one")
-        return main
+    if type(main) is CoroutineType and not _is_new(main):
+        raise ScenarioError("this coroutine has been started before", hint="make another one")
     if isinstance(main, Coroutine):
         return main
     if inspect.isawaitable(main):
@@ -105,7 +100,6 @@ def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
 
 
 def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
-    """Raise ScenarioError unless the first is a positive number and the second an integer."""
     is_number = isinstance(max_virtual_s, (int, float)) and not isinstance(max_virtual_s, bool)
     if not is_number or not 0 < max_virtual_s < math.inf:
         raise ScenarioError(
@@ -132,7 +126,6 @@ async def _await(awaitable: Awaitable[T]) -> T:
 
 
 def _note(error: Exception, text: str) -> None:
-    """Add a note once, to an exception that takes notes."""
     with contextlib.suppress(TypeError):  # a class may have set `__notes__` to anything
         if text not in getattr(error, "__notes__", ()):
             error.add_note(text)
@@ -158,11 +151,11 @@ def run_virtual(
     shuffle_seed: int | None = None,
     max_virtual_ns: int = MAX_VIRTUAL_NS,
     max_callbacks: int | None = None,
-    seal: Callable[[VirtualLoop], contextlib.AbstractContextManager[None]] | None = None,
+    seeds: Seeds | None = None,
 ) -> T:
     """Run `main` on a loop that is kept for this thread: creating one costs more than a run.
 
-    `seal` makes the border that encloses the whole run, with the clean-up of what `main` left.
+    With `seeds`, the whole run is sealed, with the clean-up of what `main` left.
     """
     __tracebackhide__ = True
     loop: VirtualLoop | None = getattr(_spare, "loop", None)
@@ -172,7 +165,9 @@ def run_virtual(
     loop.max_virtual_ns = max_virtual_ns
     loop.max_callbacks = max_callbacks
     try:
-        with contextlib.nullcontext() if seal is None else seal(loop):
+        if seeds is None:
+            return loop.run(main)
+        with sealed(loop, seeds):
             return loop.run(main)
     finally:
         if loop.is_spoilt:  # no later run is to hear of the thread

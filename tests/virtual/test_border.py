@@ -240,14 +240,6 @@ def test_the_scan_survives_what_people_put_among_the_modules(
     assert holder.clock is time.time
 
 
-def test_without_a_border_to_thread_runs_inline_and_takes_no_time() -> None:
-    async def main() -> tuple[bool, float]:
-        there = await asyncio.to_thread(threading.get_ident)
-        return there == threading.get_ident(), running().time()
-
-    assert run_virtual(main()) == (True, 0.0)
-
-
 def test_anyio_sleeps_in_virtual_time_and_its_worker_threads_are_simulated() -> None:
     async def main() -> tuple[float, bool]:
         await anyio.sleep(60)
@@ -288,11 +280,7 @@ def test_what_a_function_in_a_thread_raises_arrives_at_the_await() -> None:
         await asyncio.to_thread(fail)
 
     with pytest.raises(KeyError, match="lost"):
-        run_virtual(main(KeyError("lost")))
-    with pytest.raises(RuntimeError, match=r"raised StopIteration\(\)"):
-        run_virtual(main(StopIteration()))
-    with pytest.raises(KeyboardInterrupt):
-        run_virtual(main(KeyboardInterrupt()))
+        simulate(main(KeyError("lost")))
 
 
 def test_a_call_from_another_thread_is_refused() -> None:

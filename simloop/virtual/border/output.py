@@ -13,7 +13,7 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 NAMES = ("stdout", "stderr")
 MOST_CHARS = 20_000
@@ -23,46 +23,40 @@ MOST_CHARS = 20_000
 class Output:
     """The output of one run. `closed` names the streams that its program has closed."""
 
-    __slots__ = ("_cut", "_pieces", "_sizes", "closed")
+    __slots__ = ("_texts", "closed")
 
     def __init__(self) -> None:
         self.closed: set[str] = set()
-        self._pieces: dict[str, list[str]] = {}
-        self._sizes: dict[str, int] = {}
-        self._cut: set[str] = set()
+        self._texts: dict[str, str] = {}
 
     def write(self, name: str, text: str) -> None:
         """Keep what the program writes to a stream."""
-        pieces = self._pieces.setdefault(name, [])
-        pieces.append(text)
-        size = self._sizes.get(name, 0) + len(text)
-        if size > 2 * MOST_CHARS:
-            kept = "".join(pieces)[-MOST_CHARS:]
-            pieces[:], size = [kept], len(kept)
-            self._cut.add(name)
-        self._sizes[name] = size
+        # One character more than `text` shows tells that something was cut off.
+        self._texts[name] = (self._texts.get(name, "") + text)[-MOST_CHARS - 1 :]
 
     def text(self, name: str) -> str:
         """Return the text of a stream, or the end of a long one, from the start of a line."""
-        text = "".join(self._pieces.get(name, ()))
-        if len(text) <= MOST_CHARS and name not in self._cut:
+        text = self._texts.get(name, "")
+        if len(text) <= MOST_CHARS:
             return text
-        end = text[-MOST_CHARS:]
+        end = text[1:]
         return f"[...]\n{end.partition(chr(10))[2] or end}"
 
 
-class _Stream(io.TextIOBase):
-    """The text stream that stands in `sys` under this name while simulations run."""
+class _Stream:
+    """The text stream that stands in `sys` under this name while simulations run.
+
+    All that is not defined here is that of the stream under this one.
+    """
 
     def __init__(self, name: str) -> None:
         self.under: Any = None
         self._name = name
-        self._bytes = _Bytes(self)
+        self.buffer = _Bytes(self)
 
     def _run(self) -> Output | None:
         """Return the output of the run that the calling code belongs to."""
-        # It is loaded with the first simulation.
-        clock = sys.modules.get("simloop.virtual.clock.loop")
+        clock = sys.modules.get("simloop.virtual.clock.loop")  # loaded with the first simulation
         loop = None if clock is None else clock.loop_here()
         return None if loop is None else loop.output
 
@@ -88,7 +82,6 @@ class _Stream(io.TextIOBase):
         return self.under if current is self else current
 
     def write(self, text: str) -> int:
-        """Write for the run of the caller, or else to the stream under this one."""
         output = self.kept_by()
         if output is None:
             under = self.beneath()
@@ -99,12 +92,10 @@ class _Stream(io.TextIOBase):
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write each of the lines."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Write what the stream under this one has in its buffer."""
         if self.kept_by() is None and self.beneath() is not None:
             self.beneath().flush()
 
@@ -116,12 +107,8 @@ class _Stream(io.TextIOBase):
         elif not _streams.captures and self.beneath() is not None:
             self.beneath().close()
 
-    def __del__(self) -> None:
-        """Do nothing: by default, the end of Python closes the stream."""
-
     @property
     def closed(self) -> bool:
-        """Return whether the run of the caller has closed the stream."""
         output = self._run()
         if output is not None:
             return self._name in output.closed
@@ -138,9 +125,7 @@ class _Stream(io.TextIOBase):
 
     def isatty(self) -> bool:
         """Return whether this is a terminal; captured output is none."""
-        return (
-            self.kept_by() is None and self.beneath() is not None and bool(self.beneath().isatty())
-        )
+        return self.kept_by() is None and bool(self.beneath() and self.beneath().isatty())
 
     def fileno(self) -> int:
         """Return the descriptor. Raises UnsupportedOperation for captured output."""
@@ -148,29 +133,11 @@ class _Stream(io.TextIOBase):
             return int(self.beneath().fileno())
         raise io.UnsupportedOperation("fileno")
 
-    def writable(self) -> bool:
-        """Return True."""
-        return True
+    def __enter__(self) -> Self:
+        return self
 
-    @property
-    def encoding(self) -> Any:  # type: ignore[override]
-        """Return the encoding of the stream under this one."""
-        return getattr(self.beneath(), "encoding", None)
-
-    @property
-    def errors(self) -> Any:  # type: ignore[override]
-        """Return the way in which the stream under this one handles errors of encoding."""
-        return getattr(self.beneath(), "errors", None)
-
-    @property
-    def newlines(self) -> Any:  # type: ignore[override]
-        """Return the newlines of the stream under this one."""
-        return getattr(self.beneath(), "newlines", None)
-
-    @property
-    def buffer(self) -> Any:
-        """Return the stream for bytes."""
-        return self._bytes
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beneath(), name)
@@ -183,7 +150,6 @@ class _Bytes(io.BufferedIOBase):
         self._text = text
 
     def write(self, data: Any) -> int:
-        """Write for the run of the caller, or else to the stream under this one."""
         under: Any = None if self._text.kept_by() is not None else self._text.beneath()
         if hasattr(under, "buffer"):
             return int(under.buffer.write(data) or 0)
@@ -191,31 +157,25 @@ class _Bytes(io.BufferedIOBase):
         return len(data)
 
     def flush(self) -> None:
-        """Flush the text stream."""
         self._text.flush()
 
     def close(self) -> None:
-        """Close the text stream, as far as that goes."""
         self._text.close()
 
     def __del__(self) -> None:
-        """Do nothing, as the text stream."""
+        """Do nothing: by default, the end of Python closes the stream."""
 
     @property
     def closed(self) -> bool:
-        """Return whether the text stream is closed."""
         return self._text.closed
 
     def fileno(self) -> int:
-        """Return the descriptor of the text stream."""
         return self._text.fileno()
 
     def isatty(self) -> bool:
-        """Return whether the text stream is a terminal."""
         return self._text.isatty()
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
 

@@ -58,13 +58,10 @@ def _join(thread: Any, timeout: float | None = None) -> None:
     me = thread_here()
     if me is None or joined.is_done:
         return None
-    threads = me.threads
-    wait_ns = None if timeout is None else round(max(timeout, 0) * 1e9)
-    until_ns = None if wait_ns is None else threads.loop.now_ns + wait_ns
     joined.joiners.append(me)
     try:
-        if wait_ns != 0:
-            threads.park(me, until_ns, f"the end of {thread.name}")
+        if timeout is None or timeout > 0:
+            me.threads.park_for(me, timeout, f"the end of {thread.name}")
     finally:
         joined.joiners.remove(me)
     return None

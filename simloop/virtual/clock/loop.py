@@ -390,13 +390,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Run `func` in a simulated thread of a pool; without a border, run it now."""
-        if _is_of_processes(executor):
-            # Its work would take real time, and end at a time that nobody decides.
+        """Run `func` in a simulated thread of a pool; refuse a pool of processes.
+
+        Its work would take real time, and end at a time that nobody decides.
+        """
+        processes: Any = sys.modules.get("concurrent.futures.process")
+        if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
             raise self.refuse("run_in_executor with a pool of processes", PROCESSES)
-        if self.answers is not None:
-            return super().run_in_executor(executor, func, *args)
-        return _run_now(self.create_future(), functools.partial(func, *args))
+        return super().run_in_executor(executor, func, *args)
 
     def timers(self) -> list[tuple[int, int, int, Timer]]:
         """Return the timers that are not cancelled, each with its instant, in no order."""
@@ -568,23 +569,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 class _TaskEnded(BaseException):
     """Ends a task that has refused its cancellation, where it waits."""
-
-
-def _is_of_processes(executor: object) -> bool:
-    """Return whether `executor` is a pool of processes, whose module may not be loaded."""
-    module: Any = sys.modules.get("concurrent.futures.process")
-    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
-
-
-def _run_now(future: asyncio.Future[T], function: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a function in the place of a pool, and return `future` with what it did."""
-    try:
-        future.set_result(function())
-    except StopIteration as error:  # no future takes one: a real thread would wait for ever
-        future.set_exception(RuntimeError(f"{function!r} raised {error!r}"))
-    except Exception as error:  # noqa: BLE001 - the function is user code
-        future.set_exception(error)
-    return future
 
 
 for _advice, _names in LOOP_METHODS.items():

@@ -36,11 +36,9 @@ class _Waiting:
         """Park the thread until `wake` or for `timeout` seconds; without end if it is None."""
         me = thread_here()
         if me is not None and not self._is_woken and (timeout is None or timeout > 0):
-            wait_ns = None if timeout is None else max(1, round(timeout * 1e9))
-            until_ns = None if wait_ns is None else me.threads.loop.now_ns + wait_ns
             self._thread = me
             try:
-                me.threads.park(me, until_ns, "its event loop")
+                me.threads.park_for(me, timeout, "its event loop")
             finally:
                 self._thread = None
         self._is_woken = False

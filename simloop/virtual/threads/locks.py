@@ -50,8 +50,7 @@ class SimulatedLock:
 
     def _wait(self, me: SimulatedThread, timeout: float) -> bool:
         threads = me.threads
-        wait_ns = None if timeout == -1 else max(1, round(timeout * 1e9))
-        until_ns = None if wait_ns is None else threads.loop.now_ns + wait_ns
+        until_ns = None if timeout == -1 else me.loop.now_ns + max(1, round(timeout * 1e9))
         self._waiters.append(me)
         try:
             while threads.park(me, until_ns, self):

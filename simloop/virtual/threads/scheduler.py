@@ -53,6 +53,7 @@ class SimulatedThread:
         self.thread = thread
         self.function = function
         self.ident = 0
+        self.handle: Any = None  # Python's of the real thread; None before Python 3.13
         self.origin = callers_place()
         self.waits_for: Any = "its start"
         """The object for which the thread is parked; None while it may run."""
@@ -82,11 +83,6 @@ class SimulatedThread:
         return "a thread without a name" if self.thread is None else str(self.thread.name)
 
     @property
-    def handle(self) -> Any:
-        """Return Python's handle of the real thread; None before Python 3.13."""
-        return None if self._real is None else self._real.handle
-
-    @property
     def is_daemon(self) -> bool:
         """Return whether Python would not wait for the thread at exit."""
         return self.thread is None or bool(self.thread.daemon)
@@ -105,7 +101,7 @@ class SimulatedThread:
     def start(self) -> None:
         """Start the real thread, which waits for its first turn."""
         self._real = RealThread(self._bootstrap)
-        self.ident = self._real.ident
+        self.ident, self.handle = self._real.ident, self._real.handle
 
     def run(self) -> None:
         """Give the thread the turn. Called by the event loop's thread."""
@@ -119,8 +115,8 @@ class SimulatedThread:
 
     def join(self) -> None:
         """Wait until the real thread is over."""
-        if self._real is not None:
-            self._real.join()
+        assert self._real is not None
+        self._real.join()
 
     def check(self) -> None:
         """Raise the exception that ends the thread, if there is one."""
@@ -175,7 +171,7 @@ class Threads:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
-        self.of_loop = SimulatedThread(self, threading.current_thread(), _nothing)
+        self.of_loop = SimulatedThread(self, threading.current_thread(), lambda: None)
         self.of_loop.ident = threading.get_ident()
         self.of_loop.waits_for = None
         self.alive: list[SimulatedThread] = []
@@ -213,6 +209,11 @@ class Threads:
         _forget(thread)
         for joiner in thread.joiners:
             self.wake(joiner)
+
+    def park_for(self, me: SimulatedThread, seconds: float | None, waits_for: Any) -> bool:
+        """Park for some time, at least 1 ns, or without end if `seconds` is None; see `park`."""
+        wait_ns = None if seconds is None else max(1, round(seconds * 1e9))
+        return self.park(me, None if wait_ns is None else self.loop.now_ns + wait_ns, waits_for)
 
     def park(self, me: SimulatedThread, until_ns: int | None, waits_for: Any) -> bool:
         """Let others run until `wake`, or until an instant. Return whether `wake` came first.
@@ -335,9 +336,8 @@ class Threads:
             if self._watch is not None:
                 self._watch.pauses = False
         if not is_back:
-            stuck = self._stuck(thread)
+            self.loop.escapes.append(self._stuck(thread))
             self._abandon(thread)
-            self.loop.escapes.append(stuck)
         elif thread.is_done:
             thread.join()
 
@@ -421,14 +421,13 @@ class Threads:
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
-    def at_work(self) -> list[SimulatedThread]:
-        """Return the threads that have not ended, without idle workers of a pool."""
+    def _at_work(self) -> list[SimulatedThread]:
         frames = sys._current_frames()
         return [thread for thread in self.alive if not _is_idle(frames.get(thread.ident))]
 
     def left(self) -> list[ThreadLeft]:
         """Return the threads for which Python waits at exit."""
-        return [ThreadLeft(each.name, each.place) for each in self.at_work() if not each.is_daemon]
+        return [ThreadLeft(each.name, each.place) for each in self._at_work() if not each.is_daemon]
 
     def end(self) -> list[str]:
         """End all threads where they are parked. Return the names of those that go on."""
@@ -466,7 +465,7 @@ class Threads:
 
     def waiting(self) -> Iterator[tuple[str, str, str, asyncio.TimerHandle | None]]:
         """Yield for each parked thread: sleep or thread, its name, its place, its timer."""
-        for each in (self.of_loop, *self.at_work()):
+        for each in (self.of_loop, *self._at_work()):
             if each.waits_for is not None:
                 # The innermost frame is that of `pause`, which a program does not know.
                 in_sleep = each.waits_for == "time.sleep" and each.frame is not None
@@ -493,10 +492,6 @@ def thread_here() -> SimulatedThread | None:
     if isinstance(running, VirtualLoop):
         return None if running.answers is None else threads_of(running).of_loop
     return cast("SimulatedThread | None", THREADS.get(threading.get_ident()))
-
-
-def _nothing() -> None:
-    """Do nothing; the loop's own thread runs before it takes turns."""
 
 
 def _forget(thread: SimulatedThread) -> None:
