@@ -14,8 +14,8 @@ and an asynchronous generator that is collected late is closed at the end of its
 
 Code can also block: `time.sleep` in a coroutine, a lock in a thread. In the loop's own thread, a
 blocking wait moves the clock within the running callback, and no other callback runs meanwhile, as
-in Python. Every other thread is a simulated one (the package `threads`): it runs alone, in its turn,
-and a blocking wait parks it until a timer of this clock or another thread wakes it.
+in Python. Every other thread is a simulated one (the package `threads`): it runs alone, in its
+turn, and a blocking wait parks it until a timer of this clock or another thread wakes it.
 
 A program that waits for the real world would wait for ever, so each way there is answered from the
 clock and the seed, or refused (the package `border`). Three things end a program that does not end
@@ -29,6 +29,6 @@ are parked, and generators are closed. Code that refuses is ended where it waits
 the loop is as new, and the next run uses it again, which costs less than to make one.
 
 The loop knows the packages above by what they hang on it, and they ask it which run the calling
-code belongs to (`loop_here`). A listener (listener.py) hears of the program's sleeps, blocking calls
-and cancellations, for the trace; waits.py finds what a program waits for, for the replayer.
+code belongs to (`loop_here`). A listener (listener.py) hears of the program's sleeps, blocking
+calls and cancellations, for the trace; waits.py finds what a program waits for, for the replayer.
 """
