@@ -77,7 +77,8 @@ class Facts:
     `earlier_replies` belong to earlier runs. `prompt` is the prompt of the current run, and
     `prompts` the number of prompts. `stop` and `ended` are entries of this run, or None; `stops`
     has all its requests to stop, and `vetoes` its hooks that blocked, failed or timed out.
-    `running` has the tools that have started and not returned, by call id. `asked` has, by call id,
+    `running` has the tools that have started and not returned, by call id, and `ran` the ids of all
+    that have started or returned. `asked` has, by call id,
     the number of the request whose reply made the call: the call that the newest tool run of this
     id belongs to, or a newer call. `stray` is the first part that arrived
     after the end of its reply.
@@ -106,6 +107,7 @@ class Facts:
         self._waiting: dict[str, list[int]] = {}  # calls without a tool run, as in `asked`
         self.stray: AnyEntry | None = None
         self.running: dict[str, list[entries.ToolStarted]] = {}
+        self.ran: set[str] = set()
         self._newest: Request | None = None
         self.sent: dict[int, Request] = {}
 
@@ -241,6 +243,7 @@ class Facts:
 
     def _start(self, entry: entries.ToolStarted) -> None:
         self.running.setdefault(entry.call_id, []).append(entry)
+        self.ran.add(entry.call_id)
         waiting = self._waiting.pop(entry.call_id, None)
         if waiting is not None and len(waiting) > 1:  # a model, or a retry, repeats an id
             self._attribute(entry, waiting)
@@ -262,6 +265,7 @@ class Facts:
 
     def _return(self, entry: entries.ToolResult) -> None:
         started = self.running.get(entry.call_id)
+        self.ran.add(entry.call_id)
         if started:
             started.pop(0)
             if not started:

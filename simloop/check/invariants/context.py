@@ -27,11 +27,12 @@ from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Backoff,
     Ended,
+    Error,
     Prompt,
     Queued,
     Request,
     StopRequested,
-    ToolResult,
+    StreamCut,
     ToolStarted,
     Transition,
 )
@@ -175,8 +176,8 @@ def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
     return "" if reply.text in texts else changed
 
 
-_OF_TOOLS = (ToolStarted, ToolResult)
-_SEEN = (StopRequested, HookFailed, ModelFailed, Backoff, *_OF_TOOLS, Request)
+_STOPS = (StopRequested, HookFailed)
+_SEEN = (*_STOPS, ModelFailed, Backoff, Request)
 
 
 def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
@@ -186,21 +187,24 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     off, or whose failure had not reached the loop yet, and one whose tools have run meanwhile.
     """
     facts, settings = subject.facts, subject.settings
-    keeps = settings is not None and settings.replies.keep_failed
+    if settings is not None and settings.replies.keep_failed:
+        return ""
     machine, is_dealt_with = subject.machine is not None, False
-    allowed: set[str] = set()
+    before = facts.main_replies
+    if type(facts.entry) is Request and facts.entry.purpose == "main":
+        before = before[:-1]  # without the reply to the request at which this begins
+    reply: ReceivedReply | None = before[-1] if before else None
+    allowed = {each.text for each in before[:-1] if each.text}
     forbidden: set[str] = set()
-    still_open: list[ReceivedReply] = []  # an agent may make several calls at once
-    reply: ReceivedReply | None = None
-    called: set[str] = set()
+    # An agent may make several calls at once.
+    still_open = [each for each in before[:-1] if not each.is_closed]
     while True:
         entry = yield
         kind = type(entry)
-        if kind in _OF_TOOLS:
-            called.add(entry.call_id)
-            continue
         if kind is Backoff or (kind is Transition and type(entry.signal) is ModelFailed):
             is_dealt_with = True
+            continue
+        if kind is Error or kind is StreamCut:
             continue
         if kind is not Request:  # a failing hook stops its run, too
             if reply is not None and not is_dealt_with:
@@ -213,7 +217,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
                 (forbidden if why(each) and not each.is_stopped else allowed).add(each.text)
         still_open = [each for each in (*still_open, reply) if each and not each.is_closed]
         reply = facts.replies[entry.number]
-        if entry.purpose != "main" or keeps or not forbidden:
+        if entry.purpose != "main" or not forbidden:
             continue
         for message in facts.added:
             if (
@@ -221,7 +225,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
                 and message.text not in allowed
                 # The text of the retry may follow in the same message.
                 and message.text.startswith(tuple(forbidden))
-                and called.isdisjoint([call.id for call in message.calls])
+                and facts.ran.isdisjoint([call.id for call in message.calls])
             ):
                 return f"request {entry.number} has the reply {message.text!r:.80}"
 
@@ -229,7 +233,8 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
 @invariant(
     "The context contains no reply to a model call that failed.",
     "BUGS.md C13, D6",
-    sees=_SEEN,
+    sees=(Error, *_SEEN),
+    begins=(Error, *_STOPS),
 )
 def no_failed_replies_in_context(subject: Subject) -> Watch:
     """The reply to a retry replaces the parts that arrived before the failure."""
@@ -240,7 +245,8 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
     "The context contains no reply whose stream has not ended, or has ended without a finish "
     "reason.",
     "BUGS.md C6, D6",
-    sees=_SEEN,
+    sees=(StreamCut, *_SEEN),
+    begins=(StreamCut, Request, *_STOPS),
 )
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """The model has not completed such a reply."""

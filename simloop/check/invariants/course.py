@@ -10,6 +10,7 @@ from typing import Any
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.effects import CallModel, Effect, TakeQueued
 from simloop.kernel.machine import Bound, Machine, Run, checked_transition
+from simloop.kernel.names import NAMES
 from simloop.kernel.signals import (
     AbortRequested,
     Began,
@@ -27,6 +28,10 @@ from simloop.trace.facts import Facts
 
 ENDS_FROM_OUTSIDE = (AbortRequested, WallClockExpired, HookFailed)
 """The signals that end a run in every state."""
+
+
+class Deviates:
+    """Marks the moment of a transition that the machine does not make again."""
 
 
 class Course:
@@ -88,7 +93,9 @@ class Course:
         """
         kind = type(entry)
         if kind is entries.Transition:
-            return self._move(entry)
+            moment = self._move(entry)
+            is_same = not self.wrong and NAMES[type(self.run.state)] == entry.state  # type: ignore[union-attr]
+            return moment if is_same else (*moment, Deviates)
         if kind is entries.Prompt:
             self.run, self.asked, self._counts = _NOT_BEGUN, (), {}
             self.steps, self.compactions, self.counters, self.spent = 0, 0, None, None
@@ -114,7 +121,7 @@ class Course:
         """Return the number of entries of a kind since the last transition."""
         return self._counts.get(kind, 0)
 
-    def _move(self, entry: Any) -> object:
+    def _move(self, entry: Any) -> tuple[object, ...]:
         signal, asked = entry.signal, self.asked
         kind = type(signal)
         self.noted = self._flags_abort and kind is AbortRequested

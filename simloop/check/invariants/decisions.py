@@ -6,7 +6,7 @@ keep: only the reply and the queued messages decide, because a user sees nothing
 
 from typing import Any
 
-from simloop.check.invariants.course import Course
+from simloop.check.invariants.course import Course, Deviates
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
@@ -36,16 +36,15 @@ def _is_answer(reply: ReplyFacts) -> bool:
 @invariant(
     "The machine reaches the recorded states when it receives the recorded signals again.",
     "loops.md",
-    sees=[Transition],
+    sees=[Deviates],
     needs=[Need.MACHINE],
 )
 def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     """A machine with state outside its run, or an engine that changes a signal, violates it."""
     course = subject.course
     reached = NAMES[type(course.run.state)]
-    if course.wrong or reached == entry.state:
-        return course.wrong
-    return f"on {NAMES[type(entry.signal)]} the machine comes to {reached}, not {entry.state}"
+    comes = f"on {NAMES[type(entry.signal)]} the machine comes to {reached}, not {entry.state}"
+    return course.wrong or comes
 
 
 @invariant(
@@ -118,9 +117,9 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
 @invariant(
     "A run is not completed while a user message is queued.",
     "BUGS.md B12",
-    sees=[signals.StepClosed, effects.CallModel, Finished],
+    sees=[Queued, signals.StepClosed, effects.CallModel, Finished],
     needs=[Need.MACHINE],
-    begins=[signals.StepClosed],
+    begins=[Queued],
 )
 def no_completion_with_queued_messages(subject: Subject) -> Watch:
     """A design without a queue takes the message as the next prompt, and is not judged."""
@@ -129,6 +128,8 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
     waits = False
     while True:
         entry = yield
+        if type(entry) is Queued:
+            continue
         signal = entry.signal
         if type(signal) is signals.StepClosed:
             waits = signal.steering or signal.follow_up
@@ -143,9 +144,9 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
 @invariant(
     "A user message that a run takes from the queue is sent to the model in this run.",
     "BUGS.md B12",
-    sees=[signals.StepClosed, Request, Ended],
+    sees=[Queued, signals.StepClosed, Request, Ended],
     needs=[Need.MACHINE],
-    begins=[signals.StepClosed],
+    begins=[Queued],
 )
 def taken_messages_are_sent(subject: Subject) -> Watch:
     """The model cannot answer a message that no request contains."""
@@ -157,9 +158,9 @@ def taken_messages_are_sent(subject: Subject) -> Watch:
             taken = taken or any(_takes(effect, entry.signal) for effect in course.asked)
         elif type(entry) is Request:
             taken = taken and entry.purpose != "main"
-        elif taken and entry.outcome is Outcome.COMPLETED:
-            return "the run is completed, and a user message was taken and not sent"
-        else:
+        elif type(entry) is Ended:
+            if taken and entry.outcome is Outcome.COMPLETED:
+                return "the run is completed, and a user message was taken and not sent"
             taken = False
 
 

@@ -10,6 +10,8 @@ from enum import StrEnum
 from inspect import signature
 from typing import Any, TypeAlias
 
+from simloop.check.invariants.course import Deviates
+from simloop.check.invariants.pairs import Break
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound
@@ -35,12 +37,15 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
-Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Bound | Counters]
-"""A selection of entries: all entries of a kind, or some transitions.
+Kind: TypeAlias = type[
+    AnyEntry | Footer | Signal | Effect | State | Bound | Counters | Break | Deviates
+]
+"""A selection of entries: all entries of a kind, or some transitions or requests.
 
 The type of a signal, of an effect or of a state selects the transitions on that signal, with that
-last effect, or to that state. `Bound` selects the transitions that reach a bound, and `Counters`
-those that change counters.
+last effect, or to that state. `Bound` selects the transitions that reach a bound, `Counters` those
+that change counters, and `Deviates` those that the machine does not make again. `Break` selects the
+requests with a broken pair of a call and its result.
 """
 
 

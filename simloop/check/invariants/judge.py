@@ -14,9 +14,10 @@ from msgspec import Struct
 from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.course import FOLLOWED
 from simloop.check.invariants.invariant import Check, Invariant, needs_of
+from simloop.check.invariants.pairs import Break
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry, Footer, Request
 from simloop.world.user_errors import describe
 
 
@@ -127,38 +128,38 @@ class Judge:
         # Generators begin late, because most invariants see no entry in most runs.
         self._sends: list[Callable[[Any], object] | None] = [None] * len(chosen.judged)
 
-    def __call__(self, entry: AnyEntry) -> None:
-        """Judge the next entry."""
-        self._read(entry)
-        kind = type(entry)
+    def __call__(self, entry: Any) -> None:
+        """Judge the next entry. A Footer is the end of the conversation, and no fact."""
+        # All in one function: a call for each entry would cost as much as an invariant.
+        subject, sends, kind, place = self.subject, self._sends, type(entry), 0
+        if kind is not Footer:
+            self._read(entry)
         moment = self._course.read(entry) if kind in self._followed else kind
+        if kind is Request and subject.pairing.read(entry):
+            moment = Request, Break
         seen = self._places[moment]
-        if seen is not None:
-            self._judge(seen, entry, entry)
-
-    def _judge(self, seen: Seen, what: AnyEntry | Footer, entry: AnyEntry) -> None:
-        subject, sends, place = self.subject, self._sends, 0
-        found: list[tuple[int, str]] = []
-        checks, watches = seen
+        if seen is None:
+            return
+        found: list[tuple[int, str]] | None = None
         try:
-            for place, check in checks:
-                text = check(subject, what)
-                if text and sends[place] is None:
-                    found.append((place, text))
-            for place, begins in watches:
+            for place, check in seen[0]:
+                if (text := check(subject, entry)) and sends[place] is None:
+                    found = [*(found or ()), (place, text)]
+            for place, begins in seen[1]:
                 send = sends[place]
+                if send is None:
+                    if not begins:
+                        continue
+                    send = self._begin(place)
                 try:
-                    if send is not None:
-                        send(what)
-                    elif begins:
-                        self._begin(place)(what)
+                    send(entry)
                 except StopIteration as violated:
-                    found.append((place, violated.value))
+                    found = [*(found or ()), (place, violated.value)]
         except Exception as error:
             raise _blamed(self._judged[place], error) from error
         finally:
-            if found:
-                self._find(found, entry)
+            if found is not None:
+                self._find(found)
 
     def _begin(self, place: int) -> Callable[[Any], object]:
         """Begin to judge an invariant, unless its generator returns at once."""
@@ -168,15 +169,17 @@ class Judge:
 
     def end(self) -> None:
         """Judge the end of the conversation: no prompt and no message follows."""
-        last, seen = self.subject.facts.entry, self._places[Footer]
-        if last is not None and seen is not None:
-            self._judge(seen, Footer(last.seq + 1, last.at_ns), last)
+        last = self.subject.facts.entry
+        if last is not None:
+            self(Footer(last.seq + 1, last.at_ns))
 
-    def _find(self, found: list[tuple[int, str]], entry: AnyEntry) -> None:
+    def _find(self, found: list[tuple[int, str]]) -> None:
         """Note violations, in the order of the catalogue; their invariants are sent nothing more.
 
         `found` has the place of each invariant, and the text.
         """
+        entry = self.subject.facts.entry
+        assert entry is not None
         for place, text in sorted(found):
             self._sends[place] = _ignore
             violation = Violation(self._judged[place], text, entry.seq, entry.at_ns)

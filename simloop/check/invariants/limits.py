@@ -17,7 +17,6 @@ from simloop.trace.entries import (
     Ended,
     Error,
     Finish,
-    Request,
     StopRequested,
     StreamCut,
 )
@@ -29,7 +28,7 @@ _NS_PER_MS = 1_000_000
     "A model call takes no longer than the timeouts for the first part and for the whole "
     "reply, and does not time out earlier.",
     "BUGS.md C12, B16",
-    sees=[Request, Finish, Error, StreamCut, Classified, Compaction],
+    sees=[Finish, Error, StreamCut, Classified, Compaction],
     needs=[Need.MACHINE],
 )
 def model_call_timeouts(subject: Subject) -> Watch:
@@ -41,15 +40,13 @@ def model_call_timeouts(subject: Subject) -> Watch:
     first_ns = min(limits.first_part_timeout_ms * _NS_PER_MS, whole_ns)
     exact = settings.tool_execution.start is not ToolStart.WHEN_CALLED
     exact = exact and not any((callbacks.on_chunk, callbacks.on_text, callbacks.on_tool_call))
-    number = 0
+    judged = 0
     while True:
         entry = yield
         kind = type(entry)
-        if kind is Request:
-            number = entry.number
-            continue
+        number = next(reversed(facts.replies), 0)
         reply = facts.replies.get(number)
-        if reply is None:
+        if reply is None or number == judged:
             continue
         took_ns = entry.at_ns - reply.sent_ns
         if kind is Classified or kind is Compaction:
@@ -57,7 +54,7 @@ def model_call_timeouts(subject: Subject) -> Watch:
                 timed_out = entry.fault is not None and entry.fault.code == "timeout"
             else:  # a summary that has not ended was given up, and is not judged
                 timed_out = reply.purpose != "main" and not reply.is_closed
-            judged, number = number, 0
+            judged = number
             if not timed_out:
                 continue
             limit_ns = first_ns if reply.first_ns is None else whole_ns

@@ -27,7 +27,7 @@ def _broken(subject: Subject, entry: Request, *whys: str) -> str:
 @invariant(
     "Every call has exactly one result before the next request is sent.",
     "BUGS.md D1, D2, D3, D4, D8, D16",
-    sees=[Request],
+    sees=[pairs.Break],
 )
 def answered_calls(subject: Subject, entry: Request) -> str:
     """This includes calls that failed, timed out or were stopped."""
@@ -44,7 +44,7 @@ def accepted_requests(_: Subject, entry: Any) -> str:
     return f"{entry.endpoint} is answered with status {entry.status}: {entry.text}"
 
 
-@invariant("No two calls have the same id.", "BUGS.md D14", sees=[Request])
+@invariant("No two calls have the same id.", "BUGS.md D14", sees=[pairs.Break])
 def unique_call_ids(subject: Subject, entry: Request) -> str:
     """A provider refuses a request with two equal ids."""
     return _broken(subject, entry, pairs.SHARED)
@@ -53,7 +53,7 @@ def unique_call_ids(subject: Subject, entry: Request) -> str:
 @invariant(
     "A result follows the message with its call; only other results may stand between them.",
     "BUGS.md D2, D5, D6, D22",
-    sees=[Request],
+    sees=[pairs.Break],
 )
 def adjacent_results(subject: Subject, entry: Request) -> str:
     """A provider refuses a result whose call is missing or stands elsewhere."""
