@@ -47,7 +47,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercepted, kept_interception
-from simloop.wire.provider_side import ProviderSide
+from simloop.wire.provider import ProviderSide
 from simloop.world.agent import Ending
 from simloop.world.current import inhabited
 from simloop.world.fake_model import FakeModel

@@ -1,7 +1,7 @@
 """The environment of a program in a simulation: keys of providers, and no way around the world.
 
-The rule to keep: a key that the machine has stays, because a program may look at it; no address or
-proxy of the machine's stays, because it would change a run.
+A key that the machine has stays, because a program may look at it. No address or proxy of the
+machine's stays, because it would change a run.
 """
 
 import os

@@ -1,27 +1,28 @@
 """The endpoint: answers the HTTP requests of one run as its model provider does.
 
-Not here: the clients whose requests arrive (transports, interception.py), the formats (formats)
-and the course of one reply (exchange.py). The rule to keep: every request to the model goes through
-the run's ModelPort, which records it; and an error of simloop is kept for the end of the run,
-because a client may swallow it or try again.
+Every request to the model goes through the run's ModelPort, which records it. An error of simloop
+is kept for the end of the run, because a client may swallow it or try again.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from urllib.parse import urlsplit
+
+import msgspec
 
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
+from simloop.messages import Message, ToolMessage
 from simloop.trace import entries
+from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.exchange import Answered, Exchange
-from simloop.wire.failed_tools import FailedTools
 from simloop.wire.formats.known import wire_formats
-from simloop.wire.formats.wire_format import ErrorReply, WrongRequest
+from simloop.wire.formats.wire_format import WrongRequest
 from simloop.wire.http import HttpReply, HttpRequest
-from simloop.wire.provider_side import ProviderSide
+from simloop.wire.provider import ProviderSide
 from simloop.world.current import note_refusal
 
 _DROPPED = ("/traces/ingest",)
@@ -79,7 +80,7 @@ class Endpoint:
                 port.recorder.record(entries.Note, told)
             else:
                 port.recorder.record(entries.RequestRefused, called, refused.status, told)
-            return _reply_of(refused)
+            return HttpReply(refused.status, refused.headers, FixedBody(refused.body))
         messages = read.messages
         if not form.marks_failed_tools:
             messages = self._failed_tools.mark(messages)
@@ -109,14 +110,39 @@ class Endpoint:
         return _failed(error)
 
 
+class FailedTools:
+    """The failures of tools, for requests of a format that has no word for them.
+
+    A message is marked only if the trace has a failed result with its id and its text.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._seen = 0
+        self._failed: set[tuple[str, str]] = set()
+
+    def mark(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return `messages` with the results of failed tools marked as errors."""
+        record = self._recorder.entries
+        for place in range(self._seen, len(record)):
+            entry = record[place]
+            if type(entry) is entries.ToolResult and entry.is_error:
+                self._failed.add((entry.call_id, entry.text))
+        self._seen = len(record)
+        if not self._failed:
+            return tuple(messages)
+        return tuple([self._marked(message) for message in messages])
+
+    def _marked(self, message: Message) -> Message:
+        if type(message) is ToolMessage and (message.call_id, message.text) in self._failed:
+            return msgspec.structs.replace(message, is_error=True)
+        return message
+
+
 def _failed(error: SimloopError) -> HttpReply:
     """Return a reply that ends the call without another attempt; the run raises the error."""
     body = {"error": {"message": str(error), "type": "simulation_error", "code": None}}
     return fixed(500, json.dumps(body).encode(), _NO_RETRY)
-
-
-def _reply_of(error: ErrorReply) -> HttpReply:
-    return HttpReply(error.status, error.headers, FixedBody(error.body))
 
 
 def fixed(status: int, body: bytes, *headers: tuple[str, str]) -> HttpReply:

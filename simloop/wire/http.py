@@ -1,7 +1,6 @@
 """Requests and replies of HTTP as values, and the ways in which a connection fails.
 
-Not here: the clients that send them (one transport file for each) and their contents (formats).
-The rule to keep: nothing in here depends on an HTTP client, so that each transport only converts.
+Nothing in here depends on an HTTP client, so that each transport only converts.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The tools of a world as an MCP server in memory, for agents that get their tools from MCP.
 
-Not here: running the tools (world/tools_port.py) and the scenario's words for the connection
-(scenario/schema.py). The rule to keep: the package `mcp` speaks its own protocol on both sides, and
-this module only answers its handlers, so that an agent's session is a real one.
+The package `mcp` speaks its own protocol on both sides, and this module only answers its handlers,
+so that an agent's session is a real one.
 """
 
 import asyncio

@@ -1,14 +1,50 @@
-"""Clients of the provider of a run, for code that takes a client, a transport or an address.
+"""The provider of models in a run: how it writes, and clients of it.
 
-Not here: their answers (endpoint.py). The rule to keep: nothing needs these clients, because a
-client that the program makes itself is answered in the same way (interception.py).
+No code needs these clients, because a client that the program makes itself is answered in the same
+way (clients/interception.py). The wire formats are loaded with the first request over HTTP, because
+most runs have none.
 """
 
 import importlib
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from simloop.errors import ScenarioError
 from simloop.wire.api_keys import KEY
+from simloop.world.current import current_world
+from simloop.world.model_port import ModelPort
+from simloop.world.wire_options import WireOptions
+
+if TYPE_CHECKING:
+    from simloop.wire.endpoint import Endpoint
+
+
+class ProviderSide:
+    """The provider of models in one conversation. `options` can change at any time.
+
+    With `keep_bodies`, `bodies` has the raw body of each request, by its number.
+    """
+
+    def __init__(self, port: ModelPort, options: WireOptions, *, keep_bodies: bool = False) -> None:
+        self.port = port
+        self.options = options
+        self.keep_bodies = keep_bodies
+        self.bodies: dict[int, bytes] = {}
+
+    @cached_property
+    def endpoint(self) -> "Endpoint":
+        """Return the endpoint of the conversation."""
+        from simloop.wire.endpoint import Endpoint  # noqa: PLC0415 - see the module docstring
+
+        return Endpoint(self)
+
+
+def current_endpoint() -> "Endpoint | None":
+    """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
+    world = current_world()
+    side: ProviderSide | None = None if world is None else world.provider
+    return None if side is None else side.endpoint
+
 
 _HOST = "https://provider.simulated"
 

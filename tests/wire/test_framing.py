@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wirereading import read_events
 
+from simloop.wire.formats.replies import EventFramer
 from simloop.wire.formats.wire_format import WireEvent
-from simloop.wire.framing import EventFramer
 from simloop.world.wire_options import FramingName
 
 NAMES: tuple[FramingName, ...] = get_args(FramingName)

@@ -1,7 +1,7 @@
 """The connections of aiohttp in a run: a transport of asyncio that the endpoint answers.
 
-Not here: when they are made (interception.py). The rule to keep: everything above the transport is
-aiohttp's own code, so that its timeouts, its errors and its reading of a body are the real ones.
+Everything above the transport is aiohttp's own code, so that its timeouts, its errors and its
+reading of a body are the real ones.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The transports of httpx and of httpx2, which agree in everything that is used here.
 
-Not here: when they answer (interception.py). The rule to keep: whatever a client of the module can
-be configured to, its errors are the ones that the module's own transport raises.
+Whatever a client is configured to, its errors are those of the module's own transport.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from simloop.wire.http import (
     TimedOut,
     is_of_connecting,
 )
-from simloop.wire.provider_side import current_endpoint
+from simloop.wire.provider import current_endpoint
 
 
 @cache

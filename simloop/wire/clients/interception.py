@@ -1,9 +1,8 @@
 """The interception: while an agent runs, the world answers the HTTP clients' own transports.
 
-Not here: the answers (endpoint.py) and their conversion (the transports). The rules to keep: the
-code that sends a request decides which run answers it, and code outside of runs gets the original;
-a client that the program has given another transport is left alone; and everything is put back when
-the last simulation with a run ends, because tasks that a run left behind end after the run.
+The code that sends a request decides which run answers it, and code outside of runs gets the
+original. A client that the program has given another transport is left alone. Everything is put
+back when the last simulation with a run ends, because tasks that a run left behind end after it.
 """
 
 import functools
@@ -21,7 +20,7 @@ from simloop.virtual.clock.listener import OpenSession, report_session
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.places import callers_place
 from simloop.wire.api_keys import Environment
-from simloop.wire.provider_side import ProviderSide, current_endpoint
+from simloop.wire.provider import ProviderSide, current_endpoint
 
 
 class intercepted:  # noqa: N801 - a context manager, named as one reads it

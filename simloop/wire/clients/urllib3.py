@@ -1,7 +1,7 @@
 """The connections of urllib3, and so of requests, in a run: a socket that the endpoint answers.
 
-Not here: when they are made (interception.py). The rule to keep: everything above the socket is the
-client's own code, so that its timeouts, its retries and its errors are the real ones.
+Everything above the socket is the client's own code, so that its timeouts, its retries and its
+errors are the real ones.
 """
 
 import dataclasses

@@ -1,40 +1,36 @@
 """Anthropic Messages.
 
 A stream has named events: the message starts, each content block starts, grows and stops, and the
-message ends with its reason and its usage. Not here: HTTP errors (error_bodies.py). The rules to
-keep: nothing is sent before the first part, so that an error without output is the first event; and
-a request is refused where the provider refuses it, because agents meet these refusals when they
-lose a result, and must not meet any other.
+message ends with its reason and its usage. Nothing is sent before the first part, so that an error
+without output is the first event. A request is refused where the provider refuses it, because
+agents meet these refusals when they lose a result, and must not meet any other.
 """
 
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from simloop.messages import (
     AssistantMessage,
+    Fault,
     Finish,
     FinishReason,
     Message,
-    Part,
     StreamError,
     ToolCall,
     ToolMessage,
     ToolSpec,
     Usage,
     UserMessage,
-    WireState,
 )
-from simloop.wire.formats.blocks import BlockChange, Blocks, ReplyBlock
-from simloop.wire.formats.error_bodies import AnthropicReplies, anthropic_error
-from simloop.wire.formats.finish_words import ANTHROPIC_WORDS, REFUSAL, wire_word
+from simloop.wire.formats.blocks import BlockChange, BlockEncoder, ReplyBlock
 from simloop.wire.formats.payload import (
     JsonObject,
     body_of,
     content_text,
-    is_posted_to,
     list_at,
     model_of,
     object_text,
@@ -46,8 +42,27 @@ from simloop.wire.formats.payload import (
     tool_spec,
     wire_json,
 )
-from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
-from simloop.wire.http import HttpRequest
+from simloop.wire.formats.replies import (
+    INVALID,
+    OVERFLOW,
+    REFUSAL,
+    ErrorWords,
+    EventFormat,
+    FinishWords,
+    content_type,
+    error_reply,
+    message_of,
+    request_id,
+    words_of,
+)
+from simloop.wire.formats.wire_format import (
+    Encoder,
+    ErrorReply,
+    WireEvent,
+    WireRequest,
+    WrongRequest,
+)
+from simloop.wire.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
 _Blocks = list[tuple[str, JsonObject]]
@@ -55,17 +70,12 @@ _Blocks = list[tuple[str, JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicMessages(AnthropicReplies):
+class AnthropicMessages(EventFormat):
     """The format of `/messages`."""
 
     name: ClassVar[str] = "anthropic-messages"
-    endpoint: ClassVar[str] = "POST /messages"
+    path: ClassVar[str] = "/messages"
     marks_failed_tools: ClassVar[bool] = True
-    options: WireOptions = field(default_factory=WireOptions)
-
-    def answers(self, request: HttpRequest) -> bool:
-        """Return whether a request is one of this format."""
-        return is_posted_to("/messages", request)
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
@@ -79,6 +89,73 @@ class AnthropicMessages(AnthropicReplies):
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:  # noqa: ARG002 - the protocol has it
         """Return the encoder of the reply to request `number`."""
         return MessageEncoder(self.options, request, number)
+
+    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
+        """Return the headers of a reply that has not failed."""
+        return (content_type(request), *self._every(number, created_s))
+
+    def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
+        """Return the HTTP reply that a failed call has in the place of any output."""
+        error = anthropic_error(failure.fault)
+        body = {"type": "error", "error": error, "request_id": request_id(number)}
+        return error_reply(failure, body, self._every(number, created_s, failure))
+
+    def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
+        """Return the HTTP reply to a request that cannot be read."""
+        return self.error(StreamError(Fault(str(wrong), status=400)), number, created_s)
+
+    def _every(self, number: int, created_s: int, failure: StreamError | None = None) -> Headers:
+        """Return the headers of every reply; limits reset at an instant."""
+        reset = datetime.fromtimestamp(created_s + _RESET_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        limits = self.limits("anthropic-ratelimit-{of}-{field}", reset, failure)
+        return (("request-id", request_id(number)), *limits)
+
+
+# ---------------------------------------------------------------- failed calls
+
+_RESET_S = 60
+_BY_STATUS: Mapping[int, ErrorWords] = {
+    400: ErrorWords(INVALID, "The request body is not valid JSON."),
+    401: ErrorWords("authentication_error", "invalid x-api-key"),
+    402: ErrorWords("billing_error", "There is an issue with your billing or payment information."),
+    403: ErrorWords(
+        "permission_error",
+        "Your API key does not have permission to use the specified resource.",
+    ),
+    404: ErrorWords("not_found_error", "The requested resource could not be found."),
+    408: ErrorWords("timeout_error", "Request timed out"),
+    409: ErrorWords("conflict_error", "The resource was updated by another request."),
+    413: ErrorWords("request_too_large", "Request exceeds the maximum size"),
+    422: ErrorWords(INVALID, "The request could not be processed."),
+    429: ErrorWords(
+        "rate_limit_error",
+        "This request would exceed your organization's rate limit. Please try again later.",
+    ),
+    500: ErrorWords("api_error", "Internal server error"),
+    503: ErrorWords("api_error", "Service temporarily unavailable"),
+    504: ErrorWords("timeout_error", "Request timed out"),
+    529: ErrorWords("overloaded_error", "Overloaded"),
+}
+_OVERFLOW_WORDS = ErrorWords(INVALID, "prompt is too long: 208310 tokens > 200000 maximum")
+_TYPES = {words.type for words in _BY_STATUS.values()}
+
+
+def anthropic_error(fault: Fault) -> JsonObject:
+    """Return the object `error` of the format.
+
+    Anthropic names an error by its type. A code of the script that is no such type goes out as
+    `details.error_code`.
+    """
+    code = fault.code
+    words = _OVERFLOW_WORDS if code == OVERFLOW else words_of(fault, _BY_STATUS, "api_error")
+    message = message_of(fault, words)
+    if code in _TYPES or fault.code_is_type:
+        return {"type": code, "message": message}
+    error = {"type": words.type, "message": message}
+    return error | {"details": {"error_code": code}} if code and code != OVERFLOW else error
+
+
+# ---------------------------------------------------------------- requests
 
 
 def _read(body: JsonObject) -> WireRequest:
@@ -238,6 +315,20 @@ def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
     return provider_tool(tool, key)
 
 
+# ---------------------------------------------------------------- replies
+
+_WORDS = FinishWords(
+    {
+        FinishReason.STOP: "end_turn",
+        FinishReason.TOOL_CALLS: "tool_use",
+        FinishReason.LENGTH: "max_tokens",
+        FinishReason.CONTENT_FILTER: REFUSAL,
+    },
+    frozenset({
+        "end_turn", "stop_sequence", "max_tokens", "tool_use", "pause_turn", "refusal",
+        "compaction", "model_context_window_exceeded",
+    }),
+)  # fmt: skip
 # What a block of each kind holds when it starts, and the delta and its field with which it grows.
 _STARTS: Mapping[str, JsonObject] = {
     "text": {"type": "text", "text": ""},
@@ -251,14 +342,11 @@ _DELTAS = {
 }
 
 
-class MessageEncoder:
+class MessageEncoder(BlockEncoder):
     """Writes one reply: events for a stream, or one message."""
 
     def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
-        self._options = options
-        self._blocks = Blocks()
-        self._finish: Finish | None = None
-        self._has_begun = False
+        super().__init__(options, request)
         self._usage: Usage | None = None
         self._signature = f"signature-{number}"
         self._head = {
@@ -273,34 +361,26 @@ class MessageEncoder:
         self._usage = ahead.usage if ahead is not None else None
         return ()
 
-    def feed(self, part: Part) -> Sequence[WireEvent]:
-        """Return the events of the next part."""
-        if isinstance(part, WireState):
-            return ()
-        if isinstance(part, StreamError):
-            return [_event("error", {"error": anthropic_error(part.fault)})]
-        if isinstance(part, Finish):
-            return [*self._begin_late(), *self._end(part)]
-        changes = [event for one in self._blocks.feed(part) for event in self._events(one)]
-        return [*self._begin_late(), *changes]
+    def failed(self, fault: Fault) -> WireEvent:
+        """Return the event of an error inside the stream."""
+        return _event("error", {"error": anthropic_error(fault)})
 
-    def _begin_late(self) -> Iterator[WireEvent]:
-        if self._has_begun:
-            return
-        self._has_begun = True
+    def opened(self) -> Iterator[WireEvent]:
+        """Yield the start of the message."""
         given = Usage(self._usage.input_tokens) if self._usage is not None else None
         ends = {"stop_reason": None, "stop_sequence": None}
         message: JsonObject = {**self._head, "content": [], **ends, "usage": _usage(given)}
         yield _event("message_start", {"message": message})
 
-    def _events(self, change: BlockChange) -> Iterator[WireEvent]:
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
+        """Yield the events of a change of a block."""
         action, block, piece = change
         if action == "open":
             start = _STARTS[block.kind]
             if block.kind == "call":
                 start = {**start, "id": block.call_id, "name": block.name, "input": {}}
             yield _event("content_block_start", {"index": block.index, "content_block": start})
-            if self._options.pings and block.index == 0:
+            if self.options.pings and block.index == 0:
                 yield _event("ping", {})
             if block.kind == "call":
                 yield _delta(block, "")  # the provider starts so, also before whole arguments
@@ -312,17 +392,13 @@ class MessageEncoder:
                 yield _event("content_block_delta", {"index": block.index, "delta": signed})
             yield _event("content_block_stop", {"index": block.index})
 
-    def _end(self, finish: Finish) -> Iterator[WireEvent]:
-        self._finish = finish
-        if not finish.raw and finish.reason is FinishReason.INTERRUPTED:
-            return
-        for change in self._blocks.close():
-            yield from self._events(change)
+    def ended(self, finish: Finish) -> Iterator[WireEvent]:
+        """Yield the reason and the usage, and the end of the message."""
         yield _event("message_delta", {"delta": self._ending(), "usage": _usage(finish.usage)})
         yield _event("message_stop", {})
 
     def _ending(self) -> JsonObject:
-        word = None if self._finish is None else wire_word(self._finish, ANTHROPIC_WORDS)
+        word = None if self.finish is None else _WORDS.word(self.finish)
         ending = {"stop_reason": word, "stop_sequence": None}
         if word != REFUSAL:
             return ending
@@ -330,8 +406,8 @@ class MessageEncoder:
 
     def whole(self) -> bytes:
         """Return the message."""
-        content = [self._whole_block(block) for block in self._blocks.blocks]
-        usage = _usage(None if self._finish is None else self._finish.usage)
+        content = [self._whole_block(block) for block in self.blocks.blocks]
+        usage = _usage(None if self.finish is None else self.finish.usage)
         message = {**self._head, "content": content, **self._ending(), "usage": usage}
         return wire_json(message).encode()
 

@@ -1,13 +1,28 @@
-"""The blocks of a reply: reasoning, text and calls, as they open, grow and close.
+"""The blocks of a reply: reasoning, text and calls, as they open, grow and close; and its encoder.
 
-Providers stream a reply as such blocks, each in its own frames. Not here: those frames. The rule to
-keep: the pieces of a call add up to its arguments, whatever pieces a script streams first.
+Providers stream a reply as such blocks, each in its own frames. The pieces of a call add up to its
+arguments, whatever pieces a script streams first.
 """
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from simloop.messages import ReasoningDelta, TextDelta, ToolCall, ToolCallDelta, ToolCallPart
+from simloop.messages import (
+    Fault,
+    Finish,
+    FinishReason,
+    Part,
+    ReasoningDelta,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+    WireState,
+)
+from simloop.wire.formats.wire_format import WireEvent, WireRequest
+from simloop.world.wire_options import WireOptions
 
 BlockKind = Literal["reasoning", "text", "call"]
 ModelOutput = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart
@@ -136,3 +151,67 @@ class Blocks:
     def _grow(self, block: ReplyBlock, piece: str) -> BlockChange:
         block.pieces.append(piece)
         return BlockChange("grow", block, piece)
+
+
+class BlockEncoder(ABC):
+    """Writes one reply as the changes of its blocks, in the events that a format names.
+
+    Nothing is sent before the first part, so that an error without output is the first event.
+    """
+
+    def __init__(self, options: WireOptions, request: WireRequest) -> None:
+        self.options = options
+        self.request = request
+        self.blocks = Blocks()
+        self.finish: Finish | None = None
+        self._has_begun = False
+
+    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:  # noqa: ARG002 - the protocol has it
+        """Return the events that come with the headers: none."""
+        return ()
+
+    def feed(self, part: Part) -> Sequence[WireEvent]:
+        """Return the events of the next part; the first also opens the reply."""
+        if isinstance(part, WireState):
+            return ()
+        if isinstance(part, StreamError):
+            return [self.failed(part.fault)]
+        ending: Iterator[WireEvent] = iter(())
+        if isinstance(part, Finish):
+            self.finish = part
+            if not part.raw and part.reason is FinishReason.INTERRUPTED:
+                return self.opening()
+            changes, ending = list(self.blocks.close()), self.ended(part)
+        else:
+            changes = list(self.blocks.feed(part))
+        events = self.opening()
+        for change in changes:
+            events += self.changed(change)
+        return [*events, *ending]
+
+    def opening(self) -> list[WireEvent]:
+        """Return the events that open the reply, once."""
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        return list(self.opened())
+
+    @abstractmethod
+    def opened(self) -> Iterator[WireEvent]:
+        """Yield the events before those of the first part, whose blocks are there already."""
+
+    @abstractmethod
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
+        """Yield the events of a change of a block."""
+
+    @abstractmethod
+    def failed(self, fault: Fault) -> WireEvent:
+        """Return the event of an error inside the stream."""
+
+    @abstractmethod
+    def ended(self, finish: Finish) -> Iterator[WireEvent]:
+        """Yield the events of the end of the reply."""
+
+    @abstractmethod
+    def whole(self) -> bytes:
+        """Return the body of a reply that does not stream, after its last part."""

@@ -1,16 +1,15 @@
-"""The wire formats that simloop speaks.
-
-Not here: the formats themselves. The rule to keep: the ends of their paths exclude each other.
-"""
+"""The wire formats that simloop speaks."""
 
 from simloop.wire.formats.anthropic_messages import AnthropicMessages
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
-from simloop.wire.formats.wire_format import WireFormat
+from simloop.wire.formats.wire_format import MakeFormat, WireFormat
 from simloop.world.wire_options import WireOptions
 
+# The requests that they answer exclude each other.
+FORMATS: tuple[MakeFormat, ...] = (OpenAIChat, OpenAIResponses, AnthropicMessages)
 
-def wire_formats(options: WireOptions | None = None) -> tuple[WireFormat, ...]:
-    """Return all formats."""
-    chosen = options or WireOptions()
-    return OpenAIChat(chosen), OpenAIResponses(chosen), AnthropicMessages(chosen)
+
+def wire_formats(options: WireOptions | None = None) -> list[WireFormat]:
+    """Return all formats, as the provider writes them."""
+    return [make(options or WireOptions()) for make in FORMATS]

@@ -1,36 +1,31 @@
 """OpenAI Chat Completions, which most other providers speak too.
 
 A stream has unnamed events: a role, pieces of text and of calls, a finish reason, the usage if the
-client asks for it, `[DONE]`. Not here: HTTP errors (error_bodies.py). The rule to keep: nothing is
-sent before the first part, so that an error without output is the first event.
+client asks for it, `[DONE]`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simloop.messages import (
     AssistantMessage,
+    Fault,
     Finish,
     FinishReason,
     Message,
-    Part,
-    StreamError,
     ToolCall,
     ToolMessage,
     ToolSpec,
     Usage,
     UserMessage,
-    WireState,
 )
-from simloop.wire.formats.blocks import BlockChange, Blocks
-from simloop.wire.formats.error_bodies import OpenAIReplies, openai_error
-from simloop.wire.formats.finish_words import CHAT_WORDS, REFUSAL, wire_word
+from simloop.wire.formats.blocks import BlockChange, BlockEncoder
+from simloop.wire.formats.openai_errors import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import (
     JsonObject,
     body_of,
     content_text,
-    is_posted_to,
     list_at,
     model_of,
     object_at,
@@ -40,31 +35,32 @@ from simloop.wire.formats.payload import (
     tool_spec,
     wire_json,
 )
-from simloop.wire.formats.wire_format import (
-    Encoder,
-    WireEvent,
-    WireRequest,
-    WrongRequest,
-)
+from simloop.wire.formats.replies import REFUSAL, FinishWords
+from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
 from simloop.wire.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 
 DONE = WireEvent("", "[DONE]")
+_WORDS = FinishWords(
+    {
+        FinishReason.STOP: "stop",
+        FinishReason.TOOL_CALLS: "tool_calls",
+        FinishReason.LENGTH: "length",
+        FinishReason.CONTENT_FILTER: "content_filter",
+        FinishReason.ERROR: "error",  # OpenRouter's
+    },
+    frozenset({"stop", "tool_calls", "function_call", "length", "content_filter", "error"}),
+)
 _ROLES = "'system', 'assistant', 'user', 'tool', and 'developer'"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAIChat(OpenAIReplies):
+class OpenAIChat(OpenAIFormat):
     """The format of `/chat/completions`."""
 
     name: ClassVar[str] = "openai-chat"
-    endpoint: ClassVar[str] = "POST /chat/completions"
+    path: ClassVar[str] = "/chat/completions"
     marks_failed_tools: ClassVar[bool] = False
-    options: WireOptions = field(default_factory=WireOptions)
-
-    def answers(self, request: HttpRequest) -> bool:
-        """Return whether a request is one of this format."""
-        return is_posted_to("/chat/completions", request)
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
@@ -194,18 +190,14 @@ def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
     return provider_tool(tool, key)
 
 
-class ChatEncoder:
+class ChatEncoder(BlockEncoder):
     """Writes one reply: chunks for a stream, or one completion."""
 
     def __init__(
         self, options: WireOptions, request: WireRequest, number: int, created_s: int
     ) -> None:
-        self._options = options
-        self._request = request
-        self._blocks = Blocks()
+        super().__init__(options, request)
         self._text_field = "content"
-        self._finish: Finish | None = None
-        self._has_begun = False
         self._head: dict[str, Any] = {
             "id": f"chatcmpl-{number}",
             "object": "chat.completion.chunk" if request.streams else "chat.completion",
@@ -219,65 +211,52 @@ class ChatEncoder:
             self._text_field = "refusal"
         return ()
 
-    def feed(self, part: Part) -> Sequence[WireEvent]:
-        """Return the chunks of the next part."""
-        if isinstance(part, StreamError):
-            return [self._error(part)]
-        if isinstance(part, Finish):
-            return [*self._begin_late(), *self._end(part)]
-        if isinstance(part, WireState):
-            return ()
-        changes = list(self._blocks.feed(part))
-        return [*self._begin_late(), *(event for one in changes for event in self._chunks(one))]
-
-    def _begin_late(self) -> Iterator[WireEvent]:
-        if self._has_begun:
-            return
-        self._has_begun = True
-        blocks = self._blocks.blocks
+    def opened(self) -> Iterator[WireEvent]:
+        """Yield the role, with an empty text if the reply begins with one."""
+        blocks = self.blocks.blocks
         is_call = bool(blocks) and blocks[0].kind == "call"
         content = None if is_call or self._text_field == "refusal" else ""
         yield self._chunk({"role": "assistant", "content": content, "refusal": None})
 
-    def _chunks(self, change: BlockChange) -> Iterator[WireEvent]:
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
+        """Yield the chunk of a piece; no chunk says that a block closes."""
         action, block, piece = change
         if action == "close":
             return
         if block.kind == "call":
             yield self._chunk({"tool_calls": [_call_delta(change)]})
         elif action == "grow":
-            name = self._text_field if block.kind == "text" else self._options.chat_reasoning
+            name = self._text_field if block.kind == "text" else self.options.chat_reasoning
             yield self._chunk({name: piece})
 
-    def _end(self, finish: Finish) -> Iterator[WireEvent]:
-        self._finish = finish
-        if not finish.raw and finish.reason is FinishReason.INTERRUPTED:
-            return
-        in_finish = self._options.chat_usage == "finish-chunk"
+    def ended(self, finish: Finish) -> Iterator[WireEvent]:
+        """Yield the finish reason, the usage where the client gets it, and the mark of the end."""
+        in_finish = self.options.chat_usage == "finish-chunk"
         usage = self._usage(finish)
         yield self._chunk({}, self._word(), usage if in_finish else None)
-        if usage and not in_finish and self._request.reports_usage:
+        if usage and not in_finish and self.request.reports_usage:
             yield WireEvent("", wire_json(self._head | {"choices": [], "usage": usage}))
         yield DONE
 
     def _word(self) -> str | None:
-        if self._finish is None:
+        if self.finish is None:
             return None
         if self._text_field == "refusal":
             return "stop"  # OpenAI says `stop`, and the message says that it is a refusal
-        return wire_word(self._finish, CHAT_WORDS)
+        return _WORDS.word(self.finish)
 
     def _chunk(
         self, delta: JsonObject, finish: str | None = None, usage: JsonObject | None = None
     ) -> WireEvent:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         # A client that asks for usage gets the field in each chunk, which is null until the last.
-        more = {"usage": usage} if usage or self._request.reports_usage else {}
+        more = {"usage": usage} if usage or self.request.reports_usage else {}
         return WireEvent("", wire_json({**self._head, "choices": [choice], **more}))
 
-    def _error(self, failure: StreamError) -> WireEvent:
-        error = openai_error(failure.fault)
-        match self._options.chat_error:
+    def failed(self, fault: Fault) -> WireEvent:
+        """Return the event of an error inside the stream, as one of several providers writes it."""
+        error = openai_error(fault)
+        match self.options.chat_error:
             case "event":
                 return WireEvent("error", wire_json({"error": error}))
             case "chunk":
@@ -289,7 +268,7 @@ class ChatEncoder:
 
     def whole(self) -> bytes:
         """Return the completion."""
-        finish, blocks = self._finish, self._blocks
+        finish, blocks = self.finish, self.blocks
         text, reasoning = blocks.text("text"), blocks.text("reasoning")
         calls = [
             {"id": one.call_id, "type": "function",
@@ -299,14 +278,14 @@ class ChatEncoder:
         message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
         message[self._text_field] = text if text or not calls else None
         message |= {"tool_calls": calls} if calls else {}
-        message |= {self._options.chat_reasoning: reasoning} if reasoning else {}
+        message |= {self.options.chat_reasoning: reasoning} if reasoning else {}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._word()}
         usage = None if finish is None else self._usage(finish)
         more = {"usage": usage} if usage else {}
         return wire_json({**self._head, "choices": [choice], **more}).encode()
 
     def _usage(self, finish: Finish) -> JsonObject | None:
-        usage = self._options.usage_of(finish)
+        usage = self.options.usage_of(finish)
         return None if usage is None else _usage(usage)
 
 

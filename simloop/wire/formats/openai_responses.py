@@ -1,60 +1,209 @@
 """OpenAI Responses.
 
 A stream has named, numbered events: the response is created, each item of its output is added,
-grows and is done, and the response ends whole, cut off or failed. Not here: HTTP errors
-(error_bodies.py). The rule to keep: no response is stored, so that a request has all that it needs.
+grows and is done, and the response ends whole, cut off or failed. No response is stored, so that a
+request has all that it needs. The input is a list of items, some of which make one message, and a
+result finds its call wherever it stands, as at the provider.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from simloop.escape import writable
 from simloop.messages import (
+    AssistantMessage,
     Fault,
     Finish,
     FinishReason,
-    Part,
-    StreamError,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
     Usage,
-    WireState,
+    UserMessage,
 )
-from simloop.wire.formats.blocks import BlockChange, Blocks, ReplyBlock
-from simloop.wire.formats.error_bodies import OpenAIReplies, openai_error
-from simloop.wire.formats.finish_words import REFUSAL
+from simloop.wire.formats.blocks import BlockChange, BlockEncoder, ReplyBlock
+from simloop.wire.formats.openai_errors import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import (
     JsonObject,
     body_of,
-    is_posted_to,
+    content_text,
+    list_at,
+    model_of,
+    object_text,
+    objects,
+    part_text,
+    provider_tool,
+    text_at,
+    tool_spec,
     wire_json,
 )
-from simloop.wire.formats.responses_input import read_body
-from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest
+from simloop.wire.formats.replies import REFUSAL
+from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
 from simloop.wire.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAIResponses(OpenAIReplies):
+class OpenAIResponses(OpenAIFormat):
     """The format of `/responses`."""
 
     name: ClassVar[str] = "openai-responses"
-    endpoint: ClassVar[str] = "POST /responses"
+    path: ClassVar[str] = "/responses"
     marks_failed_tools: ClassVar[bool] = False
     is_responses: ClassVar[bool] = True
-    options: WireOptions = field(default_factory=WireOptions)
-
-    def answers(self, request: HttpRequest) -> bool:
-        """Return whether a request is one of this format."""
-        return is_posted_to("/responses", request)
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
         body = body_of(request)
-        return read_body(body)
+        _check_stored(body)
+        model = model_of(body)
+        reader = _Reader()
+        instructions = content_text(body.get("instructions"), "instructions")
+        reader.system += [instructions] if instructions else []
+        given = body.get("input")
+        if isinstance(given, str):
+            reader.messages.append(UserMessage(writable(given)))
+        else:
+            for key, item in objects(list_at(body, "input"), "input"):
+                reader.read(item, key)
+        system, messages = reader.conversation()
+        tools = objects(list_at(body, "tools"), "tools")
+        return WireRequest(
+            model,
+            system,
+            messages,
+            tuple(_read_tool(tool, key) for key, tool in tools),
+            streams=bool(body.get("stream")),
+        )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
         """Return the encoder of the reply to request `number`."""
         return ResponseEncoder(self.options, request, number, created_s)
+
+
+# ---------------------------------------------------------------- requests
+
+_NO_INPUT = (
+    """One of "input" or "previous_response_id" or 'prompt' or 'conversation_id' """
+    "must be provided."
+)
+_NOT_STORED = "simloop stores no responses: send the whole conversation as `input`."
+
+
+def _check_stored(body: JsonObject) -> None:
+    previous = body.get("previous_response_id")
+    if previous is not None:
+        raise WrongRequest(
+            "previous_response_id",
+            f"Previous response with id '{previous}' not found. {_NOT_STORED}",
+            "previous_response_not_found",
+            is_limit=True,
+        )
+    if body.get("conversation") is not None:
+        words = f"Conversation not found. {_NOT_STORED}"
+        raise WrongRequest("conversation", words, is_limit=True)
+
+
+class _Reader:
+    """Reads the items of an input; the items of one reply become one message."""
+
+    def __init__(self) -> None:
+        self.system: list[str] = []
+        self.messages: list[Message] = []
+        self._text: str | None = None  # of the reply whose items come
+        self._reasoning = ""
+        self._calls: list[ToolCall] = []
+        self._call_ids: list[str] = []
+        self._answered: list[str] = []
+
+    def read(self, item: JsonObject, key: str) -> None:
+        """Read the next item."""
+        kind = text_at(item, "type", key) or "message"
+        if kind == "message":
+            self._read_message(item, key)
+        elif kind == "reasoning":
+            parts = [*list_at(item, "summary", key), *list_at(item, "content", key)]
+            self._reasoning += "".join(part_text(part, key) for part in parts)
+        elif kind == "item_reference":
+            words = f"Item with id '{item.get('id')}' not found. {_NOT_STORED}"
+            raise WrongRequest("input", words)
+        elif kind.endswith("_output") and "call_id" in item:
+            self._read_result(item, key)
+        elif kind.endswith("_call") and "call_id" in item:
+            call = _read_call(item, kind, key)
+            self._calls.append(call)
+            self._call_ids.append(call.id)
+        else:  # the provider's own tools, and items that simloop has no word for
+            self._text = (self._text or "") + f"[{kind}]"
+
+    def _read_message(self, item: JsonObject, key: str) -> None:
+        role, content = text_at(item, "role", key), item.get("content")
+        if role == "assistant":
+            if self._text is not None:  # one reply has one text, so that this is another one
+                self._end_reply()
+            self._text = content_text(content, f"{key}.content", "")
+            return
+        self._end_reply()
+        text = content_text(content, f"{key}.content")
+        if role in ("system", "developer") and not self.messages:
+            self.system.append(text)
+        elif role in ("user", "system", "developer"):
+            self.messages.append(UserMessage(text))
+        else:
+            known = "'assistant', 'system', 'developer', and 'user'"
+            words = f"Invalid value: '{role}'. Supported values are: {known}."
+            raise WrongRequest(f"{key}.role", words, "invalid_value")
+
+    def _read_result(self, item: JsonObject, key: str) -> None:
+        self._end_reply()
+        call_id, output = text_at(item, "call_id", key), item.get("output")
+        if call_id not in self._call_ids:
+            raise WrongRequest(
+                "input", f"No tool call found for function call output with call_id {call_id}."
+            )
+        self._answered.append(call_id)
+        if isinstance(output, dict):
+            output = [output]
+        self.messages.append(ToolMessage(call_id, content_text(output, f"{key}.output")))
+
+    def _end_reply(self) -> None:
+        if self._text is not None or self._calls or self._reasoning:
+            calls = tuple(self._calls)
+            self.messages.append(AssistantMessage(self._text or "", calls, self._reasoning))
+        self._text, self._reasoning, self._calls = None, "", []
+
+    def conversation(self) -> tuple[str, tuple[Message, ...]]:
+        """Return the system prompt and the messages, after the last item."""
+        self._end_reply()
+        if not self.messages and not self.system:
+            raise WrongRequest("input", _NO_INPUT, "missing_required_parameter")
+        for call_id in self._call_ids:
+            if call_id not in self._answered:
+                raise WrongRequest("input", f"No tool output found for function call {call_id}.")
+        if not self.messages:  # a request has a message for the model to answer
+            self.messages.append(UserMessage(self.system.pop()))
+        return "\n\n".join(self.system), tuple(self.messages)
+
+
+def _read_call(item: JsonObject, kind: str, key: str) -> ToolCall:
+    """Return a call of a function, of a custom tool, or of a tool of the provider."""
+    name = text_at(item, "name", key) or kind
+    if "input" in item or "arguments" in item:
+        arguments = text_at(item, "input" if "input" in item else "arguments", key)
+    else:
+        arguments = object_text(item.get("action") or item.get("operation") or {}, f"{key}.action")
+    return ToolCall(text_at(item, "call_id", key), name, arguments)
+
+
+def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
+    if tool.get("type") in ("function", "custom"):
+        return tool_spec(tool, key, "parameters")
+    return provider_tool(tool, key)
+
+
+# ---------------------------------------------------------------- replies
 
 
 class _Prose(NamedTuple):
@@ -86,18 +235,15 @@ _CALL = "response.function_call_arguments"
 _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 
-class ResponseEncoder:
+class ResponseEncoder(BlockEncoder):
     """Writes one reply: events for a stream, or one response."""
 
     def __init__(
         self, options: WireOptions, request: WireRequest, number: int, created_s: int
     ) -> None:
-        self._options = options
+        super().__init__(options, request)
         self._number = number
-        self._blocks = Blocks()
         self._text = _TEXT
-        self._finish: Finish | None = None
-        self._has_begun = False
         self._events = 0
         self._head: JsonObject = {
             "id": f"resp-{number}",
@@ -124,26 +270,16 @@ class ResponseEncoder:
         """Return the events of a response that is accepted."""
         if ahead is not None and ahead.raw == REFUSAL:
             self._text = _REFUSED
-        self._has_begun = True
+        return self.opening()
+
+    def opened(self) -> Iterator[WireEvent]:
+        """Yield the events of a response that is accepted."""
         response = self._response("in_progress")
-        return [
-            self._event("response.created", response=response),
-            self._event("response.in_progress", response=response),
-        ]
+        yield self._event("response.created", response=response)
+        yield self._event("response.in_progress", response=response)
 
-    def feed(self, part: Part) -> Sequence[WireEvent]:
-        """Return the events of the next part."""
-        if isinstance(part, WireState):
-            return ()
-        if isinstance(part, StreamError):
-            return [self._error(part.fault)]
-        before = [] if self._has_begun else self.begin()
-        if isinstance(part, Finish):
-            return [*before, *self._end(part)]
-        changes = list(self._blocks.feed(part))
-        return [*before, *(event for one in changes for event in self._changed(one))]
-
-    def _changed(self, change: BlockChange) -> Iterator[WireEvent]:
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
+        """Yield the events of a change of a block, which is an item of the output."""
         if change.block.kind == "call":
             return self._call_changed(change)
         prose = _SUMMARY if change.block.kind == "reasoning" else self._text
@@ -207,24 +343,20 @@ class ResponseEncoder:
 
     def _is_cut(self, block: ReplyBlock) -> bool:
         """Return whether a block is the text that a limit or a filter has cut off."""
-        has_ended = self._finish is not None and self._ending()[0] == "incomplete"
-        return has_ended and block.kind == "text" and block is self._blocks.blocks[-1]
+        has_ended = self.finish is not None and self._ending()[0] == "incomplete"
+        return has_ended and block.kind == "text" and block is self.blocks.blocks[-1]
 
-    def _end(self, finish: Finish) -> Iterator[WireEvent]:
-        self._finish = finish
-        if not finish.raw and finish.reason is FinishReason.INTERRUPTED:
-            return
-        for change in self._blocks.close():
-            yield from self._changed(change)
+    def ended(self, finish: Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
+        """Yield the whole response with its status."""
         status, more = self._ending()
         name = "failed" if status == "cancelled" else status
         yield self._event(f"response.{name}", response=self._response(status, more))
 
     def _ending(self) -> tuple[str, JsonObject]:
         """Return the status of the response at its end, and the fields that say why."""
-        if self._finish is None:
+        if self.finish is None:
             return "incomplete", {}
-        raw, reason = self._finish.raw, self._finish.reason
+        raw, reason = self.finish.raw, self.finish.reason
         if raw in ("cancelled", "failed") or reason is FinishReason.ERROR:
             fault = Fault(f"the model finished with {raw or reason}", code="server_error")
             return ("cancelled", {}) if raw == "cancelled" else ("failed", _failure(fault))
@@ -235,9 +367,10 @@ class ResponseEncoder:
         word = words.get(reason) or raw or reason.value
         return "incomplete", {"incomplete_details": {"reason": word}}
 
-    def _error(self, fault: Fault) -> WireEvent:
+    def failed(self, fault: Fault) -> WireEvent:
+        """Return the event of an error inside the stream, as OpenAI has written it over time."""
         error = openai_error(fault, is_responses=True)
-        match self._options.responses_error:
+        match self.options.responses_error:
             case "nested":
                 return self._event("error", error=error)
             case "failed":
@@ -251,14 +384,14 @@ class ResponseEncoder:
 
     def _response(self, status: str, more: JsonObject | None = None) -> JsonObject:
         """Return the response with the output so far."""
-        finish = self._finish
+        finish = self.finish
         return {
             **self._head,
             "status": status,
             "error": None,
             "incomplete_details": None,
-            "output": [self._item(block) for block in self._blocks.blocks],
-            "usage": _usage(None if finish is None else self._options.usage_of(finish)),
+            "output": [self._item(block) for block in self.blocks.blocks],
+            "usage": _usage(None if finish is None else self.options.usage_of(finish)),
             **(more or {}),
         }
 

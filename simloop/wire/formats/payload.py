@@ -1,8 +1,7 @@
 """Values of a request's body, read with their place; and values written as JSON.
 
-Not here: the formats, which know the fields. The rules to keep: what is wrong in a body is a
-WrongRequest with its place; what simloop has no word for is kept as a text such as `[image]`; and
-text is free of lone surrogates, which JSON can carry but a trace cannot.
+What is wrong in a body is a WrongRequest with its place. What simloop has no word for is kept as a
+text such as `[image]`. Text is free of lone surrogates, which JSON can carry but a trace cannot.
 """
 
 import json

@@ -1,16 +1,16 @@
 """The protocol of a wire format: reading a request, and writing the parts of its reply.
 
-Not here: the formats. The rules to keep: a request is read into the same messages whatever its
-format, so that expectations and snapshots do not depend on the SDK; and an encoder is fed the parts
-of one reply, in order, and says for each what goes on the wire.
+A request is read into the same messages whatever its format, so that expectations and snapshots do
+not depend on the SDK.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
 from simloop.wire.http import Headers, HttpRequest
+from simloop.world.wire_options import WireOptions
 
 
 class WireEvent(NamedTuple):
@@ -52,7 +52,7 @@ class Framer(Protocol):
 
 
 class Encoder(Protocol):
-    """Writes the reply to one request."""
+    """Writes the reply to one request; it is fed the parts in order."""
 
     def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
         """Return the events that come with the headers, before the first part.
@@ -72,11 +72,11 @@ class Encoder(Protocol):
 
 
 class WireFormat(Protocol):
-    """One wire format: one file, and one line in formats.py.
+    """One wire format: one file, and its name in known.py.
 
-    A format may name the model in its path, and frame its events in its own way. Requests are
-    counted from 1, and their ids are made of their `number`. `created_s` is the Unix
-    time of the reply.
+    A format gets whole requests, so that it may name the model in its path, and it frames its
+    events in its own way. Requests are counted from 1, and their ids are made of their `number`.
+    `created_s` is the Unix time of the reply.
     """
 
     @property
@@ -121,6 +121,9 @@ class WireFormat(Protocol):
     def refuse(self, wrong: "WrongRequest", number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply to a request that cannot be read: its status is 400."""
         ...
+
+
+MakeFormat = Callable[[WireOptions], WireFormat]
 
 
 class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with status 400

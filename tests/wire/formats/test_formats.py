@@ -33,8 +33,8 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.wire.formats.known import wire_formats
+from simloop.wire.formats.replies import EventFramer
 from simloop.wire.formats.wire_format import WireFormat, WrongRequest
-from simloop.wire.framing import EventFramer
 from simloop.wire.http import HttpRequest
 from simloop.world.tools import canonical_json
 from simloop.world.wire_options import FramingName, WireOptions
