@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from simloop import Scenario
 from simloop import strategies as sim
-from simloop.check.invariants import compaction, counters, model_calls, retry
+from simloop.check.invariants import compaction, limits, retry
 from simloop.check.invariants.catalog import in_module
 from simloop.scenario.designs import names
 
-PROPERTIES = (counters, compaction, retry, model_calls)
+PROPERTIES = (limits, compaction, retry)
 """The modules of the invariants; that every run ends is always judged."""
 
 

@@ -26,8 +26,8 @@ from simloop.check.invariants import requests
 from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import Chosen, Judge, Violation, choose
+from simloop.check.invariants.pairs import unexpected_pairs
 from simloop.check.invariants.subject import Subject
-from simloop.check.pairing import unexpected_pairs
 from simloop.errors import (
     CannotExpress,
     CheckFailed,

@@ -100,7 +100,7 @@ def event_lines(recorded: LoopTrace, names: str) -> Iterator[str]:
     Raises ScenarioError if the loop has no events of that name.
     """
     # They bring pydantic along, which a timeline does not need.
-    from simloop.check.recorded_events import recorded_events  # noqa: PLC0415
+    from simloop.check.replay import recorded_events  # noqa: PLC0415
 
     view = recorded_events(recorded, "document" if names == "document" else "session")
     for line in recorded.entries:

@@ -6,7 +6,7 @@ import pytest
 
 from simloop import Expect, Reply, Scenario, ScriptedTool
 from simloop.check.compare import compare
-from simloop.check.pairing import broken_pairs
+from simloop.check.invariants.pairs import broken_pairs
 from simloop.check.replay import rerun
 from simloop.check.trial import verify
 from simloop.errors import ScenarioError

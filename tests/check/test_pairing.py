@@ -9,7 +9,7 @@ from msgspec import Raw
 from work import lines_run
 
 from simloop import parse_scenario
-from simloop.check.pairing import broken_pairs
+from simloop.check.invariants.pairs import broken_pairs
 from simloop.check.trial import verify
 from simloop.cli import main
 from simloop.engine.model_calls import CallIds

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simloop.check.recorded_events import recorded_events
+from simloop.check.replay import recorded_events
 from simloop.errors import ScenarioError
 from simloop.runs.run import run
 from simloop.scenario.loader import parse_scenario

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from simloop import Limits, Reply, Scenario, ScenarioError, UserMessage, World
-from simloop.check.invariants.model_calls import bounded_model_calls
+from simloop.check.invariants.limits import bounded_model_calls
 from simloop.check.trial import FINISHES, MOST_REQUESTS, Failure, Rules, Until, failure_of, trial
 from simloop.errors import InvariantViolated
 from simloop.loops.reference import ReferenceLoop

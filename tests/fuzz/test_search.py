@@ -1,7 +1,7 @@
 import pytest
 
 from simloop import ScenarioError, UserMessage, World
-from simloop.check.invariants.model_calls import bounded_model_calls
+from simloop.check.invariants.limits import bounded_model_calls
 from simloop.fuzz.search import Search
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition

@@ -24,7 +24,7 @@ from simloop import (
     ToolMessage,
     parse_scenario,
 )
-from simloop.check.pairing import broken_pairs
+from simloop.check.invariants.pairs import broken_pairs
 from simloop.check.trial import Rules, trial
 from simloop.errors import CheckFailed
 from simloop.runs.plan import Plan

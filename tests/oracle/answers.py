@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from oracle.scripted import expected_text
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.check.invariants.tool_runs import described
+from simloop.check.invariants.tools import described
 from simloop.engine.hooks import BEFORE_LLM_CALL
 from simloop.escape import writable
 from simloop.kernel.policies import ToolOrder, ToolStart

@@ -12,14 +12,13 @@ import msgspec
 
 from oracle.chains import Chain
 from oracle.hooks import has_tool_hooks, hooks_of
-from simloop.check.invariants.course import ENDS_FROM_OUTSIDE
 from simloop.check.invariants.invariant import (
     Kind,
     Need,
     Watch,
     invariant,
 )
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import ENDS_FROM_OUTSIDE, Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.kernel import effects
 from simloop.kernel.policies import HookOrder, OnHookFailure, ToolOrder, ToolStart

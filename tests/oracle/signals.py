@@ -5,9 +5,8 @@ from typing import Any
 
 from oracle.ledger import ledger_of
 from oracle.shortened import may_shrink
-from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.names import NAMES

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from simloop.check.invariants.course import ENDS_FROM_OUTSIDE, Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import ENDS_FROM_OUTSIDE, Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.states import ClosingStep

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from simloop import Conversation, Outcome, Reply, Scenario, ScenarioError, ScriptedTool, simulate
-from simloop.check.recorded_events import recorded_events
+from simloop.check.replay import recorded_events
 from simloop.messages import Message, UserMessage
 from simloop.trace import entries
 from simloop.trace.exports.pi_events import MessageEvent

@@ -1,7 +1,7 @@
 """The catalogue of the invariants: simloop's own, and those of the user.
 
-The rule to keep: the catalogue lists the modules below in their order, and then the entry points by
-name, so that a report does not depend on the order of imports.
+It lists the modules below in their order, and then the entry points by name, so that a report does
+not depend on the order of imports.
 """
 
 import sys
@@ -12,23 +12,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from simloop.check.invariants import (
-    agent_code,
-    agent_waits,
     agents,
     compaction,
-    context,
-    counters,
     decisions,
     limits,
-    merged,
-    model_calls,
-    outcome,
-    refused,
     requests,
-    results,
     retry,
-    stop,
-    tool_runs,
+    tools,
     user,
 )
 from simloop.check.invariants.invariant import Invariant
@@ -40,20 +30,10 @@ if TYPE_CHECKING:
 
 _MODULES: tuple[ModuleType, ...] = (
     requests,
-    context,
-    merged,
-    model_calls,
-    agent_waits,
     agents,
-    agent_code,
-    tool_runs,
-    results,
-    refused,
+    tools,
     user,
-    stop,
-    outcome,
     decisions,
-    counters,
     limits,
     retry,
     compaction,

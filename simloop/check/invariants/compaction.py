@@ -7,9 +7,8 @@ its reasons are judged.
 
 from typing import Any
 
-from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Bound, Machine

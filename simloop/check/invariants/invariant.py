@@ -10,9 +10,8 @@ from enum import StrEnum
 from inspect import signature
 from typing import Any, TypeAlias
 
-from simloop.check.invariants.course import Deviates
 from simloop.check.invariants.pairs import Break
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import Deviates, Subject
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound
 from simloop.kernel.signals import Signal

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from simloop.check.invariants.catalog import all_invariants
-from simloop.check.invariants.course import FOLLOWED
 from simloop.check.invariants.invariant import Check, Invariant, needs_of
 from simloop.check.invariants.pairs import Break
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import FOLLOWED, Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.trace.entries import AnyEntry, Footer, Request
 from simloop.world.user_errors import describe

@@ -1,16 +1,43 @@
-"""Invariants on each request as it was sent: the rules of providers for messages.
+"""Invariants on the messages of each request: the rules of providers, and the context.
 
-Not here: the messages of the conversation that a request must hold (context.py). The rule to keep:
-a request is judged by its messages alone, so they hold for every agent, unless providers differ.
+A message enters the context once and unchanged, and only a compaction removes it. An engine must
+obey this law exactly. An agent may shorten its context, add its own words and have several
+conversations, so it must obey the law only in a request that continues the request before it.
 """
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from simloop.check.invariants import pairs
-from simloop.check.invariants.invariant import invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.messages import AssistantMessage, ToolMessage
-from simloop.trace.entries import Request, RequestRefused
+from simloop.kernel.signals import HookFailed, ModelFailed
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.messages import Request as SentRequest
+from simloop.trace.entries import (
+    Backoff,
+    Ended,
+    Error,
+    Prompt,
+    Queued,
+    Request,
+    RequestRefused,
+    StopRequested,
+    StreamCut,
+    ToolStarted,
+    Transition,
+)
+from simloop.trace.facts import Facts, ReceivedReply
 
 
 def _broken(subject: Subject, entry: Request, *whys: str) -> str:
@@ -95,3 +122,289 @@ def last_message_role(subject: Subject, entry: Any) -> str:
     if type(messages[-1]) is AssistantMessage:
         return f"the last message of request {entry.number} is a reply of the model"
     return ""
+
+
+@invariant(
+    "Each main request contains the prompt of its run or a newer user message.",
+    "BUGS.md B10, B12, E9",
+    sees=[Prompt, Queued, Request],
+)
+def newest_user_message_sent(subject: Subject) -> Watch:
+    """This holds also after a compaction, and in the first request after any outcome.
+
+    The prompt may be a part of a longer message. An agent may have several conversations, so only
+    the first request of its run is judged, and each request that continues it.
+    """
+    facts, exact = subject.facts, subject.machine is not None
+    waiting: list[str] = []  # queued messages that no request has contained yet
+    prompt = newest = ""
+    is_first = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            prompt = newest = entry.text
+            is_first = True
+        elif kind is Queued:
+            waiting.append(entry.text)
+        elif entry.purpose == "main":
+            request = facts.request
+            assert request is not None
+            held = (facts.goes_on and not is_first) or any(
+                _holds(request, text, exact=exact) for text in (newest, *waiting)
+            )
+            if not held and (exact or not _is_apart(facts)):
+                return f"request {entry.number} does not hold the user's message {newest!r:.80}"
+            is_first = False
+            known = (prompt, newest, *waiting)
+            for message in entry.added if waiting else ():
+                # A message of the run before stands before the prompt.
+                if type(message) is UserMessage and message.text in known:
+                    newest = message.text
+                    if newest in waiting:
+                        waiting.remove(newest)
+
+
+def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
+    if exact:
+        return any(type(one) is UserMessage and one.text == text for one in request.messages)
+    return text in request.system_prompt or any(text in one.text for one in request.messages)
+
+
+def _is_apart(facts: Facts) -> bool:
+    """Return whether the newest request has no message of the one before it in the same run."""
+    before, request = facts.previous, facts.request
+    return (
+        before is not None
+        and request is not None
+        and set(before.messages).isdisjoint(request.messages)
+    )
+
+
+def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
+    """Return whether calls were sent as the model made them; ids and names may have changed.
+
+    Arguments that were parsed and written again have other spaces, and mean the same. Those that
+    are no JSON cannot be sent as they are in a format that has values in their place.
+    """
+    return len(made) == len(sent) and all(
+        one.arguments == other.arguments or _value(one.arguments) in (_ANY, _value(other.arguments))
+        for one, other in zip(made, sent, strict=True)
+    )
+
+
+_ANY = object()
+
+
+def _value(arguments: str) -> object:
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return _ANY
+
+
+WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
+
+
+@invariant(
+    "If a tool of a reply has run, the next request contains the reply, with its text and its "
+    "calls unchanged.",
+    "BUGS.md C10, C13, D9, D13",
+    sees=[ToolStarted, Ended, Request],
+    begins=[ToolStarted],
+)
+def replies_with_calls_kept(subject: Subject) -> Watch:
+    """Otherwise the model does not know that its tools ran, and calls them again.
+
+    This holds also for a tool that started before its reply was cut off. It is not judged for an
+    agent that did not end at the moment of a stop: its clean-up may have been cut off, too.
+    """
+    facts, machine, is_cut = subject.facts, subject.machine is not None, False
+    ran: set[str | tuple[str, str]] = set()  # by the id, or by what an agent may not change
+    while True:
+        entry = yield
+        if type(entry) is ToolStarted:
+            ran.update((entry.call_id, (entry.name, entry.arguments)))
+            continue
+        if type(entry) is Ended:
+            is_cut = not machine and facts.stop is not None and entry.at_ns > facts.stop.at_ns
+            continue
+        if entry.purpose != "main":
+            continue
+        if is_cut:
+            is_cut = False
+            ran.clear()
+        before = facts.before
+        reply = None if before is None else facts.replies.get(before.number)
+        newly_ran, ran = ran, set()
+        if reply is None or reply.finish not in WHOLE or not facts.goes_on:
+            continue
+        if newly_ran.isdisjoint(
+            each for call in reply.calls for each in (call.id, (call.name, call.arguments))
+        ):
+            continue
+        if wrong := unlike(reply, facts.added):
+            return f"request {entry.number} {wrong}"
+
+
+def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
+    """Return how new messages of a request differ from the reply before it, or an empty text."""
+    sent = [one for one in added if type(one) is AssistantMessage and one.calls]
+    if not sent:
+        return "lacks the reply to the one before it, whose tools ran"
+    # A call that broke off comes last, and on the wire it looks like a whole one.
+    end = len(reply.calls) if reply.has_half_call else None
+    texts = [one.text for one in sent if _same(reply.calls, one.calls[:end])]
+    if not texts:
+        return "has other calls than those of the reply to the one before it"
+    changed = f"has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
+    return "" if reply.text in texts else changed
+
+
+_STOPS = (StopRequested, HookFailed)
+_SEEN = (*_STOPS, ModelFailed, Backoff, Request)
+
+
+def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
+    """Return the first forbidden reply in a request, with its reason from `why`.
+
+    A text that another, good reply had too is allowed. So is a reply that the stop of its run cut
+    off, or whose failure had not reached the loop yet, and one whose tools have run meanwhile.
+    """
+    facts, settings = subject.facts, subject.settings
+    if settings is not None and settings.replies.keep_failed:
+        return ""
+    machine, is_dealt_with = subject.machine is not None, False
+    before = facts.main_replies
+    if type(facts.entry) is Request and facts.entry.purpose == "main":
+        before = before[:-1]  # without the reply to the request at which this begins
+    reply: ReceivedReply | None = before[-1] if before else None
+    allowed = {each.text for each in before[:-1] if each.text}
+    forbidden: set[str] = set()
+    # An agent may make several calls at once.
+    still_open = [each for each in before[:-1] if not each.is_closed]
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Backoff or (kind is Transition and type(entry.signal) is ModelFailed):
+            is_dealt_with = True
+            continue
+        if kind is Error or kind is StreamCut:
+            continue
+        if kind is not Request:  # a failing hook stops its run, too
+            if reply is not None and not is_dealt_with:
+                late = machine or not reply.is_closed or reply.at_ns == entry.at_ns
+                reply.is_stopped = reply.is_stopped or late
+            continue
+        is_dealt_with = False
+        for each in [*still_open, reply] if reply else ():
+            if each.text:
+                (forbidden if why(each) and not each.is_stopped else allowed).add(each.text)
+        still_open = [each for each in (*still_open, reply) if each and not each.is_closed]
+        reply = facts.replies[entry.number]
+        if entry.purpose != "main" or not forbidden:
+            continue
+        for message in facts.added:
+            if (
+                type(message) is AssistantMessage
+                and message.text not in allowed
+                # The text of the retry may follow in the same message.
+                and message.text.startswith(tuple(forbidden))
+                and facts.ran.isdisjoint([call.id for call in message.calls])
+            ):
+                return f"request {entry.number} has the reply {message.text!r:.80}"
+
+
+@invariant(
+    "The context contains no reply to a model call that failed.",
+    "BUGS.md C13, D6",
+    sees=(Error, *_SEEN),
+    begins=(Error, *_STOPS),
+)
+def no_failed_replies_in_context(subject: Subject) -> Watch:
+    """The reply to a retry replaces the parts that arrived before the failure."""
+    return _told(subject, lambda reply: reply.fault is not None)
+
+
+@invariant(
+    "The context contains no reply whose stream has not ended, or has ended without a finish "
+    "reason.",
+    "BUGS.md C6, D6",
+    sees=(StreamCut, *_SEEN),
+    begins=(StreamCut, Request, *_STOPS),
+)
+def no_incomplete_replies_in_context(subject: Subject) -> Watch:
+    """The model has not completed such a reply."""
+    return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
+
+
+@invariant(
+    "A request contains each message of the conversation at most once.",
+    "BUGS.md B6, C13, D22",
+    sees=[Prompt, Queued, Request],
+    needs=[Need.AGENT],
+)
+def no_duplicate_messages(subject: Subject) -> Watch:
+    """Messages that were said several times with the same words may occur as often."""
+    facts = subject.facts
+    said: Counter[tuple[type, str]] = Counter()
+    reply: ReceivedReply | None = None
+    sent: Counter[tuple[type, str]] = Counter()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is not Request:
+            said[UserMessage, entry.text] += 1
+            continue
+        if reply is not None and reply.fault is None:
+            said[AssistantMessage, reply.text] += 1
+        reply = facts.replies[entry.number]
+        if entry.purpose != "main" or facts.request is None:
+            continue
+        added: Sequence[Message] = facts.added
+        if facts.before is None or facts.kept < len(facts.before.messages):
+            sent.clear()
+            added = facts.request.messages
+        for message in added:
+            words = _words(message)
+            if words[1] and words in said:
+                sent[words] += 1
+                if sent[words] > said[words]:
+                    return f"request {entry.number} has {words[1]!r:.80} {sent[words]} times"
+
+
+def _words(message: Message) -> tuple[type, str]:
+    """Return the role, the text and the call ids of a message, by which it is counted."""
+    called = type(message) is AssistantMessage and message.calls
+    return type(message), "" if called or type(message) is ToolMessage else message.text
+
+
+@invariant(
+    "A reply in the context contains the text of one model reply, without the text of an "
+    "earlier one.",
+    "BUGS.md C13, D6",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def no_merged_replies(subject: Subject) -> Watch:
+    """An agent must clear the collected text before it reads the next stream.
+
+    It may let the model go on with a text that was cut off.
+    """
+    facts = subject.facts
+    said: list[str] = []
+    whole: list[str] = []
+    reply: ReceivedReply | None = None
+    while True:
+        entry = yield
+        newest = "" if reply is None else reply.text
+        for message in facts.added if entry.purpose == "main" and newest else ():
+            text = message.text
+            if type(message) is not AssistantMessage or text == newest or text in said:
+                continue
+            if text.endswith(newest) and text.startswith(tuple(whole)):
+                return f"request {entry.number} has {text!r:.80}, and the model said {newest!r:.80}"
+        if newest and reply is not None:
+            said.append(newest)
+            whole += [newest] if reply.finish is not FinishReason.LENGTH else []
+        reply = facts.replies[entry.number]

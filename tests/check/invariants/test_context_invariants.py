@@ -7,18 +7,18 @@ from oracle.answers import answer_matches_tool_result
 from oracle.context import constant_system_prompt_and_tools
 from recording import Recording, of_machine, returned, said
 
-from simloop.check.invariants.agent_code import answered_replies_kept
-from simloop.check.invariants.context import (
+from simloop.check.invariants.agents import answered_replies_kept
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.requests import (
     newest_user_message_sent,
     no_duplicate_messages,
     no_failed_replies_in_context,
     no_incomplete_replies_in_context,
+    no_merged_replies,
     replies_with_calls_kept,
 )
-from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.merged import no_merged_replies
-from simloop.check.invariants.results import sent_result_matches_tool_result
 from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.tools import sent_result_matches_tool_result
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.replies import ReplyReading
 from simloop.messages import (

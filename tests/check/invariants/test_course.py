@@ -3,9 +3,8 @@
 from typing import Any
 
 from simloop import Limits, Reply, Scenario, Simulation
-from simloop.check.invariants.course import Course
 from simloop.check.invariants.judge import judge
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound, Run

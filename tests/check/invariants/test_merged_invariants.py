@@ -1,6 +1,6 @@
 from recording import Recording, said
 
-from simloop.check.invariants.merged import no_merged_replies
+from simloop.check.invariants.requests import no_merged_replies
 from simloop.messages import FinishReason, Message, UserMessage
 
 GO, MORE = UserMessage("Go."), UserMessage("And?")

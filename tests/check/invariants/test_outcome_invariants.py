@@ -2,13 +2,13 @@ import pytest
 from oracle.ends import message_matches_last_reply
 from recording import Recording, of_machine
 
-from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.outcome import (
+from simloop.check.invariants.decisions import (
     completed_after_a_complete_reply,
     completed_after_a_reply,
     completed_without_open_calls,
     run_text_matches_last_reply,
 )
+from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome, UserMessage
 from simloop.trace import entries

@@ -2,12 +2,12 @@ from incases import in_cases
 from recording import Recording, of_machine
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.refused import (
+from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.tools import (
     no_tools_for_failed_replies,
     no_tools_for_incomplete_replies,
     only_offered_tools_run,
 )
-from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, UserMessage
 from simloop.trace import entries
 

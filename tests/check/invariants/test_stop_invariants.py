@@ -5,12 +5,12 @@ from recording import Recording, of_machine
 
 from simloop import Scenario, ScriptedTool
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.stop import (
+from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.user import (
     nothing_starts_after_stop,
     outcome_matches_stop,
     stopped_run_ends_in_time,
 )
-from simloop.check.invariants.subject import Subject
 from simloop.messages import Outcome, StopCause, UserMessage
 from simloop.virtual.clock.timeouts import GRACE_MS
 

@@ -11,9 +11,9 @@ from recording import Recording, of_machine, returned, said
 
 from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.results import no_result_of_other_arguments
 from simloop.check.invariants.subject import Subject
-from simloop.check.invariants.tool_runs import (
+from simloop.check.invariants.tools import (
+    no_result_of_other_arguments,
     no_tool_cancelled_by_another,
     only_called_tools_run,
     tool_arguments_are_objects,

@@ -1,11 +1,11 @@
-"""Invariants on the runs of tools.
+"""Invariants on the runs of tools, on their results, and on calls whose tools must not run.
 
-Not here: their results (results.py). The rule to keep: the id of a call
-identifies a tool run, or, for an agent that renames calls, the name and the arguments do.
+The id of a call identifies a tool run, or, for an agent that renames calls, the name and the
+arguments do.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,8 @@ import msgspec
 from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.messages import AssistantMessage, Message, ToolMessage
+from simloop.kernel.policies import ToolStart
+from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage
 from simloop.trace.entries import (
     Answered,
     CallRenamed,
@@ -290,3 +291,182 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
 
 
 _SOON_NS = 10 * 1_000_000_000
+
+
+@invariant(
+    "An agent sends a tool result as the tool returned it.",
+    "BUGS.md D8, D9, D20",
+    sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, Request],
+    needs=[Need.AGENT],
+)
+def sent_result_matches_tool_result(subject: Subject) -> Watch:
+    """An agent may put words around a text, and cut a long text; later, it may replace the text.
+
+    A result that arrives at the time of a stop, or later, may not have reached the agent. An agent
+    may break off its tools for a message of the user, and so miss that one of them has failed. A
+    framework has its own words for the result of a tool that `traced` records.
+    """
+    facts, own = subject.facts, set[str]()
+    returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
+    earlier: set[str] = set()  # the ids of earlier runs
+    stopped = broken_off = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolResult:
+            if not stopped and entry.call_id not in own and not (broken_off and entry.is_error):
+                returned.setdefault(entry.call_id, []).append(entry)
+        elif kind is ToolStarted:
+            if entry.own:
+                own.add(entry.call_id)
+            if entry.call_id in earlier:  # a new conversation may use ids again
+                earlier.discard(entry.call_id)
+                returned.pop(entry.call_id, None)
+        elif kind is Queued:
+            broken_off = True
+            returned = _before_ns(entry.at_ns, returned, but_failed=True)
+        elif kind is StopRequested:
+            stopped = True
+            returned = _before_ns(entry.at_ns, returned)
+        elif kind is Prompt:
+            stopped = False
+            earlier = set(returned)
+        elif entry.purpose == "main":
+            for message in facts.added:
+                if type(message) is not ToolMessage:
+                    continue
+                results = returned.get(message.call_id, [])
+                whys = [_changed(message, each) for each in results]
+                if whys and all(whys):
+                    return f"request {entry.number}: {whys[0]}"
+                if len(results) == 1:
+                    del returned[message.call_id]
+            broken_off = False
+
+
+def _before_ns(
+    at_ns: int, returned: Mapping[str, list[ToolResult]], *, but_failed: bool = False
+) -> dict[str, list[ToolResult]]:
+    """Return the calls whose result arrived before a time; `but_failed`: or is no error."""
+    return {
+        call_id: results
+        for call_id, results in returned.items()
+        if results[-1].at_ns < at_ns or (but_failed and not results[-1].is_error)
+    }
+
+
+_LONG = 1_000
+"""The length in characters from which an agent may cut a result."""
+
+
+def _changed(message: ToolMessage, result: ToolResult) -> str:
+    """Return how a result in a request differs from the one that arrived, or an empty text."""
+    if message.text == result.text:
+        if message.is_error is result.is_error:
+            return ""
+        return f"whether the result of call {message.call_id!r} is an error has changed"
+    if result.text in message.text or len(result.text) > _LONG:
+        return ""
+    return (
+        f"the result of call {message.call_id!r} is {message.text!r:.80}, "
+        f"and its tool returned {result.text!r:.80}"
+    )
+
+
+@invariant(
+    "An agent answers a call with the result of a tool run for the same arguments.",
+    "BUGS.md D9, D14",
+    sees=[ToolStarted, ToolResult, Request],
+    needs=[Need.AGENT],
+    begins=[ToolStarted],
+)
+def no_result_of_other_arguments(subject: Subject) -> Watch:
+    """An agent may remember results, and answer a call without a tool in its own words.
+
+    A framework may convert the arguments of a tool that `traced` records.
+    """
+    facts = subject.facts
+    own: set[str] = set()
+    ran: dict[str, tuple[str, object]] = {}
+    results: set[tuple[str, str]] = set()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolStarted:
+            ran[entry.call_id] = entry.name, value_of(entry.arguments)
+            if entry.own:
+                own.add(entry.call_id)
+        elif kind is ToolResult:
+            if entry.call_id not in own and entry.text and not entry.is_error:
+                results.add((entry.name, entry.text))
+        elif entry.purpose == "main":
+            calls = {
+                call.id: call
+                for message in facts.added
+                if type(message) is AssistantMessage
+                for call in message.calls
+            }
+            for message in facts.added:
+                call = calls.get(message.call_id) if type(message) is ToolMessage else None
+                if call is None or call.id in ran or (call.name, message.text) not in results:
+                    continue
+                if (call.name, value_of(call.arguments or "{}")) not in ran.values():
+                    where = f"request {entry.number} answers call {call.id!r}"
+                    return f"{where} with a result of {call.name!r} for other arguments"
+
+
+_CUT_OFF = (FinishReason.LENGTH,)
+_FAILED = (None, FinishReason.ERROR, FinishReason.INTERRUPTED)
+
+
+@invariant(
+    "No tool runs for a call of a reply that was cut off.",
+    "BUGS.md D11",
+    sees=[ToolStarted],
+)
+def no_tools_for_incomplete_replies(subject: Subject) -> Watch:
+    """The arguments may be cut off too."""
+    return _no_tools_after(subject, _CUT_OFF)
+
+
+@invariant(
+    "No tool runs for a call of a reply that failed.",
+    "BUGS.md D10, D11",
+    sees=[ToolStarted],
+)
+def no_tools_for_failed_replies(subject: Subject) -> Watch:
+    """A retry would call the tool again."""
+    return _no_tools_after(subject, _FAILED)
+
+
+def _no_tools_after(subject: Subject, finishes: Collection[FinishReason | None]) -> Watch:
+    facts, settings = subject.facts, subject.settings
+    if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
+        return ""
+    while True:
+        entry = yield
+        reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
+        if reply is not None and reply.is_closed and reply.finish in finishes:
+            why = "failed" if reply.finish is None else f"ended with {reply.finish}"
+            return f"{described(entry)} runs, and its reply {why}"
+
+
+@invariant(
+    "A tool runs only if the request before its call offered the tool.",
+    "BUGS.md D9, A5",
+    sees=[ToolStarted],
+)
+def only_offered_tools_run(subject: Subject) -> Watch:
+    """An agent whose requests offer no tools may describe them elsewhere, and is not judged."""
+    facts, machine = subject.facts, subject.machine is not None
+    while True:
+        entry = yield
+        request = facts.sent.get(facts.asked.get(entry.call_id, 0))
+        if request is None or not (request.tools or machine):
+            continue
+        name = entry.name
+        for tool in request.tools:
+            if tool.name == name:
+                break
+        else:
+            return f"{described(entry)} runs, and request {request.number} did not offer it"
