@@ -1,5 +1,5 @@
 """Every clock and every source of randomness answers from virtual time and the seed."""
-# ruff: noqa: DTZ001, DTZ005, DTZ006, DTZ012 - what people write is what is tested
+# ruff: noqa: DTZ001, DTZ002, DTZ003, DTZ005, DTZ006, DTZ011, DTZ012 - what people write is what is tested
 # ruff: noqa: PLW0108 - a lambda looks the name up when it is asked
 
 import asyncio
@@ -10,13 +10,19 @@ import random
 import secrets
 import ssl
 import time
+import uuid
 from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from time import monotonic, perf_counter_ns
+from typing import TypeVar
 
 import pytest
 from incases import in_cases
 
 from simloop import simulate
+from simloop.virtual.clock.instants import EPOCH_NS
 
+T = TypeVar("T")
 EPOCH_S = 1_767_225_600
 FIELDS = (2026, 1, 1, 0, 1, 30, 3, 1, 0)
 NOW = "Thu Jan  1 00:01:30 2026"
@@ -31,8 +37,8 @@ def time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     time.tzset()
 
 
-def after_a_while(ask: Callable[[], object], seed: int = 0) -> object:
-    async def main() -> object:
+def after_a_while(ask: Callable[[], T], seed: int = 0) -> T:
+    async def main() -> T:
         await asyncio.sleep(90.5)
         return ask()
 
@@ -44,7 +50,31 @@ def logged() -> str:
     return logging.Formatter("%(asctime)s").format(record)
 
 
+MOMENT = dt.datetime(2026, 1, 1, 0, 1, 30, 500_000)
+ROME = dt.timezone(dt.timedelta(hours=1))
+
+
+class Stamped(dt.datetime):
+    pass
+
+
 CLOCKS: dict[str, tuple[Callable[[], object], object]] = {
+    "time": (lambda: time.time(), 1767225690.5),
+    "time_ns": (lambda: time.time_ns(), EPOCH_NS + 90_500_000_000),
+    "monotonic": (lambda: time.monotonic(), 90.5),
+    "monotonic_ns": (lambda: time.monotonic_ns(), 90_500_000_000),
+    "perf_counter": (lambda: time.perf_counter(), 90.5),
+    "perf_counter_ns": (lambda: time.perf_counter_ns(), 90_500_000_000),
+    "imported monotonic": (lambda: monotonic(), 90.5),
+    "imported perf_counter_ns": (lambda: perf_counter_ns(), 90_500_000_000),
+    "now": (lambda: dt.datetime.now(), MOMENT),
+    "imported now": (lambda: datetime.now(), MOMENT),
+    "utcnow": (lambda: datetime.utcnow(), MOMENT),
+    "today": (lambda: datetime.today(), MOMENT),
+    "date": (lambda: date.today(), MOMENT.date()),
+    "aware": (lambda: datetime.now(dt.UTC), MOMENT.replace(tzinfo=dt.UTC)),
+    "zone": (lambda: datetime.now(tz=ROME).isoformat(), "2026-01-01T01:01:30.500000+01:00"),
+    "subclass": (lambda: repr(Stamped.today()), "Stamped(2026, 1, 1, 0, 1, 30, 500000)"),
     "localtime": (lambda: tuple(time.localtime()), FIELDS),
     "localtime of": (lambda: tuple(time.localtime(EPOCH_S + 90)), FIELDS),
     "gmtime": (lambda: tuple(time.gmtime()), FIELDS),
@@ -79,6 +109,7 @@ CLOCKS: dict[str, tuple[Callable[[], object], object]] = {
 
 
 @in_cases(CLOCKS)
+@pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
 def test_a_clock_shows_virtual_time_in_utc_whatever_the_time_zone(name: str) -> None:
     ask, answer = CLOCKS[name]
     before = time.localtime(0)
@@ -86,22 +117,37 @@ def test_a_clock_shows_virtual_time_in_utc_whatever_the_time_zone(name: str) -> 
     assert time.localtime(0) == before
 
 
+@pytest.mark.parametrize("name", ["time", "imported monotonic", "imported now", "date"])
+def test_a_clock_is_real_before_a_simulation_and_after_it(name: str) -> None:
+    ask, answer = CLOCKS[name]
+    assert ask() != answer
+    assert after_a_while(ask) == answer
+    assert ask() != answer
+
+
 DRAWS: dict[str, Callable[[], object]] = {
     "getrandom": lambda: os.getrandom(8),
     "RAND_bytes": lambda: ssl.RAND_bytes(8),
-    "SystemRandom": lambda: random.SystemRandom().getrandbits(64),
-    "secrets": lambda: secrets.token_bytes(8),
     "choice": lambda: random.choices(range(1000), k=5),
-    "unseeded": lambda: random.Random().getrandbits(64),
+    "random": lambda: random.random(),
+    "generator without seed": lambda: random.Random().random(),
+    "seed from nowhere": lambda: (random.seed(), random.random()),
+    "system": lambda: random.SystemRandom().random(),
+    "urandom": lambda: os.urandom(8),
+    "secrets": lambda: secrets.token_hex(8),
+    "uuid4": lambda: uuid.uuid4(),
+    "uuid1": lambda: uuid.uuid1(),
 }
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_randomness_comes_from_the_seed(name: str) -> None:
+def test_randomness_answers_from_the_seed(name: str) -> None:
     draw = DRAWS[name]
-    answer = after_a_while(draw)
-    assert answer == after_a_while(draw) != after_a_while(draw, seed=1)
-    assert draw() != answer
+    first, second = both = after_a_while(lambda: (draw(), draw()))
+    assert both == after_a_while(lambda: (draw(), draw()))
+    assert first != second
+    assert first != after_a_while(draw, seed=2)
+    assert draw() != first
 
 
 def test_a_negative_number_of_random_bytes_is_refused_as_python_does() -> None:

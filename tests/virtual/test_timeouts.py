@@ -13,37 +13,37 @@ from simloop.virtual.clock.timeouts import GRACE_NS, MOST_CANCELS, Timeouts
 from simloop.virtual.simulate import run_virtual, running_loop
 
 
-def lasts(milliseconds: float, timeout_ms: int) -> tuple[bool, float]:
-    """Whether a timeout is reached by something that takes so long, and when it is over."""
+def test_what_never_ends_ends_at_its_timeout_and_takes_its_cancellation_back() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, float, int]:
+        with timeouts.after(10) as timeout:
+            await nap(float("inf"))
+        return timeout.expired, now_ms(), current()[1].cancelling()
 
-    async def main(timeouts: Timeouts) -> tuple[bool, float]:
-        with timeouts.after(timeout_ms) as timeout:
-            await nap(milliseconds)
-        return timeout.expired, now_ms()
-
-    return bounded(main)
+    assert bounded(main) == (True, 10, 0)
 
 
-def test_what_ends_before_its_timeout_is_left_alone() -> None:
-    assert lasts(9, timeout_ms=10) == (False, 9)
+@pytest.mark.parametrize(
+    ("outer_ms", "inner_ms", "takes_ms", "ends"),
+    [
+        (10, 3, 100, (True, False, 3)),
+        (10, 50, 5, (False, True, 10)),
+        (10, 50, 20, (True, True, 10)),
+        (10, None, 20, (True, True, 10)),
+        (None, None, 3_600_000, (False, False, 3_600_100)),
+    ],
+)
+def test_an_inner_timeout_strikes_first_and_lasts_no_longer_than_the_outer_one(
+    outer_ms: int | None, inner_ms: int | None, takes_ms: int, ends: tuple[bool, bool, float]
+) -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
+        with timeouts.after(outer_ms) as outer:
+            with timeouts.after(inner_ms) as inner:
+                await nap(takes_ms)
+            if ends[1] or outer_ms is None:
+                await nap(100)
+        return inner.expired, outer.expired, now_ms()
 
-
-def test_what_takes_longer_than_its_timeout_ends_there() -> None:
-    assert lasts(11, timeout_ms=10) == (True, 10)
-
-
-def test_what_never_ends_ends_at_its_timeout() -> None:
-    assert lasts(float("inf"), timeout_ms=10) == (True, 10)
-
-
-def test_a_timeout_at_an_instant_ends_its_block_there() -> None:
-    async def main(timeouts: Timeouts) -> tuple[bool, float]:
-        await nap(5)
-        with timeouts.at(20 * MS) as timeout:
-            await nap(100)
-        return timeout.expired, now_ms()
-
-    assert bounded(main) == (True, 20)
+    assert bounded(main) == ends
 
 
 def test_two_blocks_with_a_timeout_at_one_instant_have_that_bound_together() -> None:
@@ -55,87 +55,6 @@ def test_two_blocks_with_a_timeout_at_one_instant_have_that_bound_together() -> 
         return first.expired, second.expired, now_ms()
 
     assert bounded(main) == (False, True, 10)
-
-
-def test_a_block_may_have_a_later_timeout_than_the_block_before_it() -> None:
-    async def main(timeouts: Timeouts) -> tuple[bool, float]:
-        with timeouts.at(10 * MS):
-            await nap(5)
-        with timeouts.at(20 * MS) as timeout:
-            await nap(100)
-        return timeout.expired, now_ms()
-
-    assert bounded(main) == (True, 20)
-
-
-def test_a_block_may_have_an_earlier_timeout_than_the_block_before_it() -> None:
-    async def main(timeouts: Timeouts) -> tuple[bool, float]:
-        with timeouts.at(100 * MS):
-            await nap(1)
-        with timeouts.at(3 * MS) as timeout:
-            await nap(50)
-        return timeout.expired, now_ms()
-
-    assert bounded(main) == (True, 3)
-
-
-def test_a_timeout_of_none_sets_no_bound() -> None:
-    async def main(timeouts: Timeouts) -> tuple[bool, float]:
-        with timeouts.after(None) as timeout:
-            await nap(3_600_000)
-        return timeout.expired, now_ms()
-
-    assert bounded(main) == (False, 3_600_000)
-
-
-def test_a_timeout_of_none_has_the_bound_of_the_block_around_it() -> None:
-    async def main(timeouts: Timeouts) -> float:
-        with timeouts.after(10), timeouts.after(None):
-            await nap(100)
-        return now_ms()
-
-    assert bounded(main) == 10
-
-
-def test_a_timeout_of_the_past_has_no_effect_on_what_comes_after_it() -> None:
-    async def main(timeouts: Timeouts) -> float:
-        with timeouts.after(5):
-            await nap(1)
-        await nap(20)
-        return now_ms()
-
-    assert bounded(main) == 21
-
-
-def test_an_inner_timeout_strikes_before_the_outer_one() -> None:
-    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
-        with timeouts.after(10) as outer, timeouts.after(3) as inner:
-            await nap(100)
-        return inner.expired, outer.expired, now_ms()
-
-    assert bounded(main) == (True, False, 3)
-
-
-def test_an_outer_timeout_still_strikes_after_an_inner_one_was_met() -> None:
-    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
-        with timeouts.after(10) as outer:
-            with timeouts.after(50) as inner:
-                await nap(5)
-            await nap(100)
-        return inner.expired, outer.expired, now_ms()
-
-    assert bounded(main) == (False, True, 10)
-
-
-def test_an_inner_timeout_lasts_no_longer_than_the_outer_one() -> None:
-    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
-        with timeouts.after(10) as outer:
-            with timeouts.after(50) as inner:
-                await nap(20)
-            await nap(100)
-        return inner.expired, outer.expired, now_ms()
-
-    assert bounded(main) == (True, True, 10)
 
 
 def test_code_that_swallows_a_timeout_does_not_hide_it() -> None:
@@ -167,27 +86,11 @@ def test_code_that_cleans_up_within_the_grace_is_left_to_it() -> None:
     assert bounded(main) == 4
 
 
-def test_an_expired_timeout_takes_its_cancellation_back() -> None:
-    async def main(timeouts: Timeouts) -> int:
-        with timeouts.after(5):
-            await nap(100)
-        return current()[1].cancelling()
-
-    assert bounded(main) == 0
-
-
-def test_an_exception_in_a_timeout_passes_through() -> None:
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+def test_an_error_of_ones_own_passes_through_a_timeout(error: type[BaseException]) -> None:
     async def main(timeouts: Timeouts) -> None:
-        with pytest.raises(ValueError, match="mine"), timeouts.after(5):
-            raise ValueError("mine")
-
-    bounded(main)
-
-
-def test_a_cancellation_of_ones_own_passes_through_a_timeout() -> None:
-    async def main(timeouts: Timeouts) -> None:
-        with pytest.raises(asyncio.CancelledError), timeouts.after(5):
-            raise asyncio.CancelledError
+        with pytest.raises(error), timeouts.after(5):
+            raise error
 
     bounded(main)
 

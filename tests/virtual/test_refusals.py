@@ -15,14 +15,15 @@ import sys
 import threading
 import types
 import urllib.request
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 from incases import in_cases
 
 from simloop import ScenarioError, simulate
 from simloop.virtual.border.refusals import watch_reaches
+from simloop.virtual.simulate import run_virtual, running_loop
 
 NOWHERE = ("127.0.0.1", 9)
 
@@ -145,7 +146,7 @@ def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> N
 
     with pytest.raises(ScenarioError, match=rf"^{what}(?!\w).* is not available in a ") as caught:
         simulate(main())
-    place = re.search(r"; called at test_reaches.py:(\d+) in ", str(caught.value))
+    place = re.search(r"; called at test_refusals.py:(\d+) in ", str(caught.value))
     assert place is not None
     assert 0 <= int(place[1]) - reach.__code__.co_firstlineno <= 3
     assert went_on
@@ -179,7 +180,7 @@ def test_the_place_is_the_users_own_line_and_not_that_of_a_client() -> None:
         installed("openai")(installed("httpx"), installed("httpcore"))
 
     line = main.__code__.co_firstlineno + 1
-    with pytest.raises(ScenarioError, match=rf"called at test_reaches.py:{line} in "):
+    with pytest.raises(ScenarioError, match=rf"called at test_refusals.py:{line} in "):
         simulate(main())
 
 
@@ -324,3 +325,33 @@ def test_the_audit_hook_is_added_once() -> None:
     simulate(asyncio.sleep(1))
     armed = False
     assert added == []
+
+
+LOOP_REACHES: dict[str, Callable[[], Awaitable[object]]] = {
+    "loop.create_connection": lambda: asyncio.open_connection("localhost", 80),
+    "loop.create_server": lambda: asyncio.start_server(print, "localhost", 80),
+    "loop.subprocess_exec of 'true'": lambda: asyncio.create_subprocess_exec("true"),
+    "loop.subprocess_shell of 'true'": lambda: asyncio.create_subprocess_shell("true"),
+    "loop.getaddrinfo": lambda: running_loop().getaddrinfo("localhost", 80),
+    "loop.sock_recv": lambda: running_loop().sock_recv(cast("Any", None), 1),
+    "loop.add_signal_handler": lambda: soon(
+        running_loop().add_signal_handler, signal.SIGINT, print
+    ),
+    "loop.add_reader": lambda: soon(running_loop().add_reader, 0, print),
+    "loop.stop": lambda: soon(running_loop().stop),
+}
+
+
+async def soon(function: Callable[..., object], *args: object) -> None:
+    function(*args)
+
+
+@pytest.mark.parametrize("what", LOOP_REACHES)
+def test_reaching_for_the_real_world_is_an_error_with_advice_even_if_swallowed(what: str) -> None:
+    async def main() -> None:
+        with pytest.raises(ScenarioError) as caught:
+            await LOOP_REACHES[what]()
+        assert running_loop().escapes == [caught.value]
+
+    with pytest.raises(ScenarioError, match=rf"^{what} is not available in a simulation: \w+"):
+        run_virtual(main())

@@ -63,7 +63,7 @@ async def work_in(pool: Executor) -> object:
 def test_a_pool_of_processes_is_refused_with_what_works_in_its_place() -> None:
     says = (
         r"^run_in_executor with a pool of processes is not available in a simulation: give it a "
-        r"pool of threads, or None for the loop's own pool; called at test_threads_pools.py:\d+ in"
+        r"pool of threads, or None for the loop's own pool; called at test_pools.py:\d+ in"
     )
 
     async def own() -> object:

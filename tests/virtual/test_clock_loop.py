@@ -2,38 +2,38 @@
 
 import asyncio
 import math
+import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from pacing import MS
 
-from simloop.errors import Deadlock, RunawayRun, ScenarioError
+from simloop import Deadlock, Reply, Scenario, ScriptedTool, run, simulate
+from simloop.errors import RunawayRun, ScenarioError
 from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.virtual.simulate import run_virtual
+from simloop.virtual.simulate import run_virtual, running_loop
 
 SECOND = 1_000_000_000
-
-
-def running() -> VirtualLoop:
-    return cast("VirtualLoop", asyncio.get_running_loop())
 
 
 async def order_of_timers(delays: list[float]) -> list[int]:
     fired: list[int] = []
     for index, delay in enumerate(delays):
-        running().call_later(delay, fired.append, index)
+        running_loop().call_later(delay, fired.append, index)
     await asyncio.sleep(max(delays, default=0) + 1)
     return fired
 
 
 async def sleeps() -> int:
     await asyncio.sleep(1.001)  # times 1e9 it is a little less than a whole number
-    return running().now_ns
+    return running_loop().now_ns
 
 
 async def times_out() -> str:
@@ -48,7 +48,7 @@ async def times_out() -> str:
 async def waits_for() -> float:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.Event().wait(), 2)
-    return running().time()
+    return running_loop().time()
 
 
 async def groups() -> list[str]:
@@ -70,7 +70,7 @@ async def queues() -> list[int]:
 
 async def gathers() -> tuple[list[int], int]:
     values = await asyncio.gather(*(asyncio.sleep(number, number) for number in (3, 1, 2)))
-    return values, running().now_ns
+    return values, running_loop().now_ns
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,16 @@ def test_timers_fire_sorted_by_time_and_then_by_insertion(delays: list[float]) -
 def test_cancelled_timers_never_fire_and_do_not_pile_up(timers: list[tuple[float, bool]]) -> None:
     async def main() -> list[int]:
         fired: list[int] = []
-        handles = [running().call_later(at, fired.append, i) for i, (at, _) in enumerate(timers)]
+        handles = [
+            running_loop().call_later(at, fired.append, i) for i, (at, _) in enumerate(timers)
+        ]
         for handle, (_, wanted) in zip(handles, timers, strict=True):
             if not wanted:
                 handle.cancel()
         live = sum(wanted for _, wanted in timers)
-        assert len(running()._timers) <= max(2 * live, live + 100)
+        assert len(running_loop()._timers) <= max(2 * live, live + 100)
         await asyncio.sleep(10)
-        assert running()._timer_cancelled_count == 0
+        assert running_loop()._timer_cancelled_count == 0
         return sorted(fired)
 
     assert run_virtual(main()) == [i for i, (_, wanted) in enumerate(timers) if wanted]
@@ -125,7 +127,7 @@ def test_a_thousand_sleeps_of_a_tenth_take_exactly_a_hundred_seconds() -> None:
     async def main() -> float:
         for _ in range(1000):
             await asyncio.sleep(0.1)
-        return running().time()
+        return running_loop().time()
 
     assert run_virtual(main()) == 100.0
 
@@ -133,10 +135,10 @@ def test_a_thousand_sleeps_of_a_tenth_take_exactly_a_hundred_seconds() -> None:
 @pytest.mark.parametrize("start", [0, 20_000_000_037_000_001, 315_359_997_851_000_023])
 def test_time_stays_exact_and_never_hangs_after_days_and_years(start: int) -> None:
     async def main() -> tuple[int, str]:
-        running().advance_ns(start)
+        running_loop().advance_ns(start)
         await asyncio.sleep(1e-8)
         await asyncio.sleep(0.1)
-        passed = running().now_ns - start
+        passed = running_loop().now_ns - start
         return passed, await times_out()
 
     assert run_virtual(main()) == (100_000_010, "timeout")
@@ -145,11 +147,11 @@ def test_time_stays_exact_and_never_hangs_after_days_and_years(start: int) -> No
 @pytest.mark.parametrize("start", [0, 3 * 10**8, 10**15 + 1])
 def test_a_program_that_waits_until_an_instant_reaches_it(start: int) -> None:
     async def main() -> int:
-        running().advance_ns(start)
-        end = math.nextafter(running().time(), math.inf)
-        await asyncio.sleep(end - running().time())
-        running().call_at(math.nextafter(running().time(), math.inf), int)
-        return running().now_ns - start
+        running_loop().advance_ns(start)
+        end = math.nextafter(running_loop().time(), math.inf)
+        await asyncio.sleep(end - running_loop().time())
+        running_loop().call_at(math.nextafter(running_loop().time(), math.inf), int)
+        return running_loop().now_ns - start
 
     assert run_virtual(main(), max_callbacks=10) >= 1
 
@@ -157,17 +159,17 @@ def test_a_program_that_waits_until_an_instant_reaches_it(start: int) -> None:
 def test_a_wait_that_rounds_to_nothing_takes_a_nanosecond() -> None:
     async def main() -> int:
         end = 0.1 + 0.2  # 0.30000000000000004
-        while running().time() < end:  # noqa: ASYNC110 - a program that polls
-            await asyncio.sleep(end - running().time())
-        return running().now_ns
+        while running_loop().time() < end:  # noqa: ASYNC110 - a program that polls
+            await asyncio.sleep(end - running_loop().time())
+        return running_loop().now_ns
 
     assert run_virtual(main(), max_callbacks=20) == 300_000_001
 
 
 def test_a_timer_can_be_set_for_an_exact_nanosecond() -> None:
     async def main() -> int:
-        reached: asyncio.Future[int] = running().create_future()
-        running().call_at_ns(2**53 + 1, lambda: reached.set_result(running().now_ns))
+        reached: asyncio.Future[int] = running_loop().create_future()
+        running_loop().call_at_ns(2**53 + 1, lambda: reached.set_result(running_loop().now_ns))
         return await reached
 
     assert run_virtual(main()) == 2**53 + 1
@@ -176,7 +178,7 @@ def test_a_timer_can_be_set_for_an_exact_nanosecond() -> None:
 @pytest.mark.parametrize("setting", ["call_later", "call_at"])
 def test_a_timer_for_nan_is_refused(setting: str) -> None:
     async def main() -> None:
-        getattr(running(), setting)(math.nan, print)
+        getattr(running_loop(), setting)(math.nan, print)
 
     with pytest.raises(ValueError, match="NaN"):
         run_virtual(main())
@@ -197,12 +199,12 @@ async def waits_on_queues() -> None:
 
 
 async def never_answered() -> None:
-    await running().create_future()
+    await running_loop().create_future()
 
 
 def line_of(function: Callable[..., object], offset: int) -> str:
     code = function.__code__
-    return f"test_clock.py:{code.co_firstlineno + offset} in {code.co_qualname}"
+    return f"test_clock_loop.py:{code.co_firstlineno + offset} in {code.co_qualname}"
 
 
 def test_a_deadlock_names_every_task_in_order_and_where_it_waits() -> None:
@@ -265,10 +267,128 @@ def test_a_loop_is_as_good_as_new_after_a_run_that_failed() -> None:
 
 def test_the_loop_is_reused_within_a_thread_and_never_shared_between_threads() -> None:
     async def main() -> VirtualLoop:
-        return running()
+        return running_loop()
 
     others: list[VirtualLoop] = []
     thread = threading.Thread(target=lambda: others.append(run_virtual(main())))
     thread.start()
     thread.join()
     assert run_virtual(main()) is run_virtual(main()) is not others[0]
+
+
+def passes(seconds: int) -> None:
+    """Let time pass without waiting, as a blocking tool does."""
+    time.sleep(seconds)
+
+
+def busy() -> bool:
+    return running_loop().busy
+
+
+async def nothing() -> None:
+    pass
+
+
+def test_a_task_that_is_ready_makes_the_loop_busy_until_it_has_had_its_turn() -> None:
+    async def main() -> list[bool]:
+        task = asyncio.create_task(nothing())
+        seen = [busy()]
+        await asyncio.sleep(0)
+        assert task.done()
+        return [*seen, busy()]
+
+    assert run_virtual(main()) == [True, False]
+
+
+def test_a_timer_that_is_due_as_time_passes_without_waiting_makes_the_loop_busy() -> None:
+    async def main() -> list[bool]:
+        running_loop().call_later(2, lambda: None)
+        passes(seconds=1)
+        seen = [busy()]
+        passes(seconds=1)
+        seen.append(busy())
+        await asyncio.sleep(0)  # the timer fires behind the task that gives the turn
+        seen.append(busy())
+        await asyncio.sleep(0)
+        return [*seen, busy()]
+
+    assert simulate(main()) == [False, True, True, False]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=5))
+@settings(derandomize=True)
+def test_a_loop_is_busy_exactly_if_there_is_something_that_turns_would_run(
+    steps: list[tuple[int, int]],
+) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ran: list[int] = []
+        for timer_ms, passes_ms in steps:
+            loop.call_at_ns(loop.now_ns + timer_ms * MS, ran.append, timer_ms)
+            loop.advance_ns(passes_ms * MS)
+            was_busy, count = loop.busy, len(ran)
+            for _ in range(2):
+                await asyncio.sleep(0)
+            assert was_busy is (len(ran) > count)
+            assert not loop.busy
+
+    async def inside() -> None:
+        await main(running_loop())
+
+    run_virtual(inside())
+
+
+async def waits_for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def test_a_tool_that_hangs_is_told_at_the_time_at_which_it_hangs() -> None:
+    tools = {"look": ScriptedTool(hangs=True, takes="3s")}
+    scenario = Scenario(prompt="Look.", tools=tools, model=[Reply(call={"look": {}})])
+    with pytest.raises(Deadlock, match="nothing can run and no timer is set, at 3 s with 1 unfin"):
+        run(scenario)
+
+
+def test_a_deadline_that_was_kept_does_not_move_time() -> None:
+    async def asks_then_waits() -> None:
+        await asyncio.sleep(1)
+        await waits_for_ever()
+
+    scenario = Scenario(prompt="Look.", model=[Reply(call={"asks_then_waits": {}})])
+    with pytest.raises(Deadlock, match="at 1 s"):
+        run(scenario, tools=[asks_then_waits])
+
+
+def test_a_program_of_ones_own_is_reproduced_by_its_name_and_seed() -> None:
+    with pytest.raises(Deadlock) as found:
+        simulate(waits_for_ever(), seed=7, shuffle_ties=True)
+    assert str(found.value).splitlines()[1:] == [
+        f"  main: {line_of(waits_for_ever, 1)}, awaiting Future",
+        "reproduce: simloop.simulate(waits_for_ever(), seed=7, shuffle_ties=True)",
+    ]
+
+
+def test_a_nested_program_is_reproduced_by_its_place_as_no_name_reaches_it() -> None:
+    async def main() -> None:
+        await waits_for_ever()
+
+    with pytest.raises(Deadlock) as found:
+        simulate(main(), seed=7)
+    line = main.__code__.co_firstlineno
+    assert found.value.reproduce == (
+        f"simloop.simulate(main(), seed=7)  # main is at test_clock_loop.py:{line}, in "
+        "test_a_nested_program_is_reproduced_by_its_place_as_no_name_reaches_it"
+    )
+
+
+def test_a_lock_that_the_waiting_thread_has_itself_is_told_apart_from_a_notification() -> None:
+    async def twice() -> None:
+        lock = threading.Lock()
+        with lock:
+            lock.acquire()
+
+    async def empty() -> None:
+        queue.Queue[str]().get()
+
+    for main, waits in ((twice, "a lock that it has taken itself"), (empty, "a notification")):
+        with pytest.raises(Deadlock, match=rf"thread MainThread: .*, waits for {waits}\n"):
+            simulate(main())

@@ -7,10 +7,9 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 
 import pytest
-from test_clock import running
 
 from simloop.errors import RunawayRun
-from simloop.virtual.simulate import run_virtual
+from simloop.virtual.simulate import run_virtual, running_loop
 
 
 def test_tasks_left_behind_are_cancelled_and_may_clean_up_in_virtual_time() -> None:
@@ -21,7 +20,7 @@ def test_tasks_left_behind_are_cancelled_and_may_clean_up_in_virtual_time() -> N
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(5)
-            seen.append(running().time())
+            seen.append(running_loop().time())
 
     async def main() -> str:
         asyncio.create_task(linger())  # noqa: RUF006 - left behind on purpose
@@ -45,7 +44,7 @@ def test_a_function_for_the_end_is_called_once_and_after_the_tasks(
             seen.append("task")
 
     async def main() -> None:
-        running().at_end.append(lambda: seen.append("end"))
+        running_loop().at_end.append(lambda: seen.append("end"))
         asyncio.create_task(linger())  # noqa: RUF006 - left behind on purpose
         await asyncio.sleep(0)
         if error is not None:
@@ -98,7 +97,7 @@ def test_a_task_that_catches_all_exceptions_is_left_and_never_run_again() -> Non
 
 def test_an_exception_in_a_callback_fails_the_run_but_not_before_main_has_ended() -> None:
     async def main(error: Exception | None) -> None:
-        running().call_soon(int, "x")
+        running_loop().call_soon(int, "x")
         await asyncio.sleep(1)
         if error:
             raise error
@@ -132,7 +131,7 @@ def test_a_task_whose_exception_nobody_looked_at_fails_the_run_collected_or_not(
 def test_an_exception_handler_of_the_program_takes_over_for_its_own_run_only() -> None:
     async def main(handler: Callable[..., object] | None) -> None:
         if handler:
-            running().set_exception_handler(handler)
+            running_loop().set_exception_handler(handler)
         asyncio.create_task(fails())  # noqa: RUF006 - left behind on purpose
         await asyncio.sleep(0)
 
@@ -146,7 +145,7 @@ def test_an_exception_handler_of_the_program_takes_over_for_its_own_run_only() -
 @pytest.mark.usefixtures("few_objects")
 def test_a_future_that_failed_unseen_does_not_fail_the_run() -> None:
     async def main() -> None:
-        running().create_future().set_exception(KeyError("unseen"))
+        running_loop().create_future().set_exception(KeyError("unseen"))
         gc.collect()
 
     run_virtual(main())

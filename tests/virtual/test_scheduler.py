@@ -151,7 +151,7 @@ def test_a_deadlock_by_the_order_of_locks_names_threads_places_and_holders() -> 
     line = both.__code__.co_firstlineno + 5
     text = str(caught.value)
     for name, holder in (one, other), (other, one):
-        place = f"test_threads_ends.py:{line} in {both.__qualname__}.<locals>.take"
+        place = f"test_scheduler.py:{line} in {both.__qualname__}.<locals>.take"
         assert f"thread {name}: {place}, waits for a lock that {holder} has taken" in text
     assert "thread asyncio_0: " in text
     assert "waits for the end of first" in text
@@ -163,7 +163,7 @@ def test_a_wait_in_the_loops_own_thread_that_nothing_can_end_is_a_deadlock() -> 
         with contextlib.suppress(Exception):
             concurrent.futures.Future[None]().result()
 
-    with pytest.raises(Deadlock, match=r"thread is blocked, .*\n  main: test_threads_ends.py"):
+    with pytest.raises(Deadlock, match=r"thread is blocked, .*\n  main: test_scheduler.py"):
         simulate(main())
 
 
@@ -199,7 +199,7 @@ def test_threads_are_waited_for_as_python_does_at_exit_and_the_others_are_named(
 
     loop = simulate(main())
     assert log[:2] == ["pool at 2.0", "timer at 30.0"]
-    place = f"test_threads_ends.py:{poll.__code__.co_firstlineno + 2} in {poll.__qualname__}"
+    place = f"test_scheduler.py:{poll.__code__.co_firstlineno + 2} in {poll.__qualname__}"
     assert loop.threads_left == [("poller", place)]
 
 
@@ -322,7 +322,7 @@ def test_an_exception_in_a_thread_is_printed_and_changes_nothing_else(
 
 
 def test_threads_log_and_their_records_have_their_names(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("test_threads_ends")
+    logger = logging.getLogger("test_scheduler")
 
     def log() -> None:
         handler = logging.StreamHandler()  # with a lock that outlives the simulation

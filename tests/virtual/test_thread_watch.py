@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -27,7 +28,7 @@ def test_a_wait_for_something_real_is_named_and_hangs_nothing() -> None:
         thread.start()
         await asyncio.sleep(5)
 
-    with pytest.raises(ScenarioError, match="thread reader waits in real time at test_progress"):
+    with pytest.raises(ScenarioError, match="thread reader waits in real time at test_thread"):
         simulate(main())
     os.write(writes, b"x")
     for each in (reads, writes):
@@ -54,7 +55,7 @@ def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> No
     with pytest.raises(ScenarioError, match=r"thread want waits .*(\n.*)*hold is parked") as caught:
         simulate(main())
     line = hold.__code__.co_firstlineno + 2
-    assert f"hold is parked: test_progress_threads.py:{line} in " in str(caught.value)
+    assert f"hold is parked: test_thread_watch.py:{line} in " in str(caught.value)
     assert OLDER_LOCK.acquire(timeout=1)
     OLDER_LOCK.release()
 
@@ -78,7 +79,7 @@ def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed(
             pass
         await asyncio.sleep(1)
 
-    says = r"the thread MainThread waits in real time at test_progress_.*(\n.*)*hold is parked"
+    says = r"the thread MainThread waits in real time at test_thread_watch.*(\n.*)*hold is parked"
     with pytest.raises(ScenarioError, match=says):
         simulate(main())
     assert ended == ["hold"]
@@ -153,3 +154,36 @@ def test_an_agent_that_computes_as_long_as_a_look_takes_has_one_result(*, is_pla
     loop = plain if is_plain else agent
     scenario = Scenario(prompt="Go.")
     assert len({encode(run(scenario, loop=loop).trace) for _ in range(20)}) == 1
+
+
+GIVES_UP = """
+import contextlib, os, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from simloop import RunawayRun, ScenarioError, simulate
+
+def refuses():
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(1)
+
+async def stubborn():
+    threading.Thread(target=refuses).start()
+    ThreadPoolExecutor(1).submit(refuses)
+
+async def waits():
+    ThreadPoolExecutor(1).submit(os.read, os.pipe()[0], 1)
+    time.sleep(1)
+
+for main, error in ((stubborn, RunawayRun), (waits, ScenarioError)):
+    with contextlib.suppress(error):
+        simulate(main())
+print("given up")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_python_exits_and_says_nothing_after_threads_of_pools_were_given_up() -> None:
+    command = [sys.executable, "-c", GIVES_UP]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("given up\n", "")
