@@ -26,7 +26,7 @@ import msgspec
 
 from simloop.messages import Fault, Finish, Part, StreamError, TextDelta
 from simloop.virtual.threads.calls import run_blocking
-from simloop.wire.formats.wire_format import Encoder, WireFormat, WireRequest
+from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
 from simloop.wire.http import (
     ConnectionLost,
     ConnectionRefused,
@@ -79,7 +79,7 @@ class Exchange:
         self.is_open = True
         self._begun = False  # whether the headers are sent
         self._phase: Phase = "read"
-        self._course = self._whole() if not answered.request.streams else self._streamed()
+        self._course = self._steps()
 
     async def reply(self) -> HttpReply:
         """Return the reply when its headers are there. Raises ConnectionLost or TimedOut."""
@@ -143,9 +143,10 @@ class Exchange:
         form, request, created_s = self._answered
         return form.encoder(request, self._number, created_s)
 
-    def _streamed(self) -> ReplySteps:
-        encoder, has_events = self._encoder(), False
-        framer = self._answered.form.framer()
+    def _steps(self) -> ReplySteps:
+        streams, framer = self._answered.request.streams, self._answered.form.framer()
+        encoder: Encoder | None = None
+        parts: list[Part] = []  # of a reply that does not stream
         for part in self._parts():
             if self.stream.has_headers and not self._begun:
                 yield self._head()
@@ -153,37 +154,26 @@ class Exchange:
                 yield None
                 continue
             if type(part) is StreamError:
-                if self._breaks(part):
+                if (self._begun and not streams) or self._breaks(part):
                     raise self._loss()
-                if not self._begun and self._is_status(part):
+                if not self._begun and (not streams or self._is_status(part)):
                     yield from self._failed(part)
                     return
+            if not streams:
+                parts.append(part)
+                continue
             if not self._begun:
                 yield self._head()
-            events = [] if has_events else list(encoder.begin(self._finish(part)))
-            has_events = True
+            events: list[WireEvent] = []
+            if encoder is None:
+                encoder = self._encoder()
+                events += encoder.begin(self._finish(part))
             events += encoder.feed(part)
             yield from framer.frame(events, is_last=self.stream.ended)
         if not self._begun:
             yield self._head()
-
-    def _whole(self) -> ReplySteps:
-        parts: list[Part] = []
-        for part in self._parts():
-            if self.stream.has_headers and not self._begun:
-                yield self._head()
-            if part is None:
-                yield None
-                continue
-            if type(part) is StreamError:
-                if self._begun or self._breaks(part):
-                    raise self._loss()
-                yield from self._failed(part)
-                return
-            parts.append(part)
-        if not self._begun:
-            yield self._head()
-        yield self._written(parts)
+        if not streams:
+            yield self._written(parts)
 
     def _written(self, parts: list[Part]) -> bytes:
         """Return a body with all parts. Texts that follow one another are one: none is streamed."""

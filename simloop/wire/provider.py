@@ -6,6 +6,7 @@ most runs have none.
 """
 
 import importlib
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,18 +61,14 @@ class Clients:
 
         `options` are its further arguments. Raises ScenarioError without the package `openai`.
         """
-        package = _package("openai")
-        made = package.OpenAI if sync else package.AsyncOpenAI
-        return made(**{"api_key": KEY, "base_url": self.base_url, **options})
+        return _client("openai", "OpenAI", self.base_url, options, sync=sync)
 
     def anthropic(self, *, sync: bool = False, **options: Any) -> Any:
         """Return an `anthropic.AsyncAnthropic`, or with `sync` an `anthropic.Anthropic`.
 
         `options` are its further arguments. Raises ScenarioError without the package `anthropic`.
         """
-        package = _package("anthropic")
-        made = package.Anthropic if sync else package.AsyncAnthropic
-        return made(**{"api_key": KEY, "base_url": _HOST, **options})
+        return _client("anthropic", "Anthropic", _HOST, options, sync=sync)
 
     def transport(self, module: str = "httpx") -> Any:
         """Return a transport of `httpx` or `httpx2`, as `AsyncClient(transport=...)` takes it.
@@ -85,6 +82,11 @@ class Clients:
         from simloop.wire.clients.httpx import make_transport  # noqa: PLC0415 - few need it
 
         return make_transport(package)
+
+
+def _client(package: str, name: str, url: str, options: Mapping[str, Any], *, sync: bool) -> Any:
+    made = getattr(_package(package), name if sync else f"Async{name}")
+    return made(**{"api_key": KEY, "base_url": url, **options})
 
 
 def _package(name: str) -> Any:

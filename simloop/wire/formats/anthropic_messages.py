@@ -88,7 +88,7 @@ class AnthropicMessages(EventFormat):
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:  # noqa: ARG002 - the protocol has it
         """Return the encoder of the reply to request `number`."""
-        return MessageEncoder(self.options, request, number)
+        return _MessageEncoder(self.options, request, number)
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
         """Return the headers of a reply that has not failed."""
@@ -342,7 +342,7 @@ _DELTAS = {
 }
 
 
-class MessageEncoder(BlockEncoder):
+class _MessageEncoder(BlockEncoder):
     """Writes one reply: events for a stream, or one message."""
 
     def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
@@ -362,18 +362,15 @@ class MessageEncoder(BlockEncoder):
         return ()
 
     def failed(self, fault: Fault) -> WireEvent:
-        """Return the event of an error inside the stream."""
         return _event("error", {"error": anthropic_error(fault)})
 
     def opened(self) -> Iterator[WireEvent]:
-        """Yield the start of the message."""
         given = Usage(self._usage.input_tokens) if self._usage is not None else None
         ends = {"stop_reason": None, "stop_sequence": None}
         message: JsonObject = {**self._head, "content": [], **ends, "usage": _usage(given)}
         yield _event("message_start", {"message": message})
 
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
-        """Yield the events of a change of a block."""
         action, block, piece = change
         if action == "open":
             start = _STARTS[block.kind]
@@ -393,7 +390,6 @@ class MessageEncoder(BlockEncoder):
             yield _event("content_block_stop", {"index": block.index})
 
     def ended(self, finish: Finish) -> Iterator[WireEvent]:
-        """Yield the reason and the usage, and the end of the message."""
         yield _event("message_delta", {"delta": self._ending(), "usage": _usage(finish.usage)})
         yield _event("message_stop", {})
 
@@ -405,7 +401,6 @@ class MessageEncoder(BlockEncoder):
         return ending | {"stop_details": {"type": REFUSAL, "category": None, "explanation": None}}
 
     def whole(self) -> bytes:
-        """Return the message."""
         content = [self._whole_block(block) for block in self.blocks.blocks]
         usage = _usage(None if self.finish is None else self.finish.usage)
         message = {**self._head, "content": content, **self._ending(), "usage": usage}

@@ -81,7 +81,7 @@ class OpenAIChat(OpenAIFormat):
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
         """Return the encoder of the reply to request `number`."""
-        return ChatEncoder(self.options, request, number, created_s)
+        return _ChatEncoder(self.options, request, number, created_s)
 
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[Message, ...]]:
@@ -190,7 +190,7 @@ def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
     return provider_tool(tool, key)
 
 
-class ChatEncoder(BlockEncoder):
+class _ChatEncoder(BlockEncoder):
     """Writes one reply: chunks for a stream, or one completion."""
 
     def __init__(
@@ -206,13 +206,11 @@ class ChatEncoder(BlockEncoder):
         }
 
     def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
-        """Return no events: OpenAI sends the role with the first part."""
         if ahead is not None and ahead.raw == REFUSAL:
             self._text_field = "refusal"
         return ()
 
     def opened(self) -> Iterator[WireEvent]:
-        """Yield the role, with an empty text if the reply begins with one."""
         blocks = self.blocks.blocks
         is_call = bool(blocks) and blocks[0].kind == "call"
         content = None if is_call or self._text_field == "refusal" else ""
@@ -230,7 +228,6 @@ class ChatEncoder(BlockEncoder):
             yield self._chunk({name: piece})
 
     def ended(self, finish: Finish) -> Iterator[WireEvent]:
-        """Yield the finish reason, the usage where the client gets it, and the mark of the end."""
         in_finish = self.options.chat_usage == "finish-chunk"
         usage = self._usage(finish)
         yield self._chunk({}, self._word(), usage if in_finish else None)
@@ -267,7 +264,6 @@ class ChatEncoder(BlockEncoder):
                 return WireEvent("", wire_json({"error": error}))
 
     def whole(self) -> bytes:
-        """Return the completion."""
         finish, blocks = self.finish, self.blocks
         text, reasoning = blocks.text("text"), blocks.text("reasoning")
         calls = [

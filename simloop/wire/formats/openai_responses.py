@@ -80,7 +80,7 @@ class OpenAIResponses(OpenAIFormat):
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
         """Return the encoder of the reply to request `number`."""
-        return ResponseEncoder(self.options, request, number, created_s)
+        return _ResponseEncoder(self.options, request, number, created_s)
 
 
 # ---------------------------------------------------------------- requests
@@ -235,7 +235,7 @@ _CALL = "response.function_call_arguments"
 _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 
-class ResponseEncoder(BlockEncoder):
+class _ResponseEncoder(BlockEncoder):
     """Writes one reply: events for a stream, or one response."""
 
     def __init__(
@@ -267,19 +267,16 @@ class ResponseEncoder(BlockEncoder):
         }
 
     def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
-        """Return the events of a response that is accepted."""
         if ahead is not None and ahead.raw == REFUSAL:
             self._text = _REFUSED
         return self.opening()
 
     def opened(self) -> Iterator[WireEvent]:
-        """Yield the events of a response that is accepted."""
         response = self._response("in_progress")
         yield self._event("response.created", response=response)
         yield self._event("response.in_progress", response=response)
 
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
-        """Yield the events of a change of a block, which is an item of the output."""
         if change.block.kind == "call":
             return self._call_changed(change)
         prose = _SUMMARY if change.block.kind == "reasoning" else self._text
@@ -347,7 +344,6 @@ class ResponseEncoder(BlockEncoder):
         return has_ended and block.kind == "text" and block is self.blocks.blocks[-1]
 
     def ended(self, finish: Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
-        """Yield the whole response with its status."""
         status, more = self._ending()
         name = "failed" if status == "cancelled" else status
         yield self._event(f"response.{name}", response=self._response(status, more))
@@ -400,7 +396,6 @@ class ResponseEncoder(BlockEncoder):
         return WireEvent(name, wire_json({"type": name, "sequence_number": number, **fields}))
 
     def whole(self) -> bytes:
-        """Return the response."""
         return wire_json(self._response(*self._ending())).encode()
 
 

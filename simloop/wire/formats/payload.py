@@ -6,7 +6,7 @@ text such as `[image]`. Text is free of lone surrogates, which JSON can carry bu
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -78,12 +78,30 @@ def object_text(value: Any, key: str) -> str:
 
 def text_at(body: JsonObject, field: str, key: str) -> str:
     """Return the text in `field`, or an empty one if it is missing or null."""
+    text: str = _at(body, field, key, "")
+    return writable(text)
+
+
+def list_at(body: JsonObject, field: str, key: str = "") -> Sequence[Any]:
+    """Return the list in `field`, or an empty one if it is missing or null."""
+    values: Sequence[Any] = _at(body, field, key, [])
+    return values
+
+
+def object_at(body: JsonObject, field: str, key: str) -> JsonObject:
+    """Return the object in `field`, or an empty one if it is missing or null."""
+    value: JsonObject = _at(body, field, key, {})
+    return value
+
+
+def _at(body: JsonObject, field: str, key: str, default: Any) -> Any:
+    """Return the value in `field`, which must have the type of the default."""
     value = body.get(field)
     if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise WrongRequest(_at(key, field), _expected("a string", value))
-    return writable(value)
+        return default
+    if not isinstance(value, type(default)):
+        raise WrongRequest(_place(key, field), _expected(_TYPES[type(default)], value))
+    return value
 
 
 def model_of(body: JsonObject) -> str:
@@ -94,16 +112,6 @@ def model_of(body: JsonObject) -> str:
     return model
 
 
-def list_at(body: JsonObject, field: str, key: str = "") -> Sequence[Any]:
-    """Return the list in `field`, or an empty one if it is missing or null."""
-    value = body.get(field)
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        raise WrongRequest(_at(key, field), _expected("an array", value))
-    return value
-
-
 def objects(values: Sequence[Any], key: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield each object of a list with its place."""
     for index, value in enumerate(values):
@@ -111,16 +119,6 @@ def objects(values: Sequence[Any], key: str) -> Iterator[tuple[str, JsonObject]]
         if not isinstance(value, dict):
             raise WrongRequest(place, _expected("an object", value))
         yield place, value
-
-
-def object_at(body: JsonObject, field: str, key: str) -> JsonObject:
-    """Return the object in `field`, or an empty one if it is missing or null."""
-    value = body.get(field)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise WrongRequest(_at(key, field), _expected("an object", value))
-    return cast("JsonObject", value)
 
 
 def content_text(content: Any, key: str, joint: str = "\n") -> str:
@@ -150,8 +148,10 @@ def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
     """Return a tool whose JSON Schema stands in the field `schema`."""
     name = text_at(tool, "name", key)
     if not name:
-        raise WrongRequest(_at(key, "name"), f"Missing required parameter: '{_at(key, 'name')}'.")
-    parameters = object_text(object_at(tool, schema, key) or ANY_OBJECT, _at(key, schema))
+        raise WrongRequest(
+            _place(key, "name"), f"Missing required parameter: '{_place(key, 'name')}'."
+        )
+    parameters = object_text(object_at(tool, schema, key) or ANY_OBJECT, _place(key, schema))
     return ToolSpec(name, text_at(tool, "description", key), msgspec.Raw(parameters.encode()))
 
 
@@ -160,15 +160,15 @@ def provider_tool(tool: JsonObject, key: str) -> ToolSpec:
     return ToolSpec(text_at(tool, "type", key), "", msgspec.Raw(canonical_json(ANY_OBJECT)))
 
 
-def _at(key: str, field: str) -> str:
+def _place(key: str, field: str) -> str:
     return f"{key}.{field}" if key else field
 
 
 def _expected(wanted: str, value: object) -> str:
-    return f"Invalid type: expected {wanted}, but got {_TYPES.get(type(value), 'an object')}."
+    return f"Invalid type: expected {wanted}, but got {_TYPES[type(value)]}."
 
 
-_TYPES = {
-    str: "a string", int: "an integer", float: "a decimal number", bool: "a boolean",
+_TYPES: Mapping[type, str] = {
+    dict: "an object", str: "a string", int: "an integer", float: "a decimal number", bool: "a boolean",
     list: "an array", type(None): "null",
 }  # fmt: skip
