@@ -169,6 +169,6 @@ def _expected(wanted: str, value: object) -> str:
 
 
 _TYPES: Mapping[type, str] = {
-    dict: "an object", str: "a string", int: "an integer", float: "a decimal number", bool: "a boolean",
-    list: "an array", type(None): "null",
+    str: "a string", int: "an integer", float: "a decimal number", bool: "a boolean",
+    list: "an array", dict: "an object", type(None): "null",
 }  # fmt: skip
