@@ -10,7 +10,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -167,17 +166,6 @@ def test_processes_and_hash_seeds_change_nothing(sdk: str, hash_seed: str) -> No
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     )
     assert json.loads(done.stdout) == formula(0, 2)
-
-
-def test_a_warm_run_takes_milliseconds_of_real_time(
-    sdk: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answered(sdk, limited({}, {}))
-    start = time.perf_counter()
-    answered(sdk, limited({}, {}))
-    took = time.perf_counter() - start
-    with capsys.disabled():
-        sys.stdout.write(f"\n{sdk}: 429, 429, 200 in {took * 1000:.1f} ms of real time\n")
 
 
 def gap(sdk: str, headers: dict[str, str]) -> float | str:
