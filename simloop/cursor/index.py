@@ -46,6 +46,12 @@ class Watched(StrEnum):
 _COUNTERS = (Watched.ERROR_COUNT, Watched.TOTAL_STEPS, Watched.COMPACTION_ATTEMPTS)
 _TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
 _PIECES = _TEXTS | {entries.ToolCallDelta, entries.ToolCall}
+_OF_CALLS = frozenset(
+    (
+        entries.ToolCall, entries.CallRenamed, entries.CallBegun, entries.ToolStarted,
+        entries.ToolResult, entries.Answered,
+    )
+)  # fmt: skip
 STALL_NS = 10**9
 """The shortest wait that has a line of its own in a timeline."""
 
@@ -66,6 +72,7 @@ class Index:
     sleep, the place of its end. `shortened` has the compactions that made the context smaller.
     `texts` has the pieces of each text, and of each reasoning, that came without a stall.
     `answers` has, for the place of a request, the results in it of calls whose tools left no entry.
+    `calls` has the entries about calls and their tools.
     """
 
     def __init__(self, record: Sequence[AnyEntry]) -> None:
@@ -78,6 +85,7 @@ class Index:
         self.shortened: list[int] = []
         self.texts: list[list[int]] = []
         self.answers: dict[int, list[AnsweredCall]] = {}
+        self.calls: list[int] = []
         self._values: dict[Watched, object] = {}
         self._running: dict[tuple[str, object], list[int]] = {}
         self._moved: list[int] = []  # the places at which the open events change
@@ -97,9 +105,10 @@ class Index:
         found = bisect_right(self._moved, place)
         return self._open[found - 1] if found else ()
 
-    def parts_until(self, request: int, place: int) -> Sequence[int]:
-        """Return the parts of the reply to a request that have arrived, its end among them."""
-        return between(self.parts.get(request, ()), 0, place)
+    def has_begun(self, entry: AnyEntry, place: int) -> bool:
+        """Return whether a part of the reply to a request, its end among them, has arrived."""
+        parts = self.parts.get(entry.number) if type(entry) is entries.Request else None
+        return parts is not None and parts[0] <= place
 
     def next(self, landmark: Landmark, place: int) -> int | None:
         """Return the next landmark after `place`, or None."""
@@ -128,6 +137,8 @@ class Index:
                 self._piece(place, entry, record)
             while self._sleeps and self._sleeps[0][0] <= entry.at_ns:
                 self._close(heappop(self._sleeps)[1], place)
+            if kind in _OF_CALLS:
+                self.calls.append(place)
             if KINDS[kind].fails(entry):
                 self._mark(Landmark.FAULT, place)
             read = _READERS.get(kind)

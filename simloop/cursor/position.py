@@ -5,10 +5,8 @@ the index, so that a screen which shows three of them pays for three.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 from simloop.cursor.index import AnsweredCall, Landmark, Watched, between
 from simloop.cursor.recorded_run import RecordedRun
@@ -17,6 +15,8 @@ from simloop.messages import Counters, Message, Request, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.clock.waits import Wait
+
+T = TypeVar("T")
 
 _NS_PER_MS = 1_000_000
 _MOST_PARTS = 2_000
@@ -82,30 +82,47 @@ class ArrivedReply(NamedTuple):
     left_out: int
 
 
-@dataclass(frozen=True, eq=False)
+class fact(Generic[T]):  # noqa: N801 - it is used as `property` is
+    """A property of a position that is found once.
+
+    `functools.cached_property` takes a lock in Python 3.11, which costs more than most facts do.
+    """
+
+    def __init__(self, find: "Callable[[Position], T]") -> None:
+        self._find = find
+        self.__doc__ = find.__doc__
+
+    @overload
+    def __get__(self, position: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, position: "Position", owner: type) -> T: ...
+    def __get__(self, position: "Position | None", owner: type) -> Self | T:
+        """Return the fact, and keep it in the position, where it comes before this property."""
+        if position is None:
+            return self
+        found = position.__dict__[self._find.__name__] = self._find(position)
+        return found
+
+
 class Position:
-    """The facts after entry number `place` of a recording, counted from 0."""
+    """The facts after entry number `place` of a recording, counted from 0.
 
-    recording: RecordedRun
-    place: int
+    `entry` is that entry, and `at_ns` the virtual time.
+    """
 
-    @property
-    def entry(self) -> AnyEntry:
-        """Return the entry at the cursor."""
-        return self.recording.entries[self.place]
+    def __init__(self, recording: RecordedRun, place: int) -> None:
+        self.recording = recording
+        self.place = place
+        self.entry: AnyEntry = recording.entries[place]
+        self.at_ns = self.entry.at_ns
 
-    @property
-    def at_ns(self) -> int:
-        """Return the virtual time."""
-        return self.entry.at_ns
-
-    @cached_property
+    @fact
     def start(self) -> int:
         """Return the place of the prompt of this run."""
         found = self.recording.index.last(entries.Prompt, self.place)
         return 0 if found is None else found
 
-    @cached_property
+    @fact
     def prompt_number(self) -> int:
         """Return the number of the prompt, counted from 1."""
         return bisect_right(self.recording.index.places.get(entries.Prompt, ()), self.place)
@@ -117,7 +134,7 @@ class Position:
 
     # ------------------------------------------------------------------ the machine
 
-    @cached_property
+    @fact
     def move(self) -> Move | None:
         """Return the newest transition of this run; an agent makes none."""
         index, record = self.recording.index, self.recording.entries
@@ -129,7 +146,7 @@ class Position:
         before: Any = None if earlier is None else record[earlier]
         return Move("ready" if before is None else before.state, now.signal, now.state, place)
 
-    @cached_property
+    @fact
     def counters(self) -> Sequence[Counter]:
         """Return the counters of the machine; an agent has none."""
         moved = self.newest(entries.Transition)
@@ -150,7 +167,7 @@ class Position:
 
     # ------------------------------------------------------------------ the model
 
-    @cached_property
+    @fact
     def request_place(self) -> int | None:
         """Return the place of the newest main request of this run, or None."""
         found = self.recording.index.previous(Landmark.STEP, self.place + 1)
@@ -169,7 +186,7 @@ class Position:
         found = None if place is None else self.recording.index.previous(Landmark.STEP, place)
         return None if found is None else self.sent(found)
 
-    @cached_property
+    @fact
     def shared(self) -> int:
         """Return how many messages the newest main request shares with the one before it."""
         request, earlier = self.request, self.earlier_request
@@ -187,7 +204,7 @@ class Position:
         entry: Any = self.recording.entries[place]
         return self.recording.requests[entry.number]
 
-    @cached_property
+    @fact
     def reply(self) -> ArrivedReply | None:
         """Return the reply to the newest main request, or None before the first request."""
         place = self.request_place
@@ -201,7 +218,7 @@ class Position:
 
     # ------------------------------------------------------------------ tools and hooks
 
-    @cached_property
+    @fact
     def calls(self) -> Sequence[CallState]:
         """Return the calls of the newest reply, in the order in which the model made them.
 
@@ -244,13 +261,10 @@ class Position:
 
     def _of_calls(self, since: int) -> list[Any]:
         """Return the entries about calls since the newest main request."""
-        places = self.recording.index.places
-        found = [
-            each for kind in _OF_CALLS for each in between(places.get(kind, ()), since, self.place)
-        ]
-        return [self.recording.entries[each] for each in sorted(found)]
+        found = between(self.recording.index.calls, since, self.place)
+        return [self.recording.entries[each] for each in found]
 
-    @cached_property
+    @fact
     def hooks(self) -> Sequence[entries.Hook]:
         """Return the hooks that have run since the transition before the newest one.
 
@@ -279,7 +293,7 @@ class Position:
             return () if prompt is None else (UserMessage(prompt.text),)
         return self.sent(self.context_place).messages
 
-    @cached_property
+    @fact
     def context_place(self) -> int | None:
         """Return the place of the main request that shows the context, or None.
 
@@ -288,7 +302,7 @@ class Position:
         """
         return self.sent_place if self.compacted_place is None else self.compacted_place
 
-    @cached_property
+    @fact
     def sent_place(self) -> int | None:
         """Return the place of the newest main request, also of one in an earlier run, or None."""
         return self.recording.index.previous(Landmark.STEP, self.place + 1)
@@ -299,7 +313,7 @@ class Position:
         newest = self.compactions[-1:]
         return bool(newest) and (self.sent_place is None or newest[0] > self.sent_place)
 
-    @cached_property
+    @fact
     def compacted_place(self) -> int | None:
         """Return the place of the request that first shows a new compacted context, or None."""
         if not self.is_compacted:
@@ -328,7 +342,7 @@ class Position:
 
     # ------------------------------------------------------------------ time
 
-    @cached_property
+    @fact
     def timers(self) -> Sequence[PendingTimer]:
         """Return the events that are under way, the waits of an agent, and the running limits."""
         record = self.recording.entries
@@ -372,9 +386,8 @@ class Position:
             case entries.Request():
                 name = f"model call #{entry.number}"
                 if limits is not None:
-                    started = bool(self.recording.index.parts_until(entry.number, self.place))
                     limit_ms = limits.model_call_timeout_ms
-                    if not started:
+                    if not self.recording.index.has_begun(entry, self.place):
                         limit_ms = min(limit_ms, limits.first_part_timeout_ms)
                     due_ns = entry.at_ns + limit_ms * _NS_PER_MS
             case entries.ToolStarted():
@@ -392,16 +405,6 @@ _KINDS = {"task": "code", "thread": "code", "timeout": "limit"}
 def _wait(found: Wait) -> PendingTimer:
     name = " ".join(filter(None, (found.what, found.name, found.place and f"at {found.place}")))
     return PendingTimer(name, None, found.due_ns, _KINDS.get(found.what, "event"))
-
-
-_OF_CALLS = (
-    entries.ToolCall,
-    entries.CallRenamed,
-    entries.CallBegun,
-    entries.ToolStarted,
-    entries.ToolResult,
-    entries.Answered,
-)
 
 
 def _call_state(found: dict[str, Any]) -> CallState:

@@ -4,7 +4,7 @@ Not here: the facts at one entry (position.py). The rule to keep: a trace of a s
 imports no code, so a recording without the loop has the facts of the boundary alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -17,11 +17,13 @@ from simloop.check.replay import needs_loop, recorded_run, recorded_scenario
 from simloop.check.trial import violations
 from simloop.cursor.findings import Finding, RunEnding, ending
 from simloop.cursor.index import Index
+from simloop.cursor.rows import words_of
 from simloop.cursor.waits import Waits
 from simloop.engine.settings import EngineSettings
 from simloop.errors import ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
+from simloop.kernel.names import NAMES
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Request
 from simloop.runs.expectations import Mismatch
@@ -68,6 +70,7 @@ class RecordedRun:
     unmet: Sequence[Mismatch] | None = None
     errors: Sequence[SimloopError] = ()
     waits: Waits = field(default_factory=Waits)
+    _words: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of_trace(cls, trace: LoopTrace, loop: str | None = None) -> Self:
@@ -114,6 +117,12 @@ class RecordedRun:
         """Return the entries of the trace."""
         return self.trace.entries
 
+    def words_at(self, place: int) -> str:
+        """Return an entry as one line, escaped."""
+        if place not in self._words:
+            self._words[place] = words_of(self.entries[place])
+        return self._words[place]
+
     @cached_property
     def is_of_agent(self) -> bool:
         """Return whether the run is of an agent of one's own, as far as its trace shows."""
@@ -123,6 +132,21 @@ class RecordedRun:
     def index(self) -> Index:
         """Return the index of the trace."""
         return Index(self.trace.entries)
+
+    @cached_property
+    def edges(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """Return, for each state of the machine, the signals that it accepts and where they lead.
+
+        They are words. The mapping is empty where the machine is unknown.
+        """
+        legal = {} if self.machine is None else self.machine.legal
+        return {
+            NAMES[state]: [
+                (NAMES[signal], " or ".join(sorted(NAMES[each] for each in targets)))
+                for signal, targets in accepted.items()
+            ]
+            for state, accepted in legal.items()
+        }
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:

@@ -70,7 +70,11 @@ class FactRow(NamedTuple):
 
 def row(text: str, label: str = "", mark: Mark = Mark.PLAIN, goes_to: int | None = None) -> FactRow:
     """Return a row; a text that is too wide is cut, with its length after it."""
-    return FactRow(mark, escape(label, _WIDEST), _cut(text), goes_to)
+    if label:
+        label = escape(label, _WIDEST)
+    return FactRow(
+        mark, label, escape(text, _WIDEST) if len(text) <= _WIDEST else _cut(text), goes_to
+    )
 
 
 def rows(
@@ -87,7 +91,8 @@ def rows(
 
 def words_of(entry: AnyEntry, *pieces: AnyEntry) -> str:
     """Return an entry, with the next pieces of its text, as one line, escaped."""
-    return _cut(describe(entry, *pieces))
+    words = describe(entry, *pieces)  # escaped
+    return words if len(words) <= _WIDEST else _cut(words)
 
 
 def counted(count: int, noun: str) -> str:
@@ -96,6 +101,4 @@ def counted(count: int, noun: str) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= _WIDEST:
-        return escape(text, _WIDEST)
     return f"{escape(text[:_WIDEST], _WIDEST)} [{len(text):,} characters]"

@@ -3,15 +3,16 @@
 A view shows facts and decides nothing. Its name, and its key, are in keys.py.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from simloop.cursor.hook_values import HookChange, hook_changes
 from simloop.cursor.index import Landmark, between
 from simloop.cursor.keys import FactView
 from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
-from simloop.cursor.why import why
+from simloop.cursor.why import source_of_why, why
 from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
@@ -58,7 +59,7 @@ def _entry(position: Position) -> Iterator[FactRow]:
     yield row(f"{position.place} of {last}", "entry", Mark.CURRENT)
     yield row(clock(position.at_ns), "virtual time")
     yield row(f"{position.prompt_number}", "prompt")
-    yield row(words_of(entry), kind_of(entry))
+    yield row(position.recording.words_at(position.place), kind_of(entry))
     if isinstance(entry, entries.Error):
         yield from _headers(entry)
 
@@ -88,11 +89,10 @@ def _state(position: Position) -> Iterator[FactRow]:
         yield row(position.recording.unknown, "the map is unknown", Mark.QUIET)
         return
     now = _FIRST_STATE if move is None else move.after
-    for state, accepted in machine.legal.items():
-        name = NAMES[state]
+    for name, edges in position.recording.edges.items():
         yield row(name, mark=Mark.CURRENT if name == now else Mark.PLAIN)
-        for signal, targets in accepted.items() if name == now else ():
-            yield row(" or ".join(sorted(NAMES[each] for each in targets)), f"  on {NAMES[signal]}")
+        for signal, targets in edges if name == now else ():
+            yield row(targets, f"  on {signal}")
         if move is not None and name == move.before:
             taken = f"  on {NAMES[type(move.signal)]}"
             yield row(f"{move.after} (the newest edge)", taken, Mark.EDGE, move.place)
@@ -260,7 +260,7 @@ def _reply(position: Position) -> Iterator[FactRow]:
         yield from rows("".join(text), "text") if text else ()
         text = []
         mark = Mark.FAULT if isinstance(part, entries.Error | entries.StreamCut) else Mark.PLAIN
-        yield row(words_of(part), mark=mark, goes_to=part.seq)
+        yield row(position.recording.words_at(part.seq), mark=mark, goes_to=part.seq)
     yield from rows("".join(text), "text") if text else ()
 
 
@@ -324,11 +324,8 @@ def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
 
 def _errors(position: Position) -> Iterator[FactRow]:
     """Yield the newest failures of the run so far, with the class of each, and the next try."""
-    index, record = position.recording.index, position.recording.entries
-    kinds: list[Sequence[int]] = [
-        index.landmarks[each] for each in (Landmark.FAULT, Landmark.RETRY)
-    ]
-    kinds.append(index.places.get(entries.Classified, ()))
+    record = position.recording.entries
+    kinds = _error_places(position)
     places = sorted(at for each in kinds for at in between(each, position.start, position.place))
     if len(places) > _MOST_ERRORS:
         yield row("earlier failures are left out", mark=Mark.QUIET)
@@ -336,6 +333,13 @@ def _errors(position: Position) -> Iterator[FactRow]:
     for entry in [record[place] for place in places[-_MOST_ERRORS:]]:
         yield from _failure(entry, failed_ns)
         failed_ns = failed_ns if isinstance(entry, entries.Request) else entry.at_ns
+
+
+def _error_places(position: Position) -> Sequence[Sequence[int]]:
+    """Return the places of all failures, tries after them, and judgements."""
+    index = position.recording.index
+    marked = [index.landmarks[each] for each in (Landmark.FAULT, Landmark.RETRY)]
+    return [*marked, index.places.get(entries.Classified, ())]
 
 
 def _failure(entry: AnyEntry, failed_ns: int) -> Iterator[FactRow]:
@@ -367,14 +371,66 @@ def _newest(landmark: Landmark, position: Position) -> int | None:
     return position.recording.index.previous(landmark, position.place + 1)
 
 
+def _ended(position: Position) -> int | None:
+    """Return the place of the end of the run: no view says `yet` after it."""
+    return _newest(Landmark.END, position)
+
+
+def _source_of_timers(position: Position) -> Hashable:
+    """Return what the timers depend on: the time, what is open, and which replies have begun."""
+    recording, place = position.recording, position.place
+    open_ = recording.index.open_at(place)
+    begun = [recording.index.has_begun(recording.entries[each], place) for each in open_]
+    move = position.move
+    is_move = move is not None and move.place == place
+    waits = recording.waits.after(place)
+    return position.at_ns, open_, begun, waits, is_move, position.start, _ended(position)
+
+
+def _source_of_reply(position: Position) -> Hashable:
+    place = position.request_place
+    if place is None:
+        return None, _ended(position)
+    request: Any = position.recording.entries[place]
+    parts = position.recording.index.parts.get(request.number, ())
+    return place, bisect_right(parts, position.place)
+
+
+def _source_of_calls(position: Position) -> Hashable:
+    """Return the newest entry about a call; what runs shows how long it does."""
+    index, place = position.recording.index, position.place
+    newest = bisect_right(index.calls, place)
+    return newest, position.request_place, position.at_ns if index.open_at(place) else None
+
+
+def _source_of_errors(position: Position) -> Hashable:
+    kinds = _error_places(position)
+    return [bisect_right(each, position.place) for each in kinds], position.start, _ended(position)
+
+
 class _Panel(NamedTuple):
-    """One view: its rows, its words without any, and the entries on which the rows depend."""
+    """One view: its rows, and its words without any.
+
+    It can change when time moves, or at entries of the kinds `at`: at each entry if it has none.
+    `source` is what the rows depend on: they are equal where it is.
+    """
 
     rows: Callable[[Position], Iterator[FactRow] | MessagesView]
     empty: str = "nothing yet"
+    at: Collection[type[entries.Entry]] = ()
     source: Callable[[Position], Hashable] = lambda position: position.place
 
 
+_RUN = (entries.Prompt, entries.Ended)
+_STEPS = (*_RUN, entries.Request)
+_REPLIES = (
+    entries.TextDelta, entries.ReasoningDelta, entries.ToolCallDelta, entries.ToolCall,
+    entries.Finish, entries.Error, entries.StreamCut,
+)  # fmt: skip
+_CALLS = (
+    entries.ToolCall, entries.CallRenamed, entries.CallBegun, entries.ToolStarted,
+    entries.ToolResult, entries.Answered,
+)  # fmt: skip
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
     FactView.STATE: _Panel(
@@ -383,25 +439,58 @@ _PANELS: Mapping[FactView, _Panel] = {
     FactView.COUNTERS: _Panel(
         _counters,
         "an agent of your own has no counters of simloop",
+        (*_STEPS, entries.Transition),
         lambda at: (at.move and at.move.place, at.request_place),
     ),
-    FactView.TIMERS: _Panel(_timers, "nothing is waited for"),
+    FactView.TIMERS: _Panel(_timers, "nothing is waited for", source=_source_of_timers),
     FactView.REQUEST: _Panel(
         _request,
         "no request has been sent in this run yet",
-        lambda at: (at.request_place, _newest(Landmark.END, at)),
+        _STEPS,
+        lambda at: (at.request_place, _ended(at)),
     ),
-    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet"),
-    FactView.CALLS: _Panel(_calls, "the newest reply has no calls"),
-    FactView.HOOKS: _Panel(_hooks, "no hook has run here"),
+    FactView.REPLY: _Panel(
+        _reply,
+        "no request has been sent in this run yet",
+        (*_STEPS, *_REPLIES),
+        _source_of_reply,
+    ),
+    FactView.CALLS: _Panel(
+        _calls, "the newest reply has no calls", (*_STEPS, *_CALLS), _source_of_calls
+    ),
+    FactView.HOOKS: _Panel(
+        _hooks,
+        "no hook has run here",
+        (*_STEPS, *_CALLS, entries.Hook, entries.Transition),
+        lambda at: at.place if at.hooks else None,
+    ),
     FactView.CONTEXT: _Panel(
         _context,
+        at=(*_STEPS, entries.Compaction),
         source=lambda at: tuple(
             _newest(each, at) for each in (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
         ),
     ),
-    FactView.WHY: _Panel(_why, "no rule decided here"),
-    FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet"),
+    FactView.WHY: _Panel(_why, "no rule decided here", source=source_of_why),
+    FactView.ERRORS: _Panel(
+        _errors,
+        "nothing has failed in this run yet",
+        (
+            *_STEPS,
+            *_REPLIES,
+            entries.ToolResult,
+            entries.Hook,
+            entries.Callback,
+            entries.Classified,
+        ),
+        _source_of_errors,
+    ),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})
 """The views that end with messages."""
+
+
+def may_change(name: FactView, kind: type[entries.Entry]) -> bool:
+    """Return whether a view can change at an entry of a kind at which no time passes."""
+    at = _PANELS[name].at
+    return not at or kind in at

@@ -1,6 +1,7 @@
 """The names of states, signals and effects in traces and reports."""
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -23,6 +24,7 @@ NAMES = _Names()
 """The name of each class."""
 
 
+@lru_cache(maxsize=1_000)
 def describe(value: Struct) -> str:
     """Return a signal or a state in words: `model-replied: tool-calls, text, calls`.
 

@@ -19,7 +19,7 @@ from simloop.escape import escape
 _WIDEST = 200
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 # What could end a script element or a line of JavaScript; the rest of the JSON is ASCII.
-_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"})
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
 
 
 def document(name: str, data: Any, parts: Mapping[str, str], scripts: Sequence[str] = ()) -> str:
@@ -51,7 +51,10 @@ def policy(style: str, script: str) -> str:
 
 def safe_json(data: Any) -> str:
     """Return JSON that a script element can hold: ASCII, without `<`, `>` and `&`."""
-    return json.dumps(data, separators=(",", ":")).translate(_ESCAPED)
+    text = json.dumps(data, separators=(",", ":"))
+    for character, escaped in _ESCAPED.items():  # `translate` takes ten times as long
+        text = text.replace(character, escaped)
+    return text
 
 
 def safe_text(text: str, width: int = _WIDEST) -> str:

@@ -1,14 +1,21 @@
-"""The page of one recorded run: its heading, its panes and its data.
+"""The page of one recorded run: its heading, its panes, its keys and its data.
 
-Not here: the data (tables.py), and the policy and the template (document.py). The rule to keep: the
-page computes no fact.
+The page computes no fact: it shows the rows of the views.
 """
 
-from simloop.cursor.keys import VIEW_KEYS, FactView
+from simloop.cursor.keys import HELP, MOVES, VIEW_KEYS, VIEWS, FactView, RunKey
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.document import document, safe_text
-from simloop.page.keys import KEYS
 from simloop.page.tables import tables
+
+
+def _of_browser(each: RunKey) -> RunKey:
+    """Return a key without those that browsers keep for themselves."""
+    return each._replace(keys=tuple(key for key in each.keys if not key.startswith("Ctrl-")))
+
+
+KEYS: tuple[RunKey, ...] = tuple(map(_of_browser, (*MOVES, *VIEWS, HELP)))
+"""The keys of the page: those of the terminal."""
 
 
 def page(recording: RecordedRun, name: str = "") -> str:

@@ -9,8 +9,7 @@ from typing import Any
 
 from simloop.cursor.lines import gap_words, gaps
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.page.shown import Numbered
-from simloop.page.tables import columns
+from simloop.page.tables import Numbered, columns
 from simloop.trace.kinds import Lane
 from simloop.trace.looptrace import LoopTrace
 
@@ -36,9 +35,10 @@ class Timelines:
     def _lines(self, trace: LoopTrace) -> dict[str, Any]:
         record, left = trace.entries, max(0, len(trace.entries) - _FIRST - _LAST)
         cut = _FIRST if left else len(record)
-        lines = columns([*record[:cut], *record[cut + left :]], self.words)
-        del lines["kind"]  # the page of a run searches it
         recording = RecordedRun(trace=trace)
+        shown = [*range(cut), *range(cut + left, len(record))]
+        lines = columns(recording, shown, self.words)
+        del lines["kind"]  # the page of a run searches it
         waits = [
             [place - left * (place > cut), self.words[gap_words(recording, place)]]
             for place in gaps(record)

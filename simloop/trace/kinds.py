@@ -8,6 +8,7 @@ cursor/why.py, because a trace does not have those.
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple, get_args
 
 from simloop.kernel.names import NAMES
@@ -52,6 +53,7 @@ class Kind(NamedTuple):
     reason: Callable[[Any], str] = lambda _: ""
 
 
+@lru_cache(maxsize=256)  # entries in a row often have the same time
 def clock(at_ns: int) -> str:
     """Return seconds with milliseconds, or with all digits for a finer time."""
     seconds, rest = divmod(at_ns, 10**9)

@@ -15,8 +15,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import words_of
 from simloop.cursor.views import view
-from simloop.page.changes import apply
-from simloop.page.tables import tables
+from simloop.page.tables import apply, tables
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
