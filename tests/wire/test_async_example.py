@@ -38,17 +38,6 @@ async def my_agent(question: str) -> str:
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
-@pytest.mark.simloop(seeds=20, shuffle_ties=True)
-async def test_survives_rate_limit(provider: Provider) -> None:
-    provider.script(
-        Reply(http=Http(status=429, retry_after="7s")),
-        Reply(call={"read_file": {"path": "a"}}),
-        Reply(say="It says Hello."),
-    )
-    assert await my_agent("What does a say?") == "It says Hello."
-    provider.expect(requests=3, elapsed={"max": "15s"})
-
-
 @pytest.mark.simloop
 async def test_the_trace_has_the_wait_of_the_sdk_and_the_tool_under_the_id_of_its_call(
     provider: Provider, sim: Sim

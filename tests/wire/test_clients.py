@@ -10,7 +10,6 @@ from installed import HTTPX, SDKS
 from wire import ASK
 
 from simloop import (
-    Http,
     Pace,
     Provider,
     Reply,
@@ -33,16 +32,6 @@ FRAMINGS: tuple[Literal["lf", "crlf"], ...] = ("lf", "crlf")
 def module(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
-
-
-@pytest.mark.simloop
-async def test_an_unchanged_agent_survives_a_rate_limit(provider: Provider) -> None:
-    limited = Reply(http=Http(status=429, retry_after="7s"))
-    provider.script(limited, Reply(say="Hello.", pace=Pace(first_part="1s")))
-    client = importlib.import_module("openai").AsyncOpenAI()
-    reply = await client.chat.completions.create(model="m", messages=HI)
-    assert reply.choices[0].message.content == "Hello."
-    provider.expect(requests=2, elapsed={"min": "8s", "max": "8s"})
 
 
 @pytest.mark.simloop

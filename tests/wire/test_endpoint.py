@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from wire import ASK, CHAT, Heard, heard, in_run, posted
 
-from simloop import Reply, Request, Result, parse_scenario, run
+from simloop import Reply, Request, Result, ScriptedTool, World, parse_scenario, run
 from simloop.errors import Deadlock, ScenarioError, ScriptExhausted
-from simloop.messages import UserMessage
+from simloop.messages import ToolCall, ToolMessage, UserMessage
 from simloop.scenario.replies import Http, Pace, TokenUsage
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
@@ -281,15 +281,6 @@ def test_a_script_that_runs_out_fails_the_run_even_if_the_agent_goes_on() -> Non
     assert (found.status, found.headers["x-should-retry"]) == (500, "false")
 
 
-def test_an_agent_that_never_stops_asking_is_ended() -> None:
-    async def main() -> None:
-        while True:
-            await Heard().listen(posted())
-
-    with pytest.raises(ScriptExhausted):
-        in_run(main, Reply(say="Hi"))
-
-
 def test_a_reply_that_is_closed_closes_the_models_stream() -> None:
     closed = []
 
@@ -328,11 +319,6 @@ def test_a_scenario_says_how_its_provider_writes() -> None:
     assert b"\r\n\r\n" in found.body
 
 
-def test_a_word_that_is_no_option_of_the_wire_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="framing"):
-        parse_scenario("prompt: Go.\nwire: {framing: morse}\nmodel: [{say: Hi}]\n")
-
-
 @pytest.mark.parametrize("kept", [False, True])
 def test_raw_bodies_are_kept_on_demand_and_in_no_trace(kept: bool) -> None:  # noqa: FBT001
     async def main() -> None:
@@ -351,3 +337,24 @@ def test_the_requests_of_a_conversation_are_counted_over_its_prompts() -> None:
 
     scenario = Scenario(prompt="a", then=["b"], model=[Reply(say="1"), Reply(say="2")])
     assert [*run(scenario, loop=agent, keep_bodies=True).bodies] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error"), [("Error: the disk is full", True), ("It is full.", False)]
+)
+def test_a_failed_result_is_marked_if_its_text_came_back(text: str, is_error: bool) -> None:  # noqa: FBT001
+    async def agent(prompt: str, world: World) -> None:
+        await world.tools.run(ToolCall("a", "save", "{}"))
+        call = {"id": "a", "type": "function", "function": {"name": "save", "arguments": "{}"}}
+        messages = [
+            {"role": "user", "content": prompt},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": text},
+        ]
+        await Heard().listen(posted({"model": "gpt-5", "messages": messages}))
+
+    broken = ScriptedTool(raises="the disk is full")
+    scenario = Scenario(prompt="Save.", tools={"save": broken}, model=[Reply(say="No.")])
+    (request,) = run(scenario, loop=agent).requests
+    assert request.messages[0] == UserMessage("Save.")
+    assert request.messages[-1] == ToolMessage("a", text, is_error=is_error)

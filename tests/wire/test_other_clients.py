@@ -15,7 +15,7 @@ import pytest
 from loopback import unreachable
 from wire import ASK, CHAT, in_run
 
-from simloop import Deadlock, Http, Pace, Reply, Scenario, ScenarioError, ScriptExhausted, run
+from simloop import Deadlock, Pace, Reply, Scenario, ScenarioError, run
 from simloop.trace.codec import encode
 from simloop.trace.entries import LeftBehind
 
@@ -79,10 +79,6 @@ def test_a_stream_comes_piece_by_piece(client: Any) -> None:
 def test_a_whole_reply_comes_at_its_end(client: Any) -> None:
     status, (at, body) = heard(client, HELLO, streams=False)
     assert (status, at, b"Hello you" in body) == (200, 0.45, True)
-
-
-def test_a_status_of_the_script_is_the_reply(client: Any) -> None:
-    assert heard(client, Reply(http=Http(status=529)))[0] == 529
 
 
 @pytest.mark.parametrize(
@@ -198,31 +194,6 @@ def test_an_unknown_host_is_refused_by_name(client: Any) -> None:
     refused = r"POST /v1/today at api\.weather\.test.*, called at test_other_clients\.py:\d+ in by_"
     with pytest.raises(ScenarioError, match=refused):
         heard(client, url="https://api.weather.test/v1/today")
-
-
-def test_an_agent_that_never_stops_asking_is_ended(client: Any) -> None:
-    async def main() -> None:
-        while True:
-            await client()
-
-    with pytest.raises(ScriptExhausted):
-        in_run(main, HELLO)
-
-
-def test_two_runs_are_equal(client: Any) -> None:
-    replies = Reply(http=Http(status=429)), HELLO
-
-    def times() -> Heard:
-        found: list[Heard] = []
-
-        async def main() -> None:
-            await asyncio.gather(client(), asyncio.to_thread(time.sleep, 1))
-            found.append(await client())
-
-        in_run(main, *replies)
-        return found[0]
-
-    assert times() == times()
 
 
 _IMPORTS = """

@@ -21,7 +21,6 @@ from simloop.runs.run import Simulation
 from simloop.scenario.replies import Http, Pace
 from simloop.scenario.triggers import Trigger
 from simloop.trace import entries
-from simloop.virtual.simulate import running_loop
 
 pytestmark = pytest.mark.sdks
 
@@ -161,56 +160,6 @@ def test_a_module_that_is_imported_in_the_run_is_intercepted(module: Any) -> Non
     finally:
         sys.modules.update(held)
     assert b"Hello you" in texts[0]
-
-
-def test_a_stream_comes_piece_by_piece(module: Any) -> None:
-    result: list[tuple[float, bytes]] = []
-
-    async def main() -> None:
-        asked = {**ASK, "stream": True}
-        async with module.AsyncClient() as client, client.stream("POST", CHAT, json=asked) as reply:
-            result.extend([(running_loop().time(), piece) async for piece in reply.aiter_bytes()])
-
-    in_run(main, HELLO)
-    assert [at for at, _ in result] == [0.25, 0.35, 0.45]
-
-
-def failure(
-    module: Any, reply: Reply, *, streams: bool = True, **client: Any
-) -> tuple[Any, Result]:
-    """Return the exception of a client, with the result of the run."""
-    raised: list[Exception] = []
-
-    async def main() -> None:
-        async with module.AsyncClient(**client) as made:
-            try:
-                async with made.stream("POST", CHAT, json={**ASK, "stream": streams}) as heard:
-                    raised.append(AssertionError("headers"))
-                    await heard.aread()
-            except module.TransportError as error:
-                raised.append(error)
-
-    result = in_run(main, reply)
-    return raised, result
-
-
-@pytest.mark.parametrize("place", ["before-headers", "after-headers"])
-def test_a_silent_server_is_a_read_timeout(module: Any, place: Any) -> None:
-    raised, result = failure(module, Reply(stall=place), timeout=20)
-    assert type(raised[-1]) is module.ReadTimeout
-    assert len(raised) == (2 if place == "after-headers" else 1)
-    assert result.elapsed_ns == 20 * 10**9
-
-
-def test_a_connection_that_is_not_made_is_a_connect_timeout(module: Any) -> None:
-    timeout = module.Timeout(20, connect=5)
-    (error,), result = failure(module, Reply(stall="before-connect"), timeout=timeout)
-    assert (type(error), result.elapsed_ns) == (module.ConnectTimeout, 5 * 10**9)
-
-
-def test_a_connection_that_is_refused_is_a_connect_error(module: Any) -> None:
-    (error,), result = failure(module, Reply(lost="before-connect"))
-    assert (type(error), result.elapsed_ns) == (module.ConnectError, 0)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

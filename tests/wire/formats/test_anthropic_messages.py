@@ -11,12 +11,10 @@ from wirecases import (
 from wirereading import MODEL, data, streamed, whole
 
 from simloop.messages import (
-    Fault,
     Finish,
     FinishReason,
     Part,
     ReasoningDelta,
-    StreamError,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -106,12 +104,6 @@ def test_a_reply_streams_in_the_frames_of_the_provider(
     assert frames(parts) == expected
 
 
-@pytest.mark.parametrize("parts", [parts for parts, _ in FRAMES.values()], ids=FRAMES)
-def test_each_event_is_named_as_its_type(parts: list[Part]) -> None:
-    events = streamed(CLAUDE, parts)
-    assert [event.name for event in events] == [one["type"] for one in data(events)]
-
-
 @pytest.mark.parametrize(
     ("raw", "word"),
     [
@@ -158,13 +150,6 @@ def test_a_ping_comes_after_the_first_block_starts_unless_it_is_switched_off() -
     assert [event["type"] for event in pinged].count("ping") == 1
     assert [event["type"] for event in pinged][1:3] == ["content_block_start", "ping"]
     assert [event for event in pinged if event["type"] != "ping"] == data(streamed(QUIET, parts))
-
-
-def test_an_error_without_output_is_the_first_event() -> None:
-    failure = StreamError(Fault("Overloaded", code="overloaded_error"))
-    (event,) = streamed(CLAUDE, [failure])
-    error = {"type": "overloaded_error", "message": "Overloaded"}
-    assert (event.name, data([event])) == ("error", [{"type": "error", "error": error}])
 
 
 def test_a_whole_reply_has_its_blocks_in_order() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wireasking import ASKS
-from wirereading import BODIES, CREATED_S, STREAMS, asked, read_events, sent, streamed, whole
+from wirereading import BODIES, CREATED_S, STREAMS, asked, data, read_events, sent, streamed, whole
 
 from simloop.messages import (
     AssistantMessage,
@@ -147,6 +147,9 @@ def test_a_stream_carries_each_part_of_a_reply(form: WireFormat, parts: list[Par
     assert (heard.text, heard.reasoning) == (texts(parts, TextDelta), texts(parts, ReasoningDelta))
     assert {one: (name, given) for one, name, given in heard.in_order()} == called(parts)
     assert [one for one, _, _ in heard.in_order()] == list(called(parts))
+    if form.name != "openai-chat":  # which names none
+        events = streamed(form, parts)
+        assert [event.name for event in events] == [one["type"] for one in data(events)]
 
 
 @every_format
@@ -234,11 +237,13 @@ PATHS = {
 
 
 @every_format
-def test_an_error_after_output_is_the_last_event(form: WireFormat) -> None:
+def test_an_error_is_the_last_event_and_the_only_one_without_output(form: WireFormat) -> None:
     failure = StreamError(Fault("Overloaded", code="overloaded_error"))
     events = streamed(form, [TextDelta("x"), failure])
     assert "Overloaded" in events[-1].data
     assert STREAMS[form.name](events[:-1]).text == "x"
+    begun = 2 if form.name == "openai-responses" else 0  # its response begins with the headers
+    assert "Overloaded" in streamed(form, [failure])[begun].data
 
 
 def test_options_reach_each_format() -> None:

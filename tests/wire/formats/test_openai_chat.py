@@ -107,6 +107,11 @@ FRAMES: dict[str, tuple[list[Part], list[Any]]] = {
             "[DONE]",
         ],
     ),
+    "pieces that do not fit": (
+        [ToolCallDelta("call-1", "look", "[1"), ToolCallPart(CALL), CALLS],
+        [ROLE, call_frame(0, "", CALL), call_frame(0, "[1"), call_frame(1, CALL.arguments, CALL),
+         "tool_calls", "[DONE]"],
+    ),
     "half a call": (
         [ToolCallDelta("call-1", "look", '{"a'), Finish(FinishReason.LENGTH, "length")],
         [ROLE, call_frame(0, "", CALL), call_frame(0, '{"a'), "length", "[DONE]"],
@@ -199,10 +204,6 @@ def test_an_error_can_be_part_of_a_chunk() -> None:
     assert event["choices"][0]["finish_reason"] is None
 
 
-def test_an_error_without_output_is_the_first_event() -> None:
-    assert data(streamed(CHAT, [FAILURE])) == [{"error": ERROR}]
-
-
 def test_a_whole_reply_has_all_that_a_stream_has() -> None:
     parts: list[Part] = [
         ReasoningDelta("Hm"), TextDelta("So "), TextDelta("be it"), ToolCallPart(CALL),
@@ -241,8 +242,3 @@ def test_the_text_of_a_whole_reply_is_null_where_the_provider_has_none(
 ) -> None:
     message = whole(CHAT, parts)["choices"][0]["message"]
     assert (message["content"], message["refusal"]) == (content, refusal)
-
-
-def test_a_whole_reply_without_a_finish_has_no_reason() -> None:
-    (choice,) = whole(CHAT, [TextDelta("x")])["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("x", None)

@@ -1,4 +1,4 @@
-"""Failed calls go out as each provider sends them, and the script's own words as they are."""
+"""Failed calls go out as each provider sends them, and events in the bytes of each framing."""
 
 import json
 from typing import Any
@@ -12,9 +12,10 @@ from simloop.wire.formats.anthropic_messages import AnthropicMessages
 from simloop.wire.formats.known import wire_formats
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
-from simloop.wire.formats.wire_format import ErrorReply, WireFormat, WrongRequest
+from simloop.wire.formats.replies import EventFramer
+from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireFormat, WrongRequest
 from simloop.world.faults import FAULTS
-from simloop.world.wire_options import WireOptions
+from simloop.world.wire_options import FramingName, WireOptions
 
 CHAT, RESPONSES, CLAUDE = OpenAIChat(), OpenAIResponses(), AnthropicMessages()
 every_format = pytest.mark.parametrize("form", wire_formats(), ids=lambda one: one.name)
@@ -231,3 +232,29 @@ def test_a_request_that_cannot_be_read_is_status_400(form: WireFormat) -> None:
     else:
         assert (found["message"], found["param"]) == ("it is wrong", "messages[1]")
         assert found["code"] == "odd"
+
+
+# ---------------------------------------------------------------- framing
+
+EVENTS = [WireEvent("", "{}"), WireEvent("error", "[1]")]
+FRAMED: dict[FramingName, str] = {
+    "lf": "data: {}\n\nevent: error\ndata: [1]\n\n",
+    "crlf": "data: {}\r\n\r\nevent: error\r\ndata: [1]\r\n\r\n",
+    "cr": "data: {}\r\revent: error\rdata: [1]\r\r",
+    "bytes": "data: {}\n\nevent: error\ndata: [1]\n\n",
+    "crlf-bytes": "data: {}\r\n\r\nevent: error\r\ndata: [1]\r\n\r\n",
+    "comments": ": keep-alive\n\ndata: {}\n\n: keep-alive\n\nevent: error\ndata: [1]\n\n",
+    "no-space": "data:{}\n\nevent:error\ndata:[1]\n\n",
+    "no-final-blank": "data: {}\n\nevent: error\ndata: [1]\n",
+    "bom": "\ufeffdata: {}\n\nevent: error\ndata: [1]\n\n",
+    "ids": "id: 1\nretry: 3000\ndata: {}\n\nevent: error\nid: 2\ndata: [1]\n\n",
+}
+
+
+@pytest.mark.parametrize("name", FRAMED)
+def test_a_framing_has_these_bytes(name: FramingName) -> None:
+    framer = EventFramer(name)
+    pieces = [*framer.frame(EVENTS[:1]), *framer.frame(EVENTS[1:], is_last=True)]
+    assert b"".join(pieces).decode() == FRAMED[name]
+    assert (max(map(len, pieces)) == 1) == name.endswith("bytes")
+    assert EventFramer(name).frame([], is_last=True) == []
