@@ -5,12 +5,12 @@ nothing that a trace names: it may come from a stranger. A run that needed Pytho
 instead of diverging.
 """
 
-import dataclasses
 import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from simloop.check.trial import run_to_the_end
@@ -120,7 +120,7 @@ def as_far_as(cut: LoopTrace, trace: LoopTrace) -> LoopTrace:
     """Return `trace`, but no longer than `cut` if that has no end."""
     if cut.footer is not None:
         return trace
-    return dataclasses.replace(trace, entries=trace.entries[: len(cut.entries)], footer=None)
+    return replace(trace, entries=trace.entries[: len(cut.entries)], footer=None)
 
 
 def different_settings(one: Header, other: Header) -> Iterator[Setting]:
@@ -140,7 +140,7 @@ def recorded_events(trace: LoopTrace, names: Names) -> EventView:
     recorded scenario.
     """
     header = msgspec.structs.replace(trace.header, python=())  # nothing is run again
-    scenario = recorded_scenario(dataclasses.replace(trace, header=header))
+    scenario = recorded_scenario(replace(trace, header=header))
     if names == "document" and trace.header.loop not in loop_names():
         return DocumentEvents(parallel=_overlaps(trace.entries))
     if is_own(trace.header.loop):

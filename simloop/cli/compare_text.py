@@ -7,9 +7,11 @@ meaning by colour alone; a mark stands before each row that differs or is not as
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
+
+from msgspec.structs import asdict
 
 from simloop.check.compare import Row, compare, unread
 from simloop.cli import terminal

@@ -7,12 +7,11 @@ or is removed.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Struct, field
+from msgspec.structs import asdict
 from pydantic import BaseModel
 
 from simloop.check.trial import Verdict
@@ -164,7 +163,7 @@ def _ended(trace: LoopTrace | None) -> dict[str, Any]:
         "text": end.text,
         "message": end.message,
         "elapsed_ns": trace.footer.elapsed_ns,
-        "counters": None if end.counters is None else msgspec.structs.asdict(end.counters),
+        "counters": None if end.counters is None else asdict(end.counters),
     }
 
 

@@ -5,7 +5,8 @@ result that is not smaller is not a compaction.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from simloop.engine.context import History
 from simloop.engine.model_calls import ModelCalls
@@ -33,8 +34,7 @@ SUMMARY_REQUEST = UserMessage(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A plan to drop `removed`; a summary may take its place at index `at` of `kept`."""
 
     removed: tuple[Message, ...]
@@ -93,8 +93,7 @@ def _cut(turns: list[list[Message]], going: set[int]) -> Cut:
     return Cut(tuple(removed), tuple(kept), sum(len(turn) for turn in turns[:first]))
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     """The result of a compaction, in estimated tokens."""
 
     tokens_before: int

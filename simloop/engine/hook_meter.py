@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import copy
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns  # simloop's own modules keep the real clock during a simulation
 from types import coroutine
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.virtual.clock.awaitables import is_coroutine
@@ -62,8 +63,7 @@ class HookTimes:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookCost:
+class HookCost(Struct, frozen=True, kw_only=True):
     """The real nanoseconds that one hook took at one point, over all runs of a conversation.
 
     They are without its waits and without the measurement itself. At most half of the calls took

@@ -7,10 +7,10 @@ with that call. Independent hooks that run at once get inputs of their own: see 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from simloop.errors import ScenarioError
 from simloop.messages import FinishReason, Message, ToolCall, ToolResult, ToolSpec, Usage
@@ -127,8 +127,7 @@ def _tool_of_hook(name: Any, given: Any) -> Tool:
     return Tool(given, name=name)
 
 
-@dataclass(frozen=True, slots=True)
-class AfterLLMCall:
+class AfterLLMCall(Struct, frozen=True):
     """The hook point after a step, with the model's reply. It changes nothing."""
 
     changed: ClassVar[tuple[str, ...]] = ()

@@ -1,8 +1,9 @@
 """The results of exploration: the graph of every visited run, and the violations."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Run
@@ -14,8 +15,7 @@ Arrow = tuple[Signal, int]
 """A signal, and the node that it leads to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One transition of an example: the signal, the run that it led to, and what was asked then."""
 
     signal: Signal
@@ -23,16 +23,14 @@ class Step:
     asked: tuple[Effect, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleViolation:
+class RuleViolation(Struct, frozen=True):
     """Something wrong with a machine, and the shortest way there."""
 
     what: str
     counterexample: tuple[Step, ...]
 
 
-@dataclass(slots=True)
-class Graph:
+class Graph(Struct):
     """Every reachable run. A node is a run together with what it has asked of the world.
 
     `arrows[i]` are the signals that can arrive at node i, each with the node that it leads to.

@@ -10,13 +10,13 @@ the name of a folder before a test asks for it.
 """
 
 import contextlib
-import dataclasses
 from collections.abc import Coroutine, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
+from msgspec.structs import replace
 
 from simloop.pytest_plugin.async_tests import (
     PROVIDER,
@@ -250,7 +250,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
             raise
         if result is None:
             return cast("Result", None)  # see `SimloopRun`
-        return dataclasses.replace(result, reproduce=again or result.reproduce)
+        return replace(result, reproduce=again or result.reproduce)
 
     return play
 

@@ -6,8 +6,10 @@ the trace that shows it.
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import Counters, Message, Outcome
@@ -46,8 +48,7 @@ class _Ended(Protocol):
     def unused_places(self) -> tuple[str, ...]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True):
     """An expectation that does not hold.
 
     `expected` and `got` are plain values, durations as text. `seq` is the number of the first entry

@@ -11,9 +11,10 @@ import shlex
 import typing
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
+
+from msgspec import Struct
 
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
@@ -66,8 +67,7 @@ UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
 _NO_POLICIES = Policies()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loop:
+class Loop(Struct, frozen=True, kw_only=True, dict=True):
     """The loop of a run. `name` is its name in the header of the trace.
 
     `machine` is None for an agent of the user's own. `unsupported` are the features that the loop

@@ -5,8 +5,9 @@ The text of models, tools and exceptions in an account passes through `escape`.
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
+
+from msgspec import Struct, field
 
 from simloop.engine.hook_meter import HookCost
 from simloop.errors import ExpectationFailed, ScenarioError
@@ -24,8 +25,7 @@ from simloop.virtual.border.output import NAMES, Output
 from simloop.world.user_errors import UserError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Struct, frozen=True, kw_only=True):
     """The end of a run, and its comparison with the expectations.
 
     `text` is the model's last text, whole or cut off. `message` is the message to the user: the

@@ -6,11 +6,12 @@ names the command that repeats it.
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, Self, TypeVar, Unpack
+
+from msgspec.structs import replace
 
 from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.errors import (
@@ -185,7 +186,7 @@ class Simulation:
             self._complete(error)
             raise
         found = mismatches_by_default(self.loop.expected, result)
-        return dataclasses.replace(result, mismatches=found) if found else result
+        return replace(result, mismatches=found) if found else result
 
     def result(self) -> Result:
         """Return the result of a conversation that has ended."""

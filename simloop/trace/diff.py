@@ -6,7 +6,6 @@ moves to another line makes no difference: every comparison of traces, and every
 the numbers of lines out by `without_line`.
 """
 
-import dataclasses
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simloop.escape import escape
 from simloop.messages import Message, Request
@@ -44,7 +44,7 @@ def without_line(entry: AnyEntry) -> AnyEntry:
 
 def without_lines(trace: LoopTrace) -> LoopTrace:
     """Return the trace as a snapshot has it: see `without_line`."""
-    return dataclasses.replace(trace, entries=list(map(without_line, trace.entries)))
+    return replace(trace, entries=list(map(without_line, trace.entries)))
 
 
 def same(one: AnyEntry, other: AnyEntry) -> bool:

@@ -5,10 +5,9 @@ its header, entries and footer; a view computes, it stores nothing.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from simloop.messages import FinishReason, Outcome
 from simloop.trace import entries
@@ -30,8 +29,7 @@ class Round(Struct, frozen=True):
     tools: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class LoopTrace:
+class LoopTrace(Struct):
     """The complete record of a scenario's runs.
 
     `footer` is None if the run has not ended, or if the file was cut; `truncated` tells of a cut.

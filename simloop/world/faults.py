@@ -10,9 +10,10 @@ The lists of statuses, codes, words, headers and bodies are those of the reports
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import Struct
 
 from simloop.kernel.errorclass import ErrorClass
 
@@ -39,8 +40,7 @@ class Stage(Enum):
     END = "at the end of a whole reply"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReplyFault:
+class ReplyFault(Struct, frozen=True, eq=False):
     """One fault of a model's reply.
 
     `error` is the class of the failed call, if the call fails. `weight` is for the search: 0 keeps

@@ -8,11 +8,12 @@ import asyncio
 import os
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec import Struct
 
 from simloop.escape import writable
 from simloop.messages import Fault
@@ -27,8 +28,7 @@ _INSTALLED = ("/site-packages/", "/dist-packages/")
 _PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
 
 
-@dataclass(frozen=True, slots=True)
-class UserError:
+class UserError(Struct, frozen=True):
     """An exception that a function of the user raised. `where` names the function."""
 
     where: str

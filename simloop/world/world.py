@@ -1,15 +1,15 @@
 """The world: all that an agent may touch, and nothing else."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from simloop.world.model_port import ModelPort
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_port import UserPort
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(Struct, frozen=True):
     """The model, the tools and the user of one conversation. Each records what passes through it.
 
     reply = await world.model.reply(messages, tools=world.tools.specs)

@@ -1,4 +1,3 @@
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -23,7 +22,7 @@ def recorded(order: str, loop: str) -> LoopTrace:
     text = f"{TWO_CALLS}tool_execution: {{order: {order}}}\n"
     trace = run(parse_scenario(text)).trace
     header = msgspec.structs.replace(trace.header, loop=loop, python=("loop",))
-    return dataclasses.replace(trace, header=header)
+    return msgspec.structs.replace(trace, header=header)
 
 
 def event_types(trace: LoopTrace) -> list[str]:

@@ -1,4 +1,3 @@
-import dataclasses
 import itertools
 import re
 from typing import Any
@@ -58,7 +57,7 @@ def rewritten(trace: LoopTrace, text: str) -> LoopTrace:
     seq = text_at(trace)
     said = msgspec.structs.replace(trace.entries[seq], text=text)
     record = [*trace.entries[:seq], said, *trace.entries[seq + 1 :]]
-    return read_back(dataclasses.replace(trace, entries=record))
+    return read_back(msgspec.structs.replace(trace, entries=record))
 
 
 def cut(trace: LoopTrace, count: int) -> LoopTrace:
@@ -127,14 +126,14 @@ class TestAReplay:
         whole = msgspec.Raw(b'{"prompt":"Hi","model":[{"times":0}]}')
         header = msgspec.structs.replace(trace.header, scenario=whole)
         with pytest.raises(ScenarioError, match="cannot be read") as raised:
-            replay(dataclasses.replace(trace, header=header))
+            replay(msgspec.structs.replace(trace, header=header))
         assert raised.value.key.startswith("model.0.times")
 
     def test_of_a_loop_that_is_not_there_says_so(self) -> None:
         trace = played(ANSWERS)
         header = msgspec.structs.replace(trace.header, loop="gone")
         with pytest.raises(ScenarioError, match="there is no loop `gone`"):
-            replay(dataclasses.replace(trace, header=header))
+            replay(msgspec.structs.replace(trace, header=header))
 
     def test_does_not_hide_that_simloop_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
         trace = played(ANSWERS)
@@ -173,7 +172,7 @@ class TestACutTrace:
 
 def test_traces_of_which_only_one_is_whole_differ_in_that() -> None:
     trace = played(ANSWERS)
-    endless = dataclasses.replace(trace, footer=None)
+    endless = msgspec.structs.replace(trace, footer=None)
     for pair, sides in (
         ((trace, endless), ("an end", "no end")),
         ((endless, trace), ("no end", "an end")),

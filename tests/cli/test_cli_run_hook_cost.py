@@ -3,10 +3,10 @@
 import json
 import re
 import sys
-from dataclasses import replace
 
 import pytest
 from commandline import Cli
+from msgspec.structs import replace
 
 from simloop.cli.report import hook_costs
 from simloop.engine.hook_meter import HookCost

@@ -1,6 +1,5 @@
 """A trace, a scenario file and the name of a bundled scenario open as a recorded run."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,7 +69,7 @@ def test_a_trace_of_an_agent_of_the_users_own_needs_it_until_it_is_given() -> No
     assert stranger.needs_loop
     assert not RecordedRun.of_trace(trace, trace.header.loop).needs_loop
     header = structs.replace(trace.header, python=(OF_A_TEST,))
-    assert not RecordedRun.of_trace(replace(trace, header=header)).needs_loop
+    assert not RecordedRun.of_trace(structs.replace(trace, header=header)).needs_loop
 
 
 def test_a_name_of_nothing_is_an_error_that_names_it(tmp_path: Path) -> None:

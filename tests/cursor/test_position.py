@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from shop import of_shop
 
 from simloop.cursor.index import Landmark
@@ -42,7 +43,9 @@ def test_the_facts_at_an_entry_are_those_of_the_trace_that_ends_with_it(theme: s
         whole = RecordedRun.of_trace(read_trace(path))
         last = len(whole.entries) - 1
         for place in sorted({last * part // 5 for part in range(6)}):
-            trace = replace(whole.trace, entries=whole.trace.entries[: place + 1], footer=None)
+            trace = structs.replace(
+                whole.trace, entries=whole.trace.entries[: place + 1], footer=None
+            )
             cut = replace(whole, trace=trace)
             of_next = {FactView.CONTEXT} if Position(whole, place).is_compacted else set()
             for name in [each for each in _OF_THE_PREFIX if each not in of_next]:
@@ -134,7 +137,7 @@ def test_a_compaction_shows_the_context_before_it_and_after_it() -> None:
 def test_a_compaction_without_a_later_request_says_which_context_is_shown() -> None:
     whole = recorded("compaction.forced")
     done = whole.index.shortened[0]
-    trace = replace(whole.trace, entries=whole.trace.entries[: done + 1], footer=None)
+    trace = structs.replace(whole.trace, entries=whole.trace.entries[: done + 1], footer=None)
     cut = replace(whole, trace=trace)
     assert rows_at(cut, done, FactView.CONTEXT)[0] == ". context as last sent (request #3)"
     assert Position(cut, done).removed_by(done) == ()

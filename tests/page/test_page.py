@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from hashlib import sha256
 
+from msgspec import structs
+
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
 from simloop.runs.run import Simulation
@@ -53,6 +55,6 @@ def test_the_heading_has_the_title_or_the_name_and_the_outcome() -> None:
 
 def test_the_heading_of_a_run_without_an_end_says_so() -> None:
     whole = recorded()
-    trace = replace(whole.trace, entries=whole.trace.entries[:-1], footer=None)
+    trace = structs.replace(whole.trace, entries=whole.trace.entries[:-1], footer=None)
     cut = page(replace(whole, trace=trace))
     assert 'The run <strong class="bad">did not end</strong>' in cut

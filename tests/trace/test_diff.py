@@ -1,4 +1,3 @@
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -46,7 +45,7 @@ def place(trace: LoopTrace, kind: type[AnyEntry]) -> int:
 
 def with_entry(trace: LoopTrace, seq: int, entry: AnyEntry) -> LoopTrace:
     record = [*trace.entries[:seq], entry, *trace.entries[seq + 1 :]]
-    return dataclasses.replace(trace, entries=record)
+    return msgspec.structs.replace(trace, entries=record)
 
 
 def changed(trace: LoopTrace, seq: int, **fields: Any) -> LoopTrace:
@@ -72,7 +71,7 @@ class TestRunsThatAreTheSame:
 
     def test_may_have_other_headers(self, trace: LoopTrace) -> None:
         header = msgspec.structs.replace(trace.header, seed=7)
-        assert first_difference(trace, dataclasses.replace(trace, header=header)) is None
+        assert first_difference(trace, msgspec.structs.replace(trace, header=header)) is None
 
 
 class TestADifference:
@@ -111,7 +110,7 @@ class TestADifference:
     def test_of_length_shows_the_entry_that_the_other_run_lacks(
         self, trace: LoopTrace, side: str
     ) -> None:
-        short = dataclasses.replace(trace, entries=trace.entries[:-1])
+        short = msgspec.structs.replace(trace, entries=trace.entries[:-1])
         pair = (short, trace) if side == "expected" else (trace, short)
         found = difference(*pair)
         assert (found.seq, found.field) == (len(trace.entries) - 1, "kind")
@@ -137,7 +136,7 @@ class TestADifference:
     def test_in_the_footer_is_at_the_end_of_the_trace(self, trace: LoopTrace) -> None:
         assert trace.footer is not None
         footer = msgspec.structs.replace(trace.footer, elapsed_ns=1)
-        found = difference(trace, dataclasses.replace(trace, footer=footer))
+        found = difference(trace, msgspec.structs.replace(trace, footer=footer))
         assert (found.seq, found.field, found.got) == (None, "elapsed_ns", 1)
         assert next(found.lines()) == "the first difference is in the end of the run, elapsed_ns:"
         assert len(found.context) == CONTEXT

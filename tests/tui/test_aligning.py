@@ -1,9 +1,8 @@
 """Two runs side by side: equal up to the first divergence, aligned after it."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from simloop.check.trial import run_to_the_end
 from simloop.cursor.recorded_run import RecordedRun
@@ -51,7 +50,7 @@ def test_code_that_moved_to_another_line_is_no_divergence() -> None:
 
     def slept(line: int) -> RecordedRun:
         entry = Sleep(len(trace.entries), trace.elapsed_ns, 1, f"bot.py:{line} in bot")
-        return RecordedRun.of_trace(replace(trace, entries=[*trace.entries, entry]))
+        return RecordedRun.of_trace(structs.replace(trace, entries=[*trace.entries, entry]))
 
     one, other = slept(3), slept(4)
     assert align(one, other).first is None

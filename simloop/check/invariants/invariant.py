@@ -5,10 +5,11 @@ entry after the other and keeps its own state, so that a run can be stopped at t
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from inspect import signature
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from simloop.check.invariants.pairs import Break
 from simloop.check.invariants.subject import Deviates, Subject
@@ -48,8 +49,7 @@ requests with a broken pair of a call and its result.
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Invariant:
+class Invariant(Struct, frozen=True, eq=False):
     """A property that every run must have.
 
     `sentence` states it. `source` names the rule, the bug or the document that it comes from.

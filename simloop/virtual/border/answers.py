@@ -15,8 +15,9 @@ import ssl
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from simloop.virtual.border.randomness import is_importing, shared_draws, stream_here
 from simloop.virtual.clock.instants import EPOCH_NS
@@ -35,8 +36,7 @@ _WALL_CLOCKS = {
 }
 
 
-@dataclass(slots=True)
-class Answers:
+class Answers(Struct):
     """The clock, the dates and the randomness of one sealed loop."""
 
     loop: VirtualLoop
