@@ -111,8 +111,12 @@ class LoopOptions(Strict):
         return self
 
     def __hash__(self) -> int:
-        """Return a number for the content; pydantic copies a default that has none, each time."""
-        return hash(self.model_dump_json())
+        """Return a number for the options that are stated.
+
+        Pydantic copies a default without a hash, each time. Writing the options as JSON would build
+        their serializer.
+        """
+        return hash(tuple(name for name in type(self).model_fields if getattr(self, name)))
 
     def of_own(self, loop: str) -> Mapping[str, Any]:
         """Return the options of the user's own loop, by its `module:attribute`."""

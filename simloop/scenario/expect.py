@@ -12,7 +12,16 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import Outcome
-from simloop.scenario.fields import Duration, Lax, Strict, Written, differs, kept, wrong
+from simloop.scenario.fields import (
+    Duration,
+    Lax,
+    Strict,
+    Written,
+    defaults_of,
+    differs,
+    kept,
+    wrong,
+)
 from simloop.scenario.wording import FORM, PLAIN
 
 REST = "..."
@@ -173,7 +182,7 @@ class Expect(Strict):
         description="Virtual time of all prompts together, exactly; or {min: 1s, max: 15s}.",
     )
     counters: Written[Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]] = Field(
-        default=kept(ExpectedCounters()), description="The counters at the end."
+        default=defaults_of(ExpectedCounters), description="The counters at the end."
     )
     requests: Written[_Times | None, _GivenTimes | None] = Field(
         default=kept(None),

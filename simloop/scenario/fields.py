@@ -87,6 +87,11 @@ def kept(default: Any) -> Any:
     return default
 
 
+def defaults_of(model: type[BaseModel]) -> Any:
+    """Return a model with its defaults, as a default of a field, without building its validator."""
+    return model.model_construct()
+
+
 def no_items() -> list[Any]:
     """Return an empty list: the factory of the default of a field.
 

@@ -38,6 +38,7 @@ from simloop.scenario.fields import (
     Strict,
     WrittenDuration,
     WrittenDurationOrNone,
+    defaults_of,
     differs,
     kept,
     no_items,
@@ -218,7 +219,7 @@ class Reply(Strict):
         default=kept(None), description="Token counts that the provider reports."
     )
     steps: int = Field(default=1, ge=0, le=10_000, description="Steps that the provider reports.")
-    pace: One[Pace] = Field(default=kept(Pace()), description="How fast the parts come.")
+    pace: One[Pace] = Field(default=defaults_of(Pace), description="How fast the parts come.")
     http: OneOrNone[Http] = Field(
         default=kept(None), description="Answer with an HTTP status instead."
     )

@@ -26,6 +26,7 @@ from simloop.scenario.fields import (
     Strict,
     WrittenDuration,
     WrittenDurationOrNone,
+    defaults_of,
     differs,
     duration,
     kept,
@@ -268,7 +269,7 @@ class Scenario(Strict):
         "`expect` and `expect_on`, where nothing is said of the loop itself.",
     )
     loops: One[LoopOptions] = Field(
-        default=kept(LoopOptions()), description="The options of each loop design."
+        default=defaults_of(LoopOptions), description="The options of each loop design."
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="The seed of everything random.")
     shuffle_ties: bool = Field(
@@ -314,7 +315,9 @@ class Scenario(Strict):
     queue: Many[Queued] = Field(
         default_factory=kept(no_items), description="Messages that the user sends during the run."
     )
-    clock: One[ClockSkew] = Field(default=kept(ClockSkew()), description="A clock that is wrong.")
+    clock: One[ClockSkew] = Field(
+        default=defaults_of(ClockSkew), description="A clock that is wrong."
+    )
     faults: OneOrNone[ChanceFaults] = Field(
         default=kept(None), description="Faults that nobody planned, drawn from the seed."
     )
@@ -366,7 +369,9 @@ class Scenario(Strict):
         le=10 * MAX_TRACE_CHARS,
         description="Characters of text in the trace after which the run is a runaway.",
     )
-    expect: One[Expect] = Field(default=kept(Expect()), description="What must hold at the end.")
+    expect: One[Expect] = Field(
+        default=defaults_of(Expect), description="What must hold at the end."
+    )
     expect_on: Named[Expect] = Field(
         default_factory=kept(dict),
         description="The expectations for this loop, by name. A version, such as pi@0.87.1, has "
