@@ -15,9 +15,9 @@ from catalogue import catalogue_text
 from click.testing import CliRunner
 
 from simloop.cli import main
-from simloop.kernel.diagram import mermaid
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
+from simloop.kernel.machine import mermaid
 from simloop.kernel.names import describe
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.prove.proof import Proof, prove

@@ -57,7 +57,6 @@ def points_of(function: Any) -> list[str]:
 
 
 def _annotation_of(function: Any) -> Any:
-    """Return the annotated type of the first parameter, or None if it says nothing."""
     call = function if inspect.isroutine(function) else type(function).__call__
     try:
         found = typing.get_type_hints(call)[next(iter(inspect.signature(function).parameters))]

@@ -20,8 +20,7 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome
-from simloop.prove.graph import Lasso
-from simloop.prove.visited import RuleViolation, Step
+from simloop.prove.graph import Lasso, RuleViolation, Step
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Reply

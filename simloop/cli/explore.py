@@ -27,18 +27,15 @@ from simloop.cli.options import Decorator, formats, loop_names, read_options
 from simloop.cli.report import FORMAT_VERSION, status_for
 from simloop.cli.terminal import StatusLine, note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.kernel.checked import as_written
-from simloop.kernel.diagram import Edge, mermaid
+from simloop.kernel.checks import as_written
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import LegalMap, Machine
+from simloop.kernel.machine import Edge, LegalMap, Machine, mermaid
 from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import Finished, Ready
-from simloop.prove.estimate import estimate
-from simloop.prove.explore import MAX_NODES
-from simloop.prove.graph import Lasso
+from simloop.prove.explore import MAX_NODES, estimate
+from simloop.prove.graph import Lasso, Step
 from simloop.prove.proof import Longest, Proof, prove
-from simloop.prove.visited import Step
 from simloop.runs.loop import check_limits, machine_for
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions

@@ -12,8 +12,7 @@ from simloop.engine.context import History
 from simloop.engine.model_calls import ModelCalls
 from simloop.engine.running_tasks import finished
 from simloop.engine.settings import ContextScript
-from simloop.kernel.policies import Compaction, CompactionStrategy
-from simloop.kernel.tokens import TokenEstimator, message_tokens
+from simloop.kernel.policies import Compaction, CompactionStrategy, TokenEstimator, message_tokens
 from simloop.messages import (
     AssistantMessage,
     FinishReason,

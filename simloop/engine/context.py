@@ -7,7 +7,7 @@ it by a view, and compaction starts a new list instead of changing the one that 
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from simloop.kernel.tokens import TokenEstimator, message_tokens
+from simloop.kernel.policies import TokenEstimator, message_tokens
 from simloop.messages import AssistantMessage, Message
 from simloop.trace.requests import View
 

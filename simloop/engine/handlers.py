@@ -13,10 +13,9 @@ from simloop.engine.compaction import Compactor, ScriptedContext
 from simloop.engine.context import History, Transcript
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
 from simloop.engine.model_calls import REQUEST_ABORTED, ModelCalls, ReplySoFar
-from simloop.engine.parallel_hooks import ParallelHooks
 from simloop.engine.settings import EngineSettings
 from simloop.engine.tool_calls import ToolCalls
-from simloop.engine.user_code import UserCode
+from simloop.engine.user_code import ParallelHooks, UserCode
 from simloop.escape import writable
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
@@ -204,7 +203,6 @@ class EffectHandlers:
         return self._replied(reply, words)
 
     def _send(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> RecordedStream:
-        """Send the conversation; `note` is an assistant message that only this request has."""
         history = self.history
         view = history.view(AssistantMessage(note)) if note else history.view()
         return self._world.model.stream(
@@ -233,7 +231,6 @@ class EffectHandlers:
         await self._tool_calls.stop_started()
 
     def _come_back_aborted(self) -> Signal:
-        """Return the answer to a request made after an abort, without asking the model."""
         fault = Fault(REQUEST_ABORTED, code="aborted")
         self._recorder.record(entries.Classified, ErrorClass.ABORTED, False, fault)  # noqa: FBT003
         self.transcript.add_failed(AssistantMessage("", failed=ABORTED_REPLY))
@@ -267,7 +264,6 @@ class EffectHandlers:
         return signals.ModelFailed(error, retryable)
 
     def _keep_failed(self, reply: ReplySoFar, fault: Fault) -> None:
-        """Keep the calls of a broken-off reply until a retry succeeds, if the policy says so."""
         policy = self._settings.replies
         if not policy.keep_failed or not (reply.text or reply.calls):
             return
@@ -357,7 +353,6 @@ class EffectHandlers:
         return signals.StepClosed(user.has(Queue.STEERING), user.has(Queue.FOLLOW_UP))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
-        """Add the reply and the answers to its calls to the context."""
         answers, calls = self._tool_calls.answered(), tuple(reply.calls)
         assert len(answers) == len(calls)
         reasoning = reply.reasoning if self._settings.sent_back.reasoning else ""

@@ -40,7 +40,6 @@ class Blockable:
         self.blocked = str(reason)
 
     def _check_blocked(self) -> None:
-        """Raise TypeError if a hook assigned something other than text to `blocked`."""
         blocked: Any = self.blocked
         if not isinstance(blocked, str | None):
             raise TypeError("blocked must be text; call block(reason)")
@@ -114,7 +113,6 @@ def _refused(name: str) -> TypeError:
 
 
 def _tool_of_hook(name: Any, given: Any) -> Tool:
-    """Return the tool that a hook put under `name`. Raises the errors of `BeforeLLMCall.keep`."""
     if isinstance(given, ToolSpec):
         raise ScenarioError(
             f"a before_llm_call hook gave the tool `{name}` as a ToolSpec, which has no function",

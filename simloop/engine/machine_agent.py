@@ -83,8 +83,6 @@ def _counted(counters: Counters, signal: Signal, errors: int) -> Counters:
 
 
 class _Engine:
-    """The state of a `MachineAgent` in its world: the run of its machine, and its counters."""
-
     def __init__(self, machine: Machine, settings: EngineSettings, world: World) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -201,7 +199,6 @@ class _Engine:
         return self._ended(state)
 
     def _note_abort(self) -> None:
-        """Record an abort as a transition that leads nowhere."""
         recorder, state = self._recorder, NAMES[type(self._run.state)]
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         recorder.append(Transition(seq, at_ns, AbortRequested(), state, self._counters))

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from simloop.engine.running_tasks import Rest
 from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import UserCode
-from simloop.kernel.replies import ReplyReading
+from simloop.kernel.policies import ReplyReading
 from simloop.messages import (
     AssistantMessage,
     Fault,
@@ -288,7 +288,6 @@ class ModelCalls:
         self._cancellation.check()
 
     async def _announce_text(self, part: TextDelta, timeouts: Timeouts) -> None:
-        """Notify the callbacks of a piece of text."""
         callbacks = self._callbacks
         if callbacks.on_chunk is not None:
             await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)

@@ -9,13 +9,14 @@ from simloop.kernel.policies import (
     Compaction,
     HookExecution,
     HookIsolation,
+    ReplyReading,
     SentBack,
+    TokenEstimator,
     ToolExecution,
     ToolRules,
+    utf8_bytes_over_4,
 )
-from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
-from simloop.kernel.tokens import TokenEstimator, utf8_bytes_over_4
 from simloop.messages import Message
 from simloop.virtual.seeds import Seeds
 from simloop.world.tools import Tool

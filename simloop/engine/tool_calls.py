@@ -166,7 +166,6 @@ class ToolCalls:
         return not any(tool is not None and tool.sequential for tool in called)
 
     def _answer_call(self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts) -> Rest:
-        """Run a call that may run, or answer it without its tool."""
         if self._is_guarded:
             return self._answer_guarded(index, tools, timeouts)
         ready = self._read(index, tools)
@@ -288,7 +287,6 @@ class ToolCalls:
     async def _is_answered_by_hook(
         self, index: int, given: BeforeToolCall, timeouts: Timeouts
     ) -> bool:
-        """Answer a call that hooks forbade or failed for, and return whether they did."""
         if given.failure:
             await self._answer(index, failed(given.failure), timeouts, ran=False)
         elif self._is_stopped():
@@ -322,7 +320,6 @@ class ToolCalls:
         self._port.start(ready.call, ready.shown)
 
     def _run_one(self, ready: ReadyCall, timeouts: Timeouts) -> Rest:
-        """Run the tool of a call up to its first wait."""
         result = self._port.begin(ready.call, ready.tool, ready.arguments)
         if isinstance(result, Started) or self._is_watched:
             return self._run_on(ready, result, timeouts)
@@ -332,7 +329,6 @@ class ToolCalls:
     async def _run_on(
         self, ready: ReadyCall, result: ToolResult | Started, timeouts: Timeouts
     ) -> None:
-        """Wait for a tool that waits, run the hooks after it, and answer its call."""
         index, call = ready.place, ready.call
         if isinstance(result, Started):
             result = await self._wait(result, ready, timeouts)
@@ -359,7 +355,6 @@ class ToolCalls:
         return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 
     async def _reject(self, index: int, text: str, timeouts: Timeouts) -> None:
-        """Answer a call without running its tool."""
         await self._answer(index, ToolResult(text, is_error=True), timeouts, ran=False)
 
     async def _answer(

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge
 
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checks import Checked
 from simloop.kernel.durations import Lasting, Milliseconds
 
 MAX_TRANSITIONS = 1_000_000
@@ -45,13 +45,11 @@ class DeclaredLimits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Checked, at="limits"):
     """The bounds of a run.
 
     Raises ScenarioError for a value below its minimum.
     """
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_steps: Annotated[int, Ge(1)] = Usual(100)
     """Steps of all replies together; tested with >= wherever the run would go on."""
@@ -67,10 +65,6 @@ class Limits:
     """Virtual time until the model's first part."""
     model_call_timeout_ms: Annotated[int, Lasting(1)] = Milliseconds(600_000)
     """Virtual time for one model call, stream included."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "limits")
 
     @property
     def declared(self) -> DeclaredLimits:

@@ -1,11 +1,11 @@
-"""The protocol of a loop machine, and the check of its transitions against its map.
+"""The protocol of a loop machine, the check of its transitions against its map, and its picture.
 
 A machine is a Mealy machine: `advance(run, signal) -> (run, effects)`. It reads no clock, draws no
-number and touches no world. The rule to keep: `run` is frozen and hashable, and equal runs of one
-machine behave equally for ever after; that is what lets `explore` visit all of them.
+number and touches no world. `run` is frozen and hashable, and equal runs of one machine behave
+equally for ever after; that is what lets `explore` visit all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple, Protocol, Self
 
@@ -195,3 +195,40 @@ def reply_of(run: Run) -> ReplyFacts:
     state = run.state
     assert type(state) is ClosingStep or type(state) is RunningTools
     return state.reply
+
+
+_EVERYWHERE = (AbortRequested, WallClockExpired)
+
+
+Edge = tuple[type[Struct], type[Struct], type[Struct]]
+"""An edge of a map: the types of a state, a signal, and the state that it leads to."""
+
+
+def mermaid(
+    legal: LegalMap, *, without: Collection[Edge] = (), marked: Collection[Edge] = ()
+) -> str:
+    """Return the map as a Mermaid state diagram, with one arrow and its signals per pair of states.
+
+    Signals that can arrive in every state are left out: their arrows would hide the others. Edges
+    in `without` are left out too, those in `marked` have a star.
+    """
+    arrows = _arrows(legal, without, marked)
+    return "\n".join(["stateDiagram-v2", *(f"    {line}" for line in arrows)])
+
+
+def _arrows(legal: LegalMap, without: Collection[Edge], marked: Collection[Edge]) -> Iterator[str]:
+    states = [state.__name__ for state in legal]
+    yield f"[*] --> {states[0]}"
+    for state, accepted in legal.items():
+        signals_to: dict[str, list[str]] = {}
+        for signal, targets in accepted.items():
+            for target in targets:
+                edge = (state, signal, target)
+                ends_anywhere = signal in _EVERYWHERE and target is Finished
+                if not ends_anywhere and edge not in without:
+                    star = "*" if edge in marked else ""
+                    signals_to.setdefault(target.__name__, []).append(signal.__name__ + star)
+        for name in sorted(signals_to, key=states.index):
+            yield f"{state.__name__} --> {name}: {', '.join(signals_to[name])}"
+        if not accepted:
+            yield f"{state.__name__} --> [*]"

@@ -1,19 +1,19 @@
 """Replaceable decisions about hooks, tools and the context, as data. Retry has a file of its own.
 
-`Policies` are the defaults of a loop design; a scenario may replace each.
-
-Not here: their execution (engine). The rule to keep: a policy holds settings, never state.
+`Policies` are the defaults of a loop design; a scenario may replace each. A policy holds settings,
+never state.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
-from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
+from simloop.kernel.checks import Checked, Word
 from simloop.kernel.durations import Lasting, Milliseconds
-from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
+from simloop.messages import AssistantMessage, Message
 
 
 class OnHookFailure(Word):
@@ -25,14 +25,14 @@ class OnHookFailure(Word):
     ERROR_RESULT = "error-result"  # the exception's message is the result of the tool call
 
 
-if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
     OnHookFailureWord: TypeAlias = OnHookFailure | Literal["isolate", "fail-run", "block-call"]
 else:
     OnHookFailureWord = OnHookFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookIsolation:
+class HookIsolation(Checked, at="hook_isolation"):
     """The limits on the effect of a hook on its run.
 
     `timeout_ms` is virtual time and binds async hooks only; None waits for ever.
@@ -41,16 +41,10 @@ class HookIsolation:
     to answer at an `..._llm_call` point; there they isolate.
     """
 
-    __pydantic_config__: ClassVar = AS_WRITTEN
-
     on_failure: OnHookFailureWord = OnHookFailure.ISOLATE
     """The effect on the run of a hook that fails or takes too long."""
     timeout_ms: Annotated[int, Lasting(1)] | None = Milliseconds(5_000)
     """Virtual time that an async hook or callback may take; null for ever."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "hook_isolation")
 
 
 class HookOrder(Word):
@@ -60,28 +54,22 @@ class HookOrder(Word):
     PARALLEL = "parallel"  # hooks marked as independent run at once; every other runs in its place
 
 
-if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
     HookOrderWord: TypeAlias = HookOrder | Literal["sequential", "parallel"]
 else:
     HookOrderWord = HookOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookExecution:
+class HookExecution(Checked, at="hook_execution"):
     """The settings for running the hooks of a point.
 
     In parallel, neighbours in the list that are marked as independent run at once. They may read
     and block, and change nothing. The first in the list that blocks decides, when all have ended.
     """
 
-    __pydantic_config__: ClassVar = AS_WRITTEN
-
     order: HookOrderWord = HookOrder.SEQUENTIAL
     """One hook after the other, or independent neighbours all at once."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "hook_execution")
 
 
 class ToolOrder(Word):
@@ -91,7 +79,7 @@ class ToolOrder(Word):
     PARALLEL = "parallel"  # results still go into the context in the order of the calls
 
 
-if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
     ToolOrderWord: TypeAlias = ToolOrder | Literal["sequential", "parallel"]
 else:
     ToolOrderWord = ToolOrder
@@ -106,14 +94,14 @@ class ToolStart(Word):
     )
 
 
-if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
     ToolStartWord: TypeAlias = ToolStart | Literal["when-called", "after-reply"]
 else:
     ToolStartWord = ToolStart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolExecution:
+class ToolExecution(Checked, at="tool_execution"):
     """The settings for running tools. `timeout_ms` is virtual time per call; None waits for ever.
 
     An unset `order` or `start` is the loop's own, or else sequential and after the reply.
@@ -124,18 +112,12 @@ class ToolExecution:
     cancels the tool.
     """
 
-    __pydantic_config__: ClassVar = AS_WRITTEN
-
     order: ToolOrderWord | None = None
     """One call after the other, or all at once; without it, as the loop does."""
     start: ToolStartWord | None = None
     """When the call arrives, or when the reply has ended; without it, as the loop does."""
     timeout_ms: Annotated[int, Lasting(1)] | None = None
     """Virtual time that one call may take; without it, for ever."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "tool_execution")
 
     def on(self, loops: "ToolExecution") -> "ToolExecution":
         """Return this policy; take an unset `order` or `start` from the loop's."""
@@ -149,22 +131,20 @@ class CompactionStrategy(Word):
     DROP_OLDEST = "drop-oldest"  # older turns go
 
 
-if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
     CompactionStrategyWord: TypeAlias = CompactionStrategy | Literal["summarise", "drop-oldest"]
 else:
     CompactionStrategyWord = CompactionStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
+class Compaction(Checked, at="compaction"):
     """The settings for shortening the context. Sizes are estimated tokens.
 
     A turn is a user message, or a reply with the results of its calls. The newest user message
     always stays. A normal compaction keeps the newest `keep_turns` turns, a forced one the newest.
     The defaults are those of the documented program.
     """
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     window: Annotated[int, Ge(1)] = 64_000
     """The size of the context, in estimated tokens."""
@@ -178,10 +158,6 @@ class Compaction:
     """Number of the newest turns that a normal compaction keeps."""
     strategy: CompactionStrategyWord = CompactionStrategy.SUMMARISE
     """A summary by the model, or dropping the oldest turns."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "compaction")
 
     @property
     def trigger(self) -> int:
@@ -223,6 +199,22 @@ class SentBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyReading:
+    """The rules for reading replies, and for keeping parts of a failed one."""
+
+    finish_words: frozenset[str] | None = None
+    """The finish words that the program knows, exactly as spelled; None for those of all
+    providers in any case. Every other word is `other`."""
+    failing_words: frozenset[str] = frozenset()
+    """Finish words that make the call a failed one. Its text is whole, and so it is kept."""
+    lower_case_names: bool = False
+    """Whether a tool that is not offered is also found by its name in lower case."""
+    keep_failed: bool = False
+    """Whether the calls of a broken reply, with their results, stay in the context after a
+    successful retry, under an assistant message without text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """The default policies of a loop design, as its document states them.
 
@@ -243,3 +235,26 @@ class Policies:
     """An abort by the user breaks off streams and tools, no further call is begun, and the next
     model call comes back as aborted. Without it, the machine gets `AbortRequested` and decides."""
     warn_after: int | None = None
+
+
+TokenEstimator = Callable[[str], int]
+
+
+def utf8_bytes_over_4(text: str) -> int:
+    """Return the default token estimate: a quarter of the UTF-8 bytes, rounded up.
+
+    Deterministic and of integers. English comes out about right, Chinese at three quarters of a
+    token a character, where characters over 4 would give a quarter.
+    """
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return (size + 3) >> 2
+
+
+def message_tokens(message: Message, estimate: TokenEstimator) -> int:
+    """Return the estimate for one message: text, reasoning, calls, and 4 for its frame."""
+    tokens = 4 + estimate(message.text)
+    if type(message) is AssistantMessage:
+        tokens += estimate(message.reasoning) if message.reasoning else 0
+        for call in message.calls:
+            tokens += estimate(call.name) + estimate(call.arguments)
+    return tokens

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from math import isfinite
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, Protocol
 
 from annotated_types import Ge, Le
 
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checks import Checked
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.errorclass import ErrorClass, classify
 from simloop.messages import Fault
@@ -58,13 +58,11 @@ class RetryPolicy(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExponentialBackoff:
+class ExponentialBackoff(Checked, at="retry"):
     """2 s, 4 s, 8 s ... up to 30 s, or as long as Retry-After says.
 
     `jitter` takes up to that share off the delay, as the OpenAI and Anthropic SDKs do; 0 is none.
     """
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     initial_delay_ms: Annotated[int, Lasting(0)] = Milliseconds(2_000)
     """Wait after the first failure; twice as long after each further one."""
@@ -74,10 +72,6 @@ class ExponentialBackoff:
     """Longest wait when Retry-After asks for more."""
     jitter: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of the delay that chance may take off, drawn from the seed."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "retry")
 
     def classify(self, fault: Fault) -> ErrorClass:
         """Return the class by status and code, as `errorclass.classify` does."""

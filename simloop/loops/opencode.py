@@ -87,8 +87,7 @@ from simloop.kernel.machine import (
     reply_of,
     stop,
 )
-from simloop.kernel.policies import Policies, ToolExecution, ToolOrder, ToolStart
-from simloop.kernel.replies import ReplyReading
+from simloop.kernel.policies import Policies, ReplyReading, ToolExecution, ToolOrder, ToolStart
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.kernel.signals import (
     AbortRequested,

@@ -5,11 +5,11 @@ The defaults are the document.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from annotated_types import Ge
 
-from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
+from simloop.kernel.checks import Checked, Word
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.machine import deviating
 
@@ -49,10 +49,8 @@ _ALWAYS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpencodeOptions:
+class OpencodeOptions(Checked, at="loops.opencode"):
     """The options of the opencode loop."""
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_retries: Annotated[int, Ge(0)] = 5
     """How often a failed call is tried again."""
@@ -88,10 +86,6 @@ class OpencodeOptions:
     """An abort is seen wherever the run waits, and no call is made after it (1.18.34)."""
     idle_twice: bool = False
     """The events of a run that ends with an error end with idle, idle (1.18.34)."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "loops.opencode")
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""

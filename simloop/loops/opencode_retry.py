@@ -144,7 +144,6 @@ def _any_of(*phrases: str) -> re.Pattern[str]:
 
 
 def _class_of_frame(fault: Fault) -> ErrorClass:
-    """Return the class of an error frame, or of an exception."""
     body = _error_body(fault.message)
     if _code_of(body) == _OVERFLOW_CODE:
         return ErrorClass.OVERFLOW
@@ -160,7 +159,6 @@ def _frame_may_pass(fault: Fault, body: dict[str, Any] | None) -> bool:
 
 
 def _error_body(message: str) -> dict[str, Any] | None:
-    """Return the error body that the message is the JSON text of, if it is one."""
     try:
         body = json.loads(message)
     except (ValueError, RecursionError):

@@ -180,7 +180,6 @@ class PiLoop:
                 assert_never(signal)
 
     def _begin_round(self, queue: Queue) -> Transition:
-        """Take the queued messages and call the model, unless the context is measured first."""
         return Run(Measuring() if self.options.compacts else CallingModel()), self._take[queue]
 
     def _take_reply(self, reply: ReplyFacts) -> Transition:

@@ -6,9 +6,8 @@ The defaults are the document; an option names one difference between it and the
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
+from simloop.kernel.checks import Checked, Word
 from simloop.kernel.machine import deviating
 from simloop.kernel.policies import (
     Compaction,
@@ -30,10 +29,8 @@ class Delivery(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PiOptions:
+class PiOptions(Checked, at="loops.pi"):
     """The options of the pi loop; the version 0.87.1 has those after the first two."""
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     steering: Delivery = Delivery.ONE_AT_A_TIME
     """How many steering messages go with the next request."""
@@ -63,10 +60,6 @@ class PiOptions:
     """A tool hook that raises gives its call an error result, and no hook times out."""
     terminate: bool = False
     """A run ends when every result of a reply asks for it with `terminate`."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "loops.pi")
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""

@@ -27,12 +27,12 @@ Where the real program (try-agent) differs:
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, assert_never
+from typing import Annotated, assert_never
 
 from annotated_types import Ge
 
 from simloop.kernel import effects
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checks import Checked
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     END,
@@ -93,19 +93,13 @@ _KEEP = (effects.CloseStep(keep=True),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactOptions:
+class ReactOptions(Checked, at="loops.react"):
     """The options of the react loop."""
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_rounds: Annotated[int, Ge(1)] | None = None
     """Model calls for one prompt; by default `limits.max_steps`, which is 100 by default."""
     all_calls: bool = False
     """Run every call of a reply, all at once, as the real program does."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "loops.react")
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""

@@ -214,7 +214,6 @@ class ReferenceLoop:
         return stop(run, signal)[0], self._stopped
 
     def _finish(self, run: Run, outcome: Outcome, limit: str = "") -> Transition:
-        """Return the end that a reply leads to."""
         return finish(run, outcome, limit)[0], self._ended
 
     def _enter_round(self, run: Run, *, over: bool) -> Transition:
@@ -239,7 +238,6 @@ class ReferenceLoop:
         return tried.to(_CALLING), _CALL
 
     def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
-        """Count its steps, answer its calls by running or refusing them, then close the step."""
         burst = self.options.bound_bursts and signal.steps > self.limits.max_steps_per_round
         reply = ReplyFacts(signal.finish, signal.text, signal.calls, burst)
         total_steps = run.total_steps + signal.steps
@@ -309,14 +307,12 @@ class ReferenceLoop:
         return self._exceeded(run) if self.options.steps_bound_all else self._burst(run)
 
     def _exceeded(self, run: Run) -> Transition | None:
-        """Return the end of a run that has no steps left or reported too many at once, or None."""
         burst = self._burst(run)
         if burst is None and run.total_steps >= self.limits.max_steps:
             return self._finish(run, Outcome.MAX_STEPS, "max_steps")
         return burst
 
     def _burst(self, run: Run) -> Transition | None:
-        """Return the end of a run whose reply reported too many steps at once, or None."""
         if type(run.state) is ClosingStep and run.state.reply.burst:
             return self._finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
         return None

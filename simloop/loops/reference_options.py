@@ -7,9 +7,8 @@ loop and off in `reference@documented`; its docstring says what the documented l
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
 
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checks import Checked
 from simloop.kernel.machine import deviating
 from simloop.kernel.policies import (
     HookIsolation,
@@ -106,10 +105,8 @@ _DEVIATIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceOptions:
+class ReferenceOptions(Checked, at="loops.reference"):
     """The fixes that the reference loop has: by default all of them."""
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     calls_go_on: bool = True
     """A reply with calls goes on after `stop` and unknown finish reasons. Without: it ends the run,
@@ -158,10 +155,6 @@ class ReferenceOptions:
     isolate_hooks: bool = True
     """A hook that fails is left out, and one that hangs is given up. Without: a failure ends the
     run, and nothing bounds a hook."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "loops.reference")
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""

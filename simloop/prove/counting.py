@@ -15,8 +15,8 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound, Run
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import AbortRequested, ModelReplied
+from simloop.prove.graph import Arrow, Came, Graph, way_back
 from simloop.prove.rules import Wrong
-from simloop.prove.visited import Arrow, Came, Graph, way_back
 
 Bounds = Mapping[str, Bound]
 _COUNTED: Mapping[str, type[Effect]] = {

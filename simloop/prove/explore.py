@@ -1,26 +1,28 @@
 """The exploration of every run that a machine can reach: a proof of its behaviour, not a sample.
 
-Not here: the rules for machines (rules.py), the facts about the whole graph (graph.py), and
-making scenarios of runs (counterexamples.py). The rule to keep: whatever can happen in a state
-comes from what was asked of the world there (`kernel/alphabet.py`), never from the machine, so that
-a machine cannot hide anything by not expecting it.
+Whatever can happen in a state comes from what was asked of the world there (`prove/alphabet.py`),
+never from the machine, so that a machine cannot hide anything by not expecting it. The estimate of
+the states that an exploration would visit is computed and never timed, so that it is equal on every
+machine, and it is low rather than high: an exploration that is possible must not be refused.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
 from typing import Any
 
 from msgspec import Struct
 
 from simloop.errors import InternalError, RunawayRun
 from simloop.kernel import effects, signals
-from simloop.kernel.alphabet import ENDINGS, answers, replies
-from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     AbortRule,
+    Edge,
     Feature,
     IllegalSignal,
     IllegalTransition,
@@ -31,8 +33,9 @@ from simloop.kernel.machine import (
 )
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
-from simloop.prove import bursts, counting, rules, stopping
-from simloop.prove.visited import Graph, RuleViolation
+from simloop.prove import counting, rules
+from simloop.prove.alphabet import ENDINGS, answers, replies
+from simloop.prove.graph import Graph, RuleViolation
 
 MAX_NODES = 1_000_000
 """The exploration stops after this many nodes, about a gigabyte, as for an unbounded counter."""
@@ -99,7 +102,6 @@ class _Explorer:
         return len(self._graph) if self._visit_all(most) else None
 
     def _visit_all(self, most: int) -> bool:
-        """Visit every run; False if there are more than `most`."""
         graph = self._graph
         graph.add(self._first, (), None)  # no number: to come back is another run
         self._find_all(self._begins_anew(0))
@@ -160,10 +162,10 @@ class _Explorer:
         return (
             rules.not_the_same_twice(graph, machine),
             rules.stops_one_early(graph, self._tried, bounds),
-            bursts.mistakes_bursts(graph, self._tried, most),
-            bursts.goes_on_after_a_burst(graph, most),
-            stopping.goes_on_after_a_stop(graph),
-            stopping.acts_after_an_abort(graph, getattr(machine, "abort_rule", AbortRule())),
+            rules.mistakes_bursts(graph, self._tried, most),
+            rules.goes_on_after_a_burst(graph, most),
+            rules.goes_on_after_a_stop(graph),
+            rules.acts_after_an_abort(graph, getattr(machine, "abort_rule", AbortRule())),
             counting.miscounts(graph, bounds),
             counting.leaves_uncounted(graph, bounds),
             counting.decides_by_a_count(graph, bounds, getattr(machine, "thresholds", {})),
@@ -181,7 +183,6 @@ class _Explorer:
         return arrivals
 
     def _off_the_map(self, node: int, run: Run, signal: Signal, given: Any) -> Transition:
-        """Add a violation for a transition that the map lacks, and return the transition."""
         moved = _transition(given)
         kinds = type(run.state), type(moved[0].state), type(signal)
         before, after, why = (NAMES[kind] for kind in kinds)
@@ -189,7 +190,6 @@ class _Explorer:
         return moved
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
-        """Add the node that `signal` reaches from `node`, and return its number."""
         number = self._numbers[moved] = self._graph.add(*moved, (node, signal))
         for what in self._wrong_with(number):
             self._find(number, what)
@@ -198,7 +198,6 @@ class _Explorer:
         return number
 
     def _begins_anew(self, node: int) -> Iterator[rules.Wrong]:
-        """Yield violations about the machine's next run after one that has reached `node`."""
         first: Any = self._first
         try:
             again: Any = self._machine.start()
@@ -223,7 +222,6 @@ class _Explorer:
                 self._violations[what] = RuleViolation(what, self._graph.way_to(node, then))
 
     def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
-        """Record the first violation of each `same`, which has the shortest counterexample."""
         if (same or what) not in self._violations:
             self._violations[same or what] = RuleViolation(what, self._graph.way_to(node))
 
@@ -288,3 +286,64 @@ def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
     if isinstance(signal, signals.ToolsReturned) and signal.blocked:
         return machine.unsupported.get(Feature.HOOKS, "")
     return ""
+
+
+_SMALL = {"max_steps": 2, "max_error_count": 2, "max_compaction_attempts": 1}
+_MOST = 50_000
+"""A machine of more states under small limits is not one that grows with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """About how many `states` there are.
+
+    If an exploration would give up, `limit` is the one to lower, and `fitting` about the highest
+    value of it with which all states can be visited; 0 if there is none.
+    """
+
+    states: int
+    limit: str = ""
+    fitting: int = 0
+
+
+def estimate(make: Callable[[Limits], Machine], limits: Limits) -> Estimate:
+    """Estimate the states of the machine that `make` makes for `limits`.
+
+    A counter adds as many states with each of its values, once it has a few. So the states are
+    counted under small limits, and with each of them raised by one, and several of them: the count
+    is a polynomial that is linear in each limit.
+    """
+    values: dict[str, int] = {name: getattr(limits, name) for name in _SMALL}
+    small = {name: min(value, _SMALL[name]) for name, value in values.items()}
+    raised = [name for name in values if values[name] > small[name]]
+    counts: dict[frozenset[str], int] = {}
+    for chosen in product((False, True), repeat=len(raised)):
+        names = frozenset(name for name, one in zip(raised, chosen, strict=True) if one)
+        given = {name: value + (name in names) for name, value in small.items()}
+        # Replies of many steps only spread a run over more values of a counter that it has anyway.
+        fewer = replace(limits, max_steps_per_round=1, **given)
+        count = count_states(make(fewer), fewer, _MOST)
+        if count is None:
+            return Estimate(0)
+        counts[names] = count
+    states = _at(counts, small, values)
+    if states <= MAX_NODES:
+        return Estimate(states)
+    with_less = {name: _at(counts, small, {**values, name: values[name] - 1}) for name in raised}
+    limit = max(raised, key=lambda one: (states - with_less[one]) * (values[one] - small[one]))
+    each = max(states - with_less[limit], 1)
+    return Estimate(states, limit, max(values[limit] + (MAX_NODES - states) // each, 0))
+
+
+def _at(
+    counts: Mapping[frozenset[str], int], small: Mapping[str, int], values: Mapping[str, int]
+) -> int:
+    """Return the value of the polynomial through `counts`, taken at `small` and one above."""
+    return sum(
+        count
+        * prod(
+            values[name] - small[name] if name in names else 1 - (values[name] - small[name])
+            for name in frozenset().union(*counts)
+        )
+        for names, count in counts.items()
+    )

@@ -9,24 +9,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from simloop.errors import ScenarioError
-from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Machine
+from simloop.kernel.machine import Edge, Machine
 from simloop.kernel.names import NAMES, is_described_by
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
 from simloop.prove.explore import Say, explore, why_impossible, without_collections
 from simloop.prove.graph import (
+    Graph,
     Lasso,
+    RuleViolation,
+    Step,
     ends_first,
     first_endings,
     heaviest,
     shortest_lasso,
     trapped,
 )
-from simloop.prove.visited import Graph, RuleViolation, Step
 
 # Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
 _OF_THE_WORLD = ("max_wall_clock", "max_steps_per_round")

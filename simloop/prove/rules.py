@@ -1,23 +1,35 @@
 """The rules that a machine must keep besides its map.
 
-Not here: visiting its runs (explore.py). The rule to keep: each rule says in words what is wrong,
-with the state and the numbers, and knows nothing of any loop design.
+Each rule says in words what is wrong, with the state and the numbers, and knows nothing of any loop
+design. First the rules of all runs; then those for runs after an abort, a failed hook and the end
+of the wall clock: a machine may do after an abort only what its `abort_rule` declares, because a
+user who has stopped a run must not see it act again. Last those for a reply that reports many steps
+at once: a machine that takes no notice of bursts is left alone; one that does must do so at every
+count.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct, structs
 
 from simloop.kernel import effects
-from simloop.kernel.alphabet import ENDINGS
 from simloop.kernel.effects import Effect
-from simloop.kernel.machine import Bound, Machine, Run, Transition
+from simloop.kernel.machine import AbortRule, Bound, Machine, Run, Transition
 from simloop.kernel.names import NAMES
-from simloop.kernel.signals import Signal
+from simloop.kernel.signals import (
+    AbortRequested,
+    CallBlocked,
+    HookFailed,
+    ModelReplied,
+    Signal,
+    WallClockExpired,
+)
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
-from simloop.prove.visited import Arrow, Graph
+from simloop.prove.alphabet import ENDINGS, replies
+from simloop.prove.graph import Arrow, Came, Graph, way_back
 
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
@@ -152,3 +164,140 @@ def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:
         seen |= ahead
         waiting += ahead
     return True
+
+
+_ENDS_AS: Mapping[type[Struct], Outcome] = {
+    HookFailed: Outcome.FAILED,
+    WallClockExpired: Outcome.TIMED_OUT,
+}
+
+
+def goes_on_after_a_stop(graph: Graph) -> Iterator[Wrong]:
+    """Yield runs that a failed hook does not end as failed, or the wall clock as timed out."""
+    for node, arrows in enumerate(graph.arrows):
+        for signal, target in arrows:
+            outcome = _ENDS_AS.get(type(signal))
+            if outcome is None:
+                continue
+            state = graph.runs[target].state
+            where = f"{NAMES[type(graph.runs[node].state)]} on {NAMES[type(signal)]}"
+            if not isinstance(state, Finished):
+                yield Wrong(node, f"{where} goes on, and must end the run", ((signal, target),))
+            elif state.outcome is not outcome:
+                ends = f"ends the run as {state.outcome}, not as {outcome}"
+                yield Wrong(node, f"{where} {ends}", ((signal, target),))
+
+
+def acts_after_an_abort(graph: Graph, rule: AbortRule) -> Iterator[Wrong]:
+    """Yield aborted runs that request what `rule` forbids, do not end, or end in another way."""
+    came: Came = {}
+    waiting: deque[tuple[int, Signal, int, bool]] = deque(
+        (node, signal, target, True)
+        for node, arrows in enumerate(graph.arrows)
+        for signal, target in arrows
+        if type(signal) is AbortRequested
+    )
+    while waiting:
+        node, signal, target, first = waiting.popleft()
+        what = _forbidden(graph, rule, signal, target)
+        if what:  # not followed: what comes after is a consequence
+            start, way = (node, ()) if first else way_back(came, node)
+            yield Wrong(start, what, (*way, (signal, target)))
+        elif target not in came:
+            came[target] = node, signal, first
+            waiting.extend((target, *arrow, False) for arrow in graph.arrows[target])
+    for node in _endless(graph, came):
+        start, way = way_back(came, node)
+        yield Wrong(start, "a run may never end after an abort", way)
+
+
+def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
+    """Return the first node of an aborted run from which it may go round for ever, if any."""
+    left = dict.fromkeys(came)
+    while left:
+        last = [n for n in left if all(target not in left for _, target in graph.arrows[n])]
+        if not last:
+            return (next(iter(left)),)
+        for node in last:
+            del left[node]
+    return ()
+
+
+def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> str:
+    """Return the act of an aborted run that `rule` forbids, in words, or empty without one."""
+    state = graph.runs[target].state
+    for effect in graph.asked[target]:
+        if not _is_allowed(effect, rule):
+            return f"{NAMES[type(state)]} asks for {NAMES[type(effect)]} after an abort"
+    if not isinstance(state, Finished) or type(signal) in _ENDS_AS:
+        return ""  # the other rule judges those ends
+    blocked = isinstance(signal, CallBlocked) and state.outcome is Outcome.BLOCKED
+    if blocked or state.outcome in rule.outcomes:
+        return ""
+    return f"a run ends as {state.outcome} after an abort"
+
+
+def _is_allowed(effect: Effect, rule: AbortRule) -> bool:
+    if isinstance(effect, effects.CallModel) and not effect.aborted:
+        return False  # a real request after an abort is what nobody may make
+    return isinstance(effect, (effects.EndRun, *rule.effects))
+
+
+LIMIT = "max_steps_per_round"
+_SPENDS_A_BUDGET = (effects.CallModel, effects.Backoff, effects.Compact)
+
+
+def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
+    """Yield nodes at which a burst does not begin at `most` + 1 steps, at every count alike.
+
+    The machine's reaction to a burst is visible in the next state.
+    """
+    sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
+    noticed: dict[tuple[object, Signal], bool] = {}
+    sized = [(reply, [structs.replace(reply, steps=n) for n in sizes]) for reply in replies(1)]
+    for node, calls in enumerate(graph.of_each_asked(_calls_the_model)):
+        if not calls:
+            continue
+        run = graph.runs[node]
+        for reply, each in sized:
+            moved = [advance(run, one) for one in each]
+            states = [move and move[0].state for move in moved]
+            one, just, over, far, *_ = states
+            if any(state not in (one, far) for state in states):
+                return  # more is told there than whether it was a burst, such as the number itself
+            if one != just:
+                yield Wrong(node, f"{most} steps of a reply are taken for a burst")
+            if over != far:
+                yield Wrong(node, f"{most + 1} steps of a reply are not taken for a burst")
+            if noticed.setdefault((run.state, reply), one != far) is not (one != far):
+                where = NAMES[type(run.state)]
+                yield Wrong(node, f"{where} takes notice of a burst at some counts, and not here")
+
+
+def _calls_the_model(asked: tuple[Effect, ...]) -> bool:
+    return any(isinstance(e, effects.CallModel) and not e.aborted for e in asked)
+
+
+def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:
+    """Yield runs that spend a budget after a burst, if `max_steps_per_round` ends any run."""
+    if all(state.limit != LIMIT for state in graph.ends.values()):
+        return
+    came: Came = {}
+    waiting: deque[int] = deque()
+    for node, arrows in enumerate(graph.arrows):
+        for signal, target in arrows:
+            burst = type(signal) is ModelReplied and signal.steps > most
+            if burst and target not in came:
+                came[target] = node, signal, True
+                waiting.append(target)
+    while waiting:
+        node = waiting.popleft()
+        spent = [e for e in graph.asked[node] if isinstance(e, _SPENDS_A_BUDGET)]
+        if spent:
+            start, way = way_back(came, node)
+            yield Wrong(start, f"a run asks for {NAMES[type(spent[0])]} after a burst", way)
+            continue
+        for signal, target in graph.arrows[node]:
+            if target not in came:
+                came[target] = node, signal, False
+                waiting.append(target)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.errors import AgentNotMade, ScenarioError
-from simloop.kernel.checked import as_written
+from simloop.kernel.checks import as_written
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Bound, Feature, Machine, Run
 from simloop.kernel.policies import Policies

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypedDict
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.errors import ScenarioError
 from simloop.kernel.machine import Machine
+from simloop.kernel.policies import TokenEstimator
 from simloop.kernel.retry import RetryPolicy
-from simloop.kernel.tokens import TokenEstimator
 from simloop.scenario.catalog import Expectations
 from simloop.scenario.schema import Scenario
 from simloop.world.agent import Agent

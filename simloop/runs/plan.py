@@ -19,8 +19,7 @@ from simloop.engine.settings import ContextScript, EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
-from simloop.kernel.policies import Policies, ToolExecution, ToolStart
-from simloop.kernel.tokens import utf8_bytes_over_4
+from simloop.kernel.policies import Policies, ToolExecution, ToolStart, utf8_bytes_over_4
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.runs.scripted import behaviours_of, file_tools_of, scripted_hooks, scripted_tools

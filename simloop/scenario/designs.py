@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model
 from pydantic_core import PydanticCustomError, core_schema
 
 from simloop.errors import ScenarioError
-from simloop.kernel.checked import as_written
+from simloop.kernel.checks import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.loops import (

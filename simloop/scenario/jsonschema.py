@@ -16,7 +16,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from simloop.kernel.checked import written_name
+from simloop.kernel.checks import written_name
 from simloop.scenario.schema import Scenario
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simloop.kernel.tokens import utf8_bytes_over_4
+from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.messages import (
     NO_ANSWER,
     Fault,

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
-from simloop.kernel.checked import written_name
+from simloop.kernel.checks import written_name
 from simloop.scenario.yaml import Loc
 
 PLAIN, FORM = "<plain>", "<form>"

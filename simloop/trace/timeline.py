@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from simloop.escape import escape
-from simloop.kernel.checked import as_written
+from simloop.kernel.checks import as_written
 from simloop.kernel.limits import Limits
 from simloop.messages import Counters, Outcome
 from simloop.trace import entries

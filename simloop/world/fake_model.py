@@ -223,7 +223,6 @@ class FunctionModel:
 
 
 def _is_whole(timed: Iterable[TimedPart]) -> bool:
-    """Return whether all parts are there at once, without a wait, a stall or an exception."""
     return not any(
         delay_ns or part is None or isinstance(part, Exception) for delay_ns, part in timed
     )

@@ -266,7 +266,6 @@ class RecordedStream:
         return None if ahead is None else ahead()
 
     def _open(self) -> Stream:
-        """Ask the model, and return its stream."""
         stream: Any = self._port.model.stream(self.request)
         if type(stream) is not WholeStream:
             stream = stream_of(stream)

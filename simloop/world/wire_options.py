@@ -5,11 +5,11 @@ option exists only where another provider does otherwise.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checks import Checked
 from simloop.messages import Finish, Usage
 
 FramingName = Literal[
@@ -27,10 +27,8 @@ FramingName = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WireOptions:
+class WireOptions(Checked, at="wire"):
     """How a provider writes its replies, where providers differ."""
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
 
     framing: FramingName = "lf"
     """How server-sent events are cut into lines and pieces. `crlf` and `cr` end lines so;
@@ -62,10 +60,6 @@ class WireOptions:
     """The limit of requests per minute that each reply reports in its headers; 0 reports none."""
     rate_limit_tokens: Annotated[int, Ge(0)] = 0
     """The limit of tokens per minute that each reply reports in its headers; 0 reports none."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "wire")
 
     def usage_of(self, finish: Finish) -> Usage | None:
         """Return the usage that OpenAI's formats report with `finish`, or None."""

@@ -26,9 +26,8 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
-from simloop.prove.graph import Lasso
+from simloop.prove.graph import Lasso, RuleViolation, Step
 from simloop.prove.proof import Proof, prove
-from simloop.prove.visited import RuleViolation, Step
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.loader import parse_scenario

@@ -7,8 +7,8 @@ import pytest
 from simloop.cli.explore import proof_lines
 from simloop.kernel.limits import Limits
 from simloop.loops.react import ReactLoop
+from simloop.prove.graph import RuleViolation
 from simloop.prove.proof import prove
-from simloop.prove.visited import RuleViolation
 
 
 def counterexample_shown(length: int) -> list[str]:

@@ -26,8 +26,7 @@ from simloop.engine.context import History
 from simloop.engine.model_calls import ModelCalls
 from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import UserCode
-from simloop.kernel.policies import CompactionStrategy
-from simloop.kernel.tokens import utf8_bytes_over_4
+from simloop.kernel.policies import CompactionStrategy, utf8_bytes_over_4
 from simloop.messages import AssistantMessage, Message, Request, SummaryMessage, UserMessage
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import StreamFault

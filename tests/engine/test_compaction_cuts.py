@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from simloop import Compaction
 from simloop.engine.compaction import Cut, plan_cut, turns_of
-from simloop.kernel.tokens import utf8_bytes_over_4
+from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Message,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.engine.context import History
-from simloop.kernel.tokens import message_tokens, utf8_bytes_over_4
+from simloop.kernel.policies import message_tokens, utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Message,

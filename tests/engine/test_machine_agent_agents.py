@@ -8,7 +8,7 @@ from simloop import Callbacks, Reply
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.machine import IllegalSignal, Run, Transition
-from simloop.kernel.replies import ReplyReading
+from simloop.kernel.policies import ReplyReading
 from simloop.kernel.signals import AbortRequested, ModelReplied, Signal
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop

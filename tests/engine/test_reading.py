@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from simloop.engine.model_calls import read_part
-from simloop.kernel.replies import ReplyReading
+from simloop.kernel.policies import ReplyReading
 from simloop.messages import (
     Finish,
     FinishReason,

@@ -13,7 +13,7 @@ from simloop import Outcome, Result, run
 from simloop.engine.compaction import Compacted, ScriptedContext
 from simloop.engine.context import History
 from simloop.engine.settings import ContextScript
-from simloop.kernel.tokens import utf8_bytes_over_4
+from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.messages import UserMessage
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries

@@ -5,9 +5,8 @@ from itertools import product
 
 import pytest
 
-from simloop.kernel.diagram import Edge, mermaid
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import END, LegalMap
+from simloop.kernel.machine import END, Edge, LegalMap, mermaid
 from simloop.kernel.signals import (
     AbortRequested,
     Began,

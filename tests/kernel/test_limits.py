@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
-from simloop.kernel.checked import written_name
+from simloop.kernel.checks import written_name
 from simloop.kernel.limits import DeclaredLimits, Limits
 
 SEEDED = settings(derandomize=True)

@@ -17,12 +17,12 @@ from simloop.check.trial import verify
 from simloop.cli import main
 from simloop.errors import CannotExpress
 from simloop.kernel import signals
-from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
+from simloop.prove.alphabet import ENDINGS, answers
 from simloop.prove.proof import Longest, prove
 from simloop.runs.run import run
 from simloop.scenario.designs import LoopOptions

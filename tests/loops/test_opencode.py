@@ -12,7 +12,6 @@ from simloop import (
     Outcome,
 )
 from simloop.kernel import effects, states
-from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import IllegalSignal, Run, Transition, checked_transition
@@ -34,6 +33,7 @@ from simloop.kernel.signals import (
 from simloop.loops.opencode import GO_ON, LEGAL, MAX_STEPS, OpencodeLoop, Turning
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import FinishReason
+from simloop.prove.alphabet import ENDINGS, answers
 
 SECOND = 10**9
 FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)

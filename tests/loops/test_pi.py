@@ -8,7 +8,6 @@ from incases import in_cases
 
 from simloop import Limits, Outcome
 from simloop.kernel import effects, states
-from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Feature, IllegalSignal, Transition, checked_transition
@@ -31,6 +30,7 @@ from simloop.loops import pi
 from simloop.loops.pi import LEGAL, PiLoop
 from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
 from simloop.messages import FinishReason, Queue
+from simloop.prove.alphabet import ENDINGS, answers
 
 SECOND = 10**9
 FITS = ContextMeasured(over=False)

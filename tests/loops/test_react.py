@@ -12,7 +12,6 @@ from incases import in_cases
 from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
 from simloop.errors import CannotExpress
 from simloop.kernel import effects, states
-from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import (
@@ -39,6 +38,7 @@ from simloop.kernel.signals import (
 from simloop.loops import react
 from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
+from simloop.prove.alphabet import ENDINGS, answers
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Http
 from simloop.scenario.schema import ScriptedHook

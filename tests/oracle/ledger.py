@@ -16,9 +16,8 @@ from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Feature, Machine
-from simloop.kernel.policies import CompactionStrategy
+from simloop.kernel.policies import CompactionStrategy, utf8_bytes_over_4
 from simloop.kernel.signals import Signal
-from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Fault,

@@ -7,9 +7,8 @@ from simloop.kernel.machine import Machine, Run, Transition
 from simloop.kernel.signals import Signal
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
-from simloop.prove import estimate as estimating
-from simloop.prove.estimate import estimate
-from simloop.prove.explore import count_states
+from simloop.prove import explore
+from simloop.prove.explore import count_states, estimate
 from simloop.runs.loop import machine_for
 
 LIMITS = Limits(max_steps=12, max_error_count=4, max_compaction_attempts=0, max_steps_per_round=1)
@@ -45,7 +44,7 @@ def test_an_estimate_of_limits_however_high_costs_a_few_thousand_states() -> Non
 def test_the_limit_to_lower_is_named_with_a_value_that_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(estimating, "MAX_NODES", 1_000)
+    monkeypatch.setattr(explore, "MAX_NODES", 1_000)
     refused = estimate(ReactLoop, Limits(max_steps=400))
     assert refused.limit == "max_steps"
     assert estimate(ReactLoop, Limits(max_steps=refused.fitting)).limit == ""
@@ -55,7 +54,7 @@ def test_the_limit_to_lower_is_named_with_a_value_that_fits(
 def test_a_machine_whose_states_are_no_matter_of_limits_is_not_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(estimating, "_MOST", 100)
-    monkeypatch.setattr(estimating, "MAX_NODES", 200)
+    monkeypatch.setattr(explore, "_MOST", 100)
+    monkeypatch.setattr(explore, "MAX_NODES", 200)
     machine: Machine = ReactLoop(Limits(max_steps=50))
     assert estimate(lambda _: machine, Limits(max_steps=10**6)).limit == ""

@@ -8,7 +8,6 @@ import pytest
 
 from simloop.errors import RunawayRun
 from simloop.kernel import effects, signals
-from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
@@ -30,6 +29,7 @@ from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Outcome
 from simloop.prove import explore as exploring
+from simloop.prove.alphabet import ENDINGS, answers
 from simloop.prove.explore import explore, why_impossible
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import names

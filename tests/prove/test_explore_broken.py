@@ -23,12 +23,11 @@ from broken import (
 from msgspec import Struct
 
 from simloop.kernel import effects, signals, states
-from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
-from simloop.kernel.machine import IllegalSignal
+from simloop.kernel.machine import Edge, IllegalSignal
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
-from simloop.prove.visited import RuleViolation
+from simloop.prove.graph import RuleViolation
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import names
 

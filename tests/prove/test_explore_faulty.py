@@ -8,7 +8,7 @@ from faulty import WIDE, Fault, Twisted, keep
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import AbortRule, Machine
 from simloop.prove.explore import explore
-from simloop.prove.visited import RuleViolation
+from simloop.prove.graph import RuleViolation
 from simloop.runs.loop import machine_for
 
 FOUND = [fault for fault in FAULTS if not fault.spec]

@@ -13,14 +13,15 @@ from simloop.kernel.states import Finished, Measuring
 from simloop.messages import Outcome
 from simloop.prove.graph import (
     Follow,
+    Graph,
     Lasso,
+    Step,
     ends_first,
     first_endings,
     heaviest,
     shortest_lasso,
     trapped,
 )
-from simloop.prove.visited import Graph, Step
 
 SEEDED = settings(derandomize=True)
 MOST_NODES = 6

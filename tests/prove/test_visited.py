@@ -3,7 +3,7 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Run
 from simloop.kernel.states import CallingModel, Finished
 from simloop.messages import Outcome
-from simloop.prove.visited import Graph
+from simloop.prove.graph import Graph
 
 ENDED = Finished(Outcome.COMPLETED)
 

@@ -24,7 +24,7 @@ from simloop.errors import (
     ScriptExhausted,
     ScriptUnused,
 )
-from simloop.kernel.checked import as_written
+from simloop.kernel.checks import as_written
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.loops import opencode_options
 from simloop.loops.opencode import OpencodeLoop

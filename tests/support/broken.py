@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from simloop.errors import InternalError
-from simloop.kernel.alphabet import ENDINGS, answers
-from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     AbortRule,
+    Edge,
     LegalMap,
     Machine,
     Run,
@@ -30,9 +29,9 @@ from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
-from simloop.prove.graph import Lasso
+from simloop.prove.alphabet import ENDINGS, answers
+from simloop.prove.graph import Lasso, Step
 from simloop.prove.proof import Proof, prove
-from simloop.prove.visited import Step
 
 
 class EnforcedOpencode(OpencodeLoop):

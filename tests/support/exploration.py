@@ -11,7 +11,6 @@ from itertools import product
 import pytest
 
 from simloop.kernel import signals
-from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect, EndRun
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
@@ -19,6 +18,7 @@ from simloop.kernel.machine import Run, Transition, checked_transition
 from simloop.kernel.signals import Signal
 from simloop.loops.reference import LEGAL, ReferenceLoop
 from simloop.messages import FinishReason
+from simloop.prove.alphabet import ENDINGS, answers
 
 BOTH = (True, False)
 MAX_STEPS_PER_ROUND = 2

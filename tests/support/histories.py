@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from simloop import Compaction
-from simloop.kernel.policies import CompactionStrategy
-from simloop.kernel.tokens import message_tokens, utf8_bytes_over_4
+from simloop.kernel.policies import CompactionStrategy, message_tokens, utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Message,

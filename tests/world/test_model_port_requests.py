@@ -10,8 +10,8 @@ from worlds import Opened, in_world
 
 from simloop import Compaction, Hooks, Http, Limits, Reply, Scenario
 from simloop.engine.context import History
+from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.kernel.tokens import utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Message,

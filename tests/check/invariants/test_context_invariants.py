@@ -20,7 +20,7 @@ from simloop.check.invariants.requests import (
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import sent_result_matches_tool_result
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.replies import ReplyReading
+from simloop.kernel.policies import ReplyReading
 from simloop.messages import (
     AssistantMessage,
     FinishReason,

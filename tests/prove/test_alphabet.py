@@ -6,11 +6,11 @@ import pytest
 from msgspec import Struct
 
 from simloop.kernel import effects, signals
-from simloop.kernel.alphabet import ENDINGS, answers, replies
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.signals import Signal
 from simloop.messages import FinishReason, Queue
+from simloop.prove.alphabet import ENDINGS, answers, replies
 
 BURST = 3
 

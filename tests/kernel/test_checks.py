@@ -14,7 +14,7 @@ from simloop import (
     WireOptions,
 )
 from simloop import ToolExecution as Execution
-from simloop.kernel.checked import as_written, check_settings, written_name
+from simloop.kernel.checks import Checked, as_written, written_name
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.loops.pi_options import PiOptions
@@ -92,19 +92,13 @@ def test_settings_are_written_with_the_keys_of_a_file_and_their_units() -> None:
 
 def test_a_default_that_is_wrong_or_only_text_is_checked_as_any_value_is() -> None:
     @dataclass(frozen=True, kw_only=True)
-    class Odd:
+    class Odd(Checked, at="odd"):
         order: ToolOrder = "parallel"  # type: ignore[assignment]
         share: Annotated[int, Ge(1)] = 1
 
-        def __post_init__(self) -> None:
-            check_settings(self, "odd")
-
     @dataclass(frozen=True, kw_only=True)
-    class Wrong:
+    class Wrong(Checked, at="wrong"):
         share: Annotated[int, Ge(1)] = 0
-
-        def __post_init__(self) -> None:
-            check_settings(self, "wrong")
 
     assert Odd().order is ToolOrder.PARALLEL
     with pytest.raises(ScenarioError, match=r"wrong\.share: 0 is too small"):

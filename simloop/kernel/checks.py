@@ -1,0 +1,149 @@
+"""Settings given in Python are checked as those of a file are.
+
+A file goes through pydantic; a call such as `ToolExecution(order="parallel")` does not. A word
+becomes its enum member and a number out of range is refused, or a policy would compare equal to no
+member, and silently do nothing.
+"""
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable
+from enum import StrEnum
+from types import NoneType
+from typing import Any, ClassVar
+
+from annotated_types import Ge, Le
+
+from simloop.errors import ScenarioError
+from simloop.kernel.durations import Lasting, Milliseconds
+
+
+def written_name(name: str) -> str:
+    """Return the key of a file for the setting `name`: without `_ms`, as its value has a unit."""
+    return name.removesuffix("_ms")
+
+
+class Checked:
+    """The base of frozen dataclasses of settings. `at` is their key in a scenario.
+
+    Raises ScenarioError with the key `at.field` for a value that a file could not have.
+    """
+
+    __slots__ = ()
+    # No unknown keys, no guessing. Not `use_attribute_docstrings`: pydantic would read the source
+    # of each class at each start, for descriptions that only the JSON Schema has.
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "alias_generator": written_name,
+    }
+    _at: ClassVar[str] = ""
+
+    def __init_subclass__(cls, at: str = "") -> None:
+        cls._at = at or cls._at  # a dataclass with slots is made twice, without the argument
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, default, check in _checks(kind):
+            value = getattr(self, name)
+            if value is default:
+                continue
+            try:
+                checked = check(value)
+            except (TypeError, ValueError) as error:
+                raise ScenarioError(str(error), key=f"{self._at}.{name}") from None
+            if checked is not value:
+                object.__setattr__(self, name, checked)
+
+
+@functools.lru_cache(maxsize=64)
+def as_written(settings: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass of settings by the keys of a file, durations as text."""
+    values = ((f.name, getattr(settings, f.name)) for f in dataclasses.fields(settings))
+    return {
+        written_name(name): value.as_written() if hasattr(value, "as_written") else value
+        for name, value in values
+    }
+
+
+class Word(StrEnum):
+    """The base of settings that are one of several words; each may be given as plain text."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return the schema of pydantic, which else takes the text from a file only."""
+        schema = handler(source)
+        handler.resolve_ref_schema(schema)["strict"] = False
+        return schema
+
+
+@functools.lru_cache(maxsize=32)
+def _checks(kind: Any) -> tuple[tuple[str, Any, Callable[[Any], Any]], ...]:
+    """Return the name, the default and the check of each field of a class of settings.
+
+    A default that its own check accepts as it stands is not checked again: most settings are
+    defaults, and each run makes several objects of them.
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    made = []
+    for field in dataclasses.fields(kind):
+        check, default = _check_of(hints[field.name]), field.default
+        try:
+            accepted = check(default) is default
+        except (TypeError, ValueError):
+            accepted = False
+        made.append((field.name, default if accepted else _NO_DEFAULT, check))
+    return tuple(made)
+
+
+_NO_DEFAULT = object()
+
+
+def _check_of(hint: Any) -> Callable[[Any], Any]:
+    """Return a function that takes the value of a field to the one to keep, or raises."""
+    if typing.get_origin(hint) is typing.Literal:
+        return functools.partial(_word, words=typing.get_args(hint))
+    parts = list(_parts(hint))
+    enum = next((part for part in parts if isinstance(part, type) and issubclass(part, Word)), None)
+    if enum is not None:
+        check: Callable[[Any], Any] = enum
+    elif bool in parts:
+        check = _flag
+    else:
+        check = functools.partial(_number, parts=parts)
+    return (lambda value: None if value is None else check(value)) if NoneType in parts else check
+
+
+def _parts(hint: Any) -> typing.Iterator[Any]:
+    """Yield the plain types of an annotation, and the bounds on its numbers."""
+    if isinstance(hint, type | Ge | Le):
+        yield hint
+        return
+    for part in typing.get_args(hint):
+        yield from _parts(part)
+
+
+def _word(value: Any, *, words: tuple[str, ...]) -> Any:
+    if value not in words:
+        raise ValueError(f"{value!r} is none of {', '.join(words)}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _number(value: Any, *, parts: list[Any]) -> int | float:
+    wanted = (int, float) if float in parts else (int,)
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        raise TypeError(f"{value!r} is no number that fits here")
+    for bound in parts:
+        if isinstance(bound, Ge) and not value >= bound.ge:  # type: ignore[operator]
+            raise ValueError(f"{value} is too small: must be at least {bound.ge}")
+        if isinstance(bound, Le) and not value <= bound.le:  # type: ignore[operator]
+            raise ValueError(f"{value} is too large: must be at most {bound.le}")
+    lasts = any(isinstance(bound, Lasting) for bound in parts)
+    return Milliseconds(value) if lasts and type(value) is not Milliseconds else value
