@@ -25,12 +25,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import FINISHES, Rules, Until, trial
 from simloop.errors import InvariantViolated, RunawayRun
-from simloop.fuzz import scripts, settings
+from simloop.fuzz import alphabet, worlds
+from simloop.fuzz.alphabet import (
+    Abilities,
+    hook_execution_for,
+    hook_for,
+    hook_isolation_for,
+    tool_for,
+)
 from simloop.fuzz.choices import Choices
-from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
-from simloop.fuzz.settings import Abilities
-from simloop.fuzz.tools import tool_for
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
@@ -119,20 +123,20 @@ def _drawn(make: Callable[[Choices], T]) -> st.SearchStrategy[T]:
     return draw_one()
 
 
-_ANY = scripts.usual_weights(Abilities())
+_ANY = worlds.usual_weights(Abilities())
 _FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
-_SETTINGS = frozenset(settings.FEATURES)
+_SETTINGS = frozenset(alphabet.FEATURES)
 _ANY_UNUSED = Expect(unused=CountBounds(min=0))
 
 
 def replies() -> st.SearchStrategy[Reply]:
     """Return the strategy of the replies of a model: texts, calls, failures, any pace."""
-    return _drawn(lambda choices: scripts.reply_for(choices, _ANY, choices.integer(0, 9)))
+    return _drawn(lambda choices: worlds.reply_for(choices, _ANY, choices.integer(0, 9)))
 
 
 def faults() -> st.SearchStrategy[Reply]:
     """Return the strategy of the replies that fail, or that end in an unusual way."""
-    return _drawn(lambda choices: scripts.reply_for(choices, _FAILING, choices.integer(0, 9)))
+    return _drawn(lambda choices: worlds.reply_for(choices, _FAILING, choices.integer(0, 9)))
 
 
 def tools(name: str = "read") -> st.SearchStrategy[ScriptedTool]:
@@ -148,23 +152,23 @@ def hooks() -> st.SearchStrategy[ScriptedHook]:
 def limits() -> st.SearchStrategy[Limits]:
     """Return the strategy of limits: small ones and the defaults."""
     return _drawn(
-        lambda choices: Limits(**settings.limits_for(choices), **settings.timeouts_for(choices))
+        lambda choices: Limits(**alphabet.limits_for(choices), **alphabet.timeouts_for(choices))
     )
 
 
 def retry_policies() -> st.SearchStrategy[ExponentialBackoff]:
     """Return the strategy of retry policies."""
-    return _drawn(settings.retry_for)
+    return _drawn(alphabet.retry_for)
 
 
 def compactions() -> st.SearchStrategy[Compaction]:
     """Return the strategy of compaction policies: small windows and the default one."""
-    return _drawn(settings.compaction_for)
+    return _drawn(alphabet.compaction_for)
 
 
 def tool_executions() -> st.SearchStrategy[ToolExecution]:
     """Return the strategy of tool execution policies."""
-    return _drawn(lambda choices: settings.tool_execution_for(choices, _SETTINGS))
+    return _drawn(lambda choices: alphabet.tool_execution_for(choices, _SETTINGS))
 
 
 def hook_executions() -> st.SearchStrategy[HookExecution]:
@@ -179,12 +183,12 @@ def hook_isolations() -> st.SearchStrategy[HookIsolation]:
 
 def aborts() -> st.SearchStrategy[Trigger]:
     """Return the strategy of aborts, at a time or after an entry of the trace."""
-    return _drawn(lambda choices: scripts.trigger_for(choices, _ANY))
+    return _drawn(lambda choices: worlds.trigger_for(choices, _ANY))
 
 
 def queued_messages() -> st.SearchStrategy[Queued]:
     """Return the strategy of messages that the user sends during a run."""
-    return _drawn(lambda choices: scripts.message_for(choices, _ANY, choices.integer(0, 9)))
+    return _drawn(lambda choices: worlds.message_for(choices, _ANY, choices.integer(0, 9)))
 
 
 def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
@@ -198,12 +202,12 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     abilities = Abilities.of(loop_of(Scenario(prompt="Do the work."), given))
     name = loop if isinstance(loop, str) else "reference"
 
-    weights = scripts.usual_weights(abilities)
+    weights = worlds.usual_weights(abilities)
 
     def draw(choices: Choices) -> Scenario:
-        common = settings.settings_of(choices, abilities, name)
-        on = scripts.features_for(choices, abilities)
-        world = scripts.world_for(choices, common, weights._replace(on=on))
+        common = alphabet.settings_of(choices, abilities, name)
+        on = worlds.features_for(choices, abilities)
+        world = worlds.world_for(choices, common, weights._replace(on=on))
         return world.model_copy(update={"expect": _ANY_UNUSED})
 
     return _drawn(draw)

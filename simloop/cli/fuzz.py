@@ -32,10 +32,19 @@ from simloop.cli.terminal import (
     plain,
 )
 from simloop.errors import ScenarioError
+from simloop.fuzz.executor import (
+    TWIN,
+    Journal,
+    RangeResult,
+    Ranges,
+    SearchFinding,
+    SearchSettings,
+    Worker,
+    code_digest,
+    dask_cluster,
+    results_of,
+)
 from simloop.fuzz.failures import Group
-from simloop.fuzz.journal import Journal, code_digest
-from simloop.fuzz.ranges import TWIN, RangeResult, Ranges, SearchFinding, SearchSettings
-from simloop.fuzz.workers import Worker, dask_cluster, results_of
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loader import load_scenario, parse_scenario

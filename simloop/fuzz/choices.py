@@ -1,15 +1,18 @@
-"""Choices: the one interface through which worlds are drawn, and its back ends.
+"""Choices: the one interface through which worlds are drawn, its back ends, and swarms.
 
-Not here: the values to draw (settings.py, replies.py, scripts.py). The rule to keep: 0 is always
-the benign choice (no fault, no latency, the default), and a recorded list that is used up gives 0.
-So a shorter list, or a list with smaller numbers, draws a plainer world. A world has no count in
-front of a list and no pick from the rest of a list: a shrinker could not take one element away
-without a change of the others.
+0 is always the benign choice (no fault, no latency, the default). So smaller numbers draw a plainer
+world. A world has no count in front of a list and no pick from the rest of a list: a
+shrinker could not take one element away without a change of the others.
+
+If all faults were equally probable, a cluster of a few faults would be rare. So a family of worlds
+disables some variants completely, and gives the others very different weights: the size of the
+subset is uniform, and the weights are 1 to 100, as in the simulator of TigerBeetle. The first
+variant of a list is the benign one, and is always enabled.
 """
 
 import _random
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Protocol, TypeVar
 
@@ -57,7 +60,7 @@ def one_of(choices: Choices, values: Sequence[Any]) -> Any:
     return values[choices.integer(0, len(values) - 1)]
 
 
-class _InOrder:
+class InOrder:
     """Choices that are made one after the other: nothing marks those of one value."""
 
     __slots__ = ()
@@ -76,7 +79,7 @@ class _InOrder:
         return drawn
 
 
-class SeededChoices(_InOrder):
+class SeededChoices(InOrder):
     """Choices drawn from a seed, by a generator of their own."""
 
     __slots__ = ("_draw",)
@@ -100,55 +103,41 @@ class SeededChoices(_InOrder):
         return index if index < len(bounds) else 0
 
 
-class RecordedChoices(_InOrder):
-    """Choices read from a list; after the end of the list, each choice is 0, the benign one.
+_HEAVIEST = 100
 
-    A number above the range of its choice becomes the largest number of the range.
+
+def weights_of(choices: Choices, variants: int, most: int | None = None) -> list[int]:
+    """Return the weight of each variant in a family; 0 disables a variant.
+
+    At most `most` variants are enabled besides the first one. Only a search draws weights: its
+    choices are a count and picks, which are few, but a shrinker could not change one alone.
     """
-
-    __slots__ = ("_left",)
-
-    def __init__(self, drawn: Sequence[int]) -> None:
-        self._left = iter(drawn)
-
-    def boolean(self, p: float) -> bool:
-        """Return whether something happens, unless it has the probability 0 or 1."""
-        drawn = bool(next(self._left, 0))
-        return (drawn or p >= 1) and p > 0
-
-    def integer(self, low: int, high: int) -> int:
-        """Return the next number above `low`, at most `high`."""
-        return min(low + max(next(self._left, 0), 0), high)
-
-    def weighted(self, weights: Sequence[int]) -> int:
-        """Return the next number as an index; 0 if its weight is 0."""
-        index = min(max(next(self._left, 0), 0), len(weights) - 1)
-        return index if weights[index] else 0
+    weights = [0] * variants
+    others = list(range(1, variants))
+    size = choices.integer(0, min(len(others), len(others) if most is None else most))
+    for _ in range(size):
+        chosen = others.pop(choices.integer(0, len(others) - 1))
+        weights[chosen] = choices.integer(1, _HEAVIEST)
+    weights[0] = choices.integer(1, _HEAVIEST)
+    return weights
 
 
-class Recording(_InOrder):
-    """Choices from another source, recorded in `drawn` for `RecordedChoices`."""
+def features_on(choices: Choices, features: Mapping[str, Callable[[Choices], T]]) -> dict[str, T]:
+    """Return the enabled features of a family: a subset of any size.
 
-    __slots__ = ("_source", "drawn")
+    Each of them has the value that its function draws, which is not None.
+    """
+    on: dict[str, T] = {}
+    for number, (feature, draw) in enumerate(features.items()):
+        # With these probabilities, as in the urn of Polya, all sizes of the subset are equally
+        # probable, and no choice of the size comes first.
+        p = (len(on) + 1) / (number + 2)
+        value = choices.maybe(p, draw)
+        if value is not None:
+            on[feature] = value
+    return on
 
-    def __init__(self, source: Choices) -> None:
-        self._source = source
-        self.drawn: list[int] = []
 
-    def boolean(self, p: float) -> bool:
-        """Return and record a choice of the source."""
-        value = self._source.boolean(p)
-        self.drawn.append(int(value))
-        return value
-
-    def integer(self, low: int, high: int) -> int:
-        """Return and record a choice of the source."""
-        value = self._source.integer(low, high)
-        self.drawn.append(value - low)
-        return value
-
-    def weighted(self, weights: Sequence[int]) -> int:
-        """Return and record a choice of the source."""
-        value = self._source.weighted(weights)
-        self.drawn.append(value)
-        return value
+def switch(_: Choices) -> bool:
+    """Return the value of a feature that has none of its own."""
+    return True

@@ -17,14 +17,13 @@ from typing import Any
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import Failure, Rules, Until, failure_of, run_again, trial
 from simloop.errors import ReplayDiverged, ScenarioError
-from simloop.fuzz import scripts
+from simloop.fuzz import worlds
+from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
 from simloop.fuzz.failures import FoundFailure, FoundFailures
-from simloop.fuzz.goal_list import GOALS
-from simloop.fuzz.goals import Goals
+from simloop.fuzz.goals import GOALS, Goals
 from simloop.fuzz.processes import Twin, failure_alone
-from simloop.fuzz.settings import Abilities, settings_of
-from simloop.fuzz.variation import base_of, varied
+from simloop.fuzz.worlds import base_of, varied
 from simloop.kernel.limits import Limits
 from simloop.runs.loop import is_made, kept_limits, loop_of
 from simloop.runs.options import GivenLoop, RunOptions
@@ -145,7 +144,7 @@ class Search:
         drawn: Iterator[Scenario]
         while True:
             with contextlib.suppress(ScenarioError):  # settings that contradict each other
-                weights = scripts.weights_of_family(choices, self._abilities)
+                weights = worlds.weights_of_family(choices, self._abilities)
                 if self._bases:
                     base = self._bases[family % len(self._bases)]
                     drawn = (varied(choices, base, weights) for _ in range(_RUNS_OF_FAMILY))
@@ -154,7 +153,7 @@ class Search:
                     limits = replace(base.limits, **self._kept)  # a machine object has its own
                     base = base.model_copy(update={"limits": limits})
                     drawn = (
-                        scripts.world_for(choices, base, weights) for _ in range(_RUNS_OF_FAMILY)
+                        worlds.world_for(choices, base, weights) for _ in range(_RUNS_OF_FAMILY)
                     )
                 plan = Plan(base, self._given)
                 rules = Rules(self._invariants, expectations=False)

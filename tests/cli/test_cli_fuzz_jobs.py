@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commandline import Cli
 
-from simloop.fuzz import watch
+from simloop.fuzz import executor
 from simloop.scenario.loader import load_scenario
 
 LOOP = ("--loop", "searching:repeats", "--seed", "3")
@@ -79,8 +79,8 @@ def test_a_run_that_spins_is_named_and_ended_with_the_search(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch, "LONG_S", 0.5)
-    monkeypatch.setattr(watch, "TICK_S", 0.1)
+    monkeypatch.setattr(executor, "LONG_S", 0.5)
+    monkeypatch.setattr(executor, "TICK_S", 0.1)
     shown = cli("fuzz", "--loop", "searching:looks", "--seconds", "0.5")
     assert shown.exit_code == 1, shown.output
     (run,) = re.findall(r"FAILED finishes in run (\d+): run \1 of seed 0 had not", shown.stdout)

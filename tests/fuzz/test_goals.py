@@ -1,8 +1,7 @@
 from simloop import Reply, Scenario, Trigger, run
 from simloop.check.trial import UNJUDGED, trial
-from simloop.fuzz.goal_list import GOALS
-from simloop.fuzz.goals import Goals, GoalWatch, goal
-from simloop.fuzz.settings import Abilities
+from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.goals import GOALS, Goals, GoalWatch, goal
 from simloop.kernel.machine import Feature
 from simloop.runs.plan import Plan
 from simloop.trace.entries import AnyEntry, Finish, Hook, Request

@@ -1,17 +1,26 @@
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
+from filesizes import file_size_limit
 
-from simloop.fuzz.failures import Group
-from simloop.fuzz.ranges import (
+from simloop.errors import ScenarioError
+from simloop.fuzz import executor
+from simloop.fuzz.executor import (
+    LONG_S,
+    Journal,
+    Overdue,
     Range,
     RangeResult,
     Ranges,
+    RunWatch,
     SearchFinding,
     SearchSettings,
     play_range,
 )
+from simloop.fuzz.failures import Group
 
 SETTINGS = SearchSettings("searching:repeats", seed=3)
 UNTIMED = 1e9
@@ -161,3 +170,132 @@ def test_ctrl_c_in_a_range_keeps_its_results() -> None:
 
     result = play_range(SearchSettings("react"), Range(1, 60, UNTIMED), interrupts_at(8))
     assert (result.runs, result.ended, result.finding) == (7, True, None)
+
+
+OF_JOURNAL = SearchSettings("reference", seed=7)
+FINDING = SearchFinding("rule", "it is wrong", "It is right.", 25, True, "prompt: Go.", "wrong")  # noqa: FBT003
+RESULTS = [
+    RangeResult(1, 20, 0.5, 10**9, {"a-goal": 3}, 5),
+    RangeResult(21, 5, counts=((Group("rule", "it is wrong"), 1),), finding=FINDING),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    journal = Journal(tmp_path, OF_JOURNAL)
+    for result in reversed(RESULTS):
+        journal.append(result)
+    return tmp_path
+
+
+def lines(folder: Path) -> int:
+    return (folder / "search.jsonl").read_text().count("\n")
+
+
+def test_each_range_and_each_failure_is_a_line_and_is_read_again_in_order(folder: Path) -> None:
+    assert lines(folder) == 4
+    assert Journal(folder, OF_JOURNAL).results == RESULTS
+    assert lines(folder) == 4
+
+
+def test_another_search_begins_anew_behind_the_old_one(folder: Path) -> None:
+    changed = SearchSettings("reference", seed=7, code="another")
+    journal = Journal(folder, changed)
+    assert journal.results == []
+    journal.append(RESULTS[0])
+    assert Journal(folder, changed).results == RESULTS[:1]
+    assert lines(folder) == 6, "nothing is lost"
+
+
+def test_a_line_that_was_cut_off_is_left_out_and_its_range_is_played_again(folder: Path) -> None:
+    file = folder / "search.jsonl"
+    file.write_bytes(file.read_bytes()[:-10])
+    journal = Journal(folder, OF_JOURNAL)
+    assert journal.results == RESULTS[1:]
+    journal.append(RESULTS[0])
+    assert Journal(folder, OF_JOURNAL).results == RESULTS
+
+
+def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "search.jsonl").write_text("mine\n")
+    with pytest.raises(ScenarioError, match=r"search\.jsonl: this is no file of a search"):
+        Journal(tmp_path, OF_JOURNAL)
+    assert (tmp_path / "search.jsonl").read_text() == "mine\n"
+
+
+def test_a_full_disk_is_an_error_of_the_user_and_keeps_the_lines(folder: Path) -> None:
+    journal = Journal(folder, OF_JOURNAL)
+    full = file_size_limit((folder / "search.jsonl").stat().st_size + 20)
+    with full, pytest.raises(ScenarioError, match=r"search\.jsonl: cannot be written"):
+        journal.append(RESULTS[0])
+    assert Journal(folder, OF_JOURNAL).results == RESULTS
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def watched(said: list[str], clock: Clock) -> RunWatch:
+    watch = RunWatch(said.append, clock)
+    watch.begins(7)
+    return watch
+
+
+def test_a_long_run_is_named_and_again_after_twice_the_time() -> None:
+    said, clock = list[str](), Clock()
+    watch = watched(said, clock)
+    for clock.now_s in (LONG_S - 1, LONG_S, LONG_S + 1, 2 * LONG_S):
+        watch.tick()
+    assert [line.partition(":")[0] for line in said] == [
+        "run 7  has taken 10 s of real time",
+        "run 7  has taken 20 s of real time",
+    ]
+
+
+def test_the_next_run_has_a_time_of_its_own() -> None:
+    said, clock = list[str](), Clock()
+    watch = watched(said, clock)
+    clock.now_s = LONG_S - 1
+    watch.begins(8)
+    clock.now_s = LONG_S
+    watch.tick()
+    watch.begins(0)
+    clock.now_s = 9 * LONG_S
+    watch.tick()
+    assert said == []
+
+
+def test_a_run_that_takes_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, used = list[str](), [0]
+    monkeypatch.setattr(executor, "memory", lambda: used[0] << 30)
+    watch = watched(said, Clock())
+    for used[0] in (0, 1, 1, 2):
+        watch.tick()
+    assert [line.partition(" MB")[0] for line in said] == [
+        "run 7 : the process has 1,024",
+        "run 7 : the process has 2,048",
+    ]
+
+
+def test_a_long_run_ends_when_the_search_must_end() -> None:
+    said, clock = list[str](), Clock()
+    watch = RunWatch(said.append, clock)
+    with watch.over("of seed 1", 5.0):
+        watch.begins(7)
+        for clock.now_s in (4.0, LONG_S - 1):
+            watch.tick()
+        clock.now_s = LONG_S
+        with pytest.raises(Overdue, match="run 7 of seed 1 had not ended after 10 s"):
+            watch.tick()
+        watch.tick()  # it is told once
+
+
+def test_the_handler_of_the_signal_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with RunWatch(lambda _: None).over("", None):
+        assert signal.getsignal(signal.SIGALRM) is not before
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

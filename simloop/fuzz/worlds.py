@@ -1,15 +1,18 @@
-"""Scripts: the replies of one run, and the actions of its user.
+"""The worlds of a search: the replies of a run and the actions of its user, in drawn settings.
 
-Not here: the alphabet of replies (replies.py). The rules to keep: the last reply is `LAST`, so the
-faults stop and the loop must come to an end; and drawing a script validates nothing, because it is
-drawn for each run.
+The script is drawn, or is that of a scenario with a few changes: the tools of somebody's agent have
+names that no generated world knows, and a scenario that calls them is what such an agent is
+searched with. The last reply answers every further request, so the faults stop and the loop must
+come to an end. Drawing a script validates nothing, because it is drawn for each run.
 """
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from simloop.fuzz.choices import Choices, one_of
+from simloop.errors import ScenarioError
+from simloop.fuzz.alphabet import Abilities, transitions_of, waits_for_ever
+from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_of
 from simloop.fuzz.replies import (
     CONTENT_NAMES,
     CONTENTS,
@@ -21,17 +24,17 @@ from simloop.fuzz.replies import (
     PACES,
     STEPS,
     SUMMARIES,
+    TOOLS,
     USAGES,
     Recipe,
     reply_of,
     summary_of,
 )
-from simloop.fuzz.settings import Abilities
-from simloop.fuzz.swarm import features_on, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
+from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Scenario
+from simloop.scenario.schema import Scenario, ScriptedTool
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.world.faults import BODIES, WAITS
@@ -218,7 +221,7 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
 def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
     """Draw a reply that comes as often as a limit allows, or a few times less.
 
-    The replies after it are those at the limit, which are rare in short scripts.
+    The replies after it are those at the limit, which are rare in short
     """
     if choices.boolean(0.3):
         most = limits.max_error_count
@@ -299,3 +302,81 @@ def world_for(choices: Choices, settings: Scenario, weights: Weights) -> Scenari
             "seed": choices.integer(0, 999),
         }
     )
+
+
+_REPETITIONS = 3
+"""The repetitions of an endless reply for a loop that may not end."""
+_INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
+_WEIGHTS = (6, 2, 1, 1)
+
+
+def base_of(scenario: Scenario, abilities: Abilities, loop: str) -> Scenario:
+    """Return what the variations of `scenario` on `loop` share; its model answers every request.
+
+    Raises ScenarioError if a variation would wait without end.
+    """
+    if waits_for_ever(scenario, abilities):
+        raise ScenarioError(
+            "only a stop by the user ends this scenario, and a variation may have none",
+            path=scenario.path or None,
+            hint="give it a max_wall_clock, or its tools a timeout",
+        )
+    plain = {name: ScriptedTool(returns=f"what {name} found") for name in TOOLS}
+    replies = [_bounded(each, abilities) for each in scenario.model]
+    summaries = list(scenario.summaries)
+    if abilities.summarises and not _repeats(summaries):
+        summaries.append(LAST_SUMMARY)
+    return scenario.model_copy(
+        update={
+            "title": "",
+            "bugs": [],
+            "loop": loop,
+            "judge_as": "",
+            "tools": {**plain, **scenario.tools},
+            "model": replies if _repeats(replies) else [*replies, LAST],
+            "summaries": summaries,
+            "max_transitions": transitions_of(abilities),
+            "expect": Expect(),
+            "expect_on": {},
+        }
+    ).read_from("")
+
+
+def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
+    """Draw a variation of `base`; it may be `base` itself."""
+    replies = list(base.model)
+    for number in range(choices.integer(0, 3)):
+        place = choices.integer(0, len(replies) - 1)
+        action = choices.weighted(_WEIGHTS)
+        if action == _INSERT:
+            replies.insert(place, reply_for(choices, weights, number))
+        elif place == len(replies) - 1:
+            continue  # the last reply answers every further request
+        elif action == _REPLACE:
+            replies[place] = reply_for(choices, weights, number)
+        elif action == _REPEAT:
+            replies.insert(place, replies[place])
+        else:
+            del replies[place]
+    return base.model_copy(
+        update={
+            "model": replies,
+            "abort": base.abort or abort_for(choices, weights),
+            "queue": base.queue or queue_for(choices, weights),
+            "then": base.then or further_prompts(choices, weights),
+            "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
+            "seed": choices.integer(0, 999),
+        }
+    )
+
+
+def _repeats(replies: list[Reply]) -> bool:
+    return any(each.times == "always" and each.when is None for each in replies)
+
+
+def _bounded(reply: Reply, abilities: Abilities) -> Reply:
+    """Return an endless reply with a few repetitions, if the loop may not end either."""
+    for_ever = reply.times == "always" or (reply.when is not None and reply.times is None)
+    if abilities.ends or not for_ever:
+        return reply
+    return reply.model_copy(update={"times": _REPETITIONS})

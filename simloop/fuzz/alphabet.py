@@ -1,30 +1,163 @@
-"""The alphabet of settings: limits at their edges, policies, tools, hooks, and a history.
+"""The alphabet of the settings of a world: edges of limits, policies, tools, hooks, a history.
 
-Not here: a tool (tools.py), a hook (hooks.py) and the script of a run (scripts.py). The rules to
-keep: the first value of each list is the default; and a tool or hook that hangs always has a limit,
-because no loop could end such a run without one.
+The first value of each list is the default. A tool or hook that hangs always has a limit: no loop
+could end such a run without one. The axes of a tool and the changes of a hook are drawn one by
+one, so that any two of them can meet.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice, repeat
 from math import inf
 from typing import Any, NamedTuple
 
 from simloop.check.trial import MOST_REQUESTS
-from simloop.fuzz.choices import Choices, one_of
-from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
+from simloop.fuzz.choices import Choices, features_on, one_of, switch
 from simloop.fuzz.replies import TOOLS
-from simloop.fuzz.swarm import features_on, switch
-from simloop.fuzz.tools import tool_for
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Feature
-from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.loop import Loop
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.history import PastMessage
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
+
+_ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
+    lambda name: {"returns": f"what {name} found"},
+    lambda name: {"raises": f"{name} is broken"},
+    lambda _: {"returns": ""},
+    lambda _: {"returns": None},
+    lambda _: {"returns": 0},
+    lambda _: {"returns": False},
+    lambda name: {"returns": {"of": name, "lines": [1, 2]}},
+    lambda _: {"returns_chars": 3_000},
+    lambda _: {"returns_chars": 60_000},
+    lambda name: {"returns": f"{name} \x1b[2J \U0001f600"},
+    lambda _: {"raises": ""},
+    lambda _: {"cancels": True},
+    lambda _: {"hangs": True, "timeout": "3s"},
+    lambda _: {"cancels": True, "takes": "1s"},
+)
+_ENDING_WEIGHTS = (24, 12, 2, 2, 1, 1, 2, 2, 1, 2, 1, 3, 5, 4)
+_TOOL_TAKES = ("0s", "120ms", "1s", "5s", "999ms", "31s")
+_TIMEOUTS = (None, None, "1ms", "1s", "5s")
+_OUTLIVES = ("200ms", "2s")
+_SCHEMAS: Sequence[Mapping[str, Any]] = (
+    {"parameters": {"path": "string?"}},
+    {"parameters": {"path": "string"}},
+    {"json_schema": {"type": "object"}},
+    {"json_schema": {"type": "object", "properties": {"path": {"type": "string", "maxLength": 6}}}},
+)
+
+
+def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
+    """Draw a tool; `on` are the features of the family."""
+    keys: dict[str, Any] = {"description": f"Does the {name}."}
+    if "tools" not in on:
+        keys |= {**_ENDINGS[0](name), **_SCHEMAS[0]}
+    else:
+        keys |= {**_ENDINGS[choices.weighted(_ENDING_WEIGHTS)](name), **one_of(choices, _SCHEMAS)}
+        keys["sequential"] = choices.boolean(0.3)
+        keys["terminate"] = choices.boolean(0.1)
+        if choices.boolean(0.1):
+            keys["details"] = {"of": name}
+    if "slow tools" in on:
+        keys["takes"] = one_of(choices, _TOOL_TAKES)
+        keys.setdefault("timeout", one_of(choices, _TIMEOUTS))
+    if on:
+        # Also drawn for a tool that has no use for it: a shrinker can change the ending alone.
+        outlives = choices.maybe(0.35, lambda own: one_of(own, _OUTLIVES))
+        if outlives is not None and keys.keys() & {"hangs", "takes"}:
+            keys["outlives_cancel"] = outlives
+    return ScriptedTool(**keys)
+
+
+_POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
+    "before_llm_call": {
+        "system_prompt": (0.5, ("Another system prompt.", "Yet another one.", "")),
+        "hide_tools": (0.25, (["read"], ["write", "search"], list(TOOLS))),
+        "add_tools": (
+            0.25,
+            (
+                {"nonesuch": {"returns": "I am here"}},
+                {"read": {"returns": "another read"}},
+                {"nonesuch": {"raises": "I am broken"}, "write": {"returns": "written elsewhere"}},
+            ),
+        ),
+        "block": (0.1, ("not this",)),
+    },
+    "before_tool_call": {
+        "arguments": (
+            0.5,
+            ({"path": "changed"}, {"path": 5}, {"path": "changed too"}, {"extra": True}),
+        ),
+        "block": (0.3, ("not this",)),
+    },
+    "after_tool_call": {"result": (0.6, ("changed", "", "changed \x1b[1m words"))},
+    "after_llm_call": {},
+}
+"""The changes that a hook can make at each point, each with its probability and its values."""
+
+_POINT_WEIGHTS = (4, 4, 3, 1)
+"""A hook after a model call changes nothing, so it is drawn less often."""
+
+_CHANGES = max(map(len, _POINTS.values()))
+_UNUSED = repeat(("", (0.1, (None,))))
+"""The changes that a point lacks."""
+
+_SHORT = ("1ns", "100ms", "1s")
+_HOOK_TAKES = ("100ms", "1s", "4999ms", "5s", "6s", "7s")
+
+
+def hook_for(choices: Choices) -> ScriptedHook:
+    """Draw a hook."""
+    point: Any = tuple(_POINTS)[choices.weighted(_POINT_WEIGHTS)]
+    keys: dict[str, Any] = {}
+    # Each point has as many choices, so that a shrinker can change the point alone.
+    for name, (probability, values) in islice(chain(_POINTS[point].items(), _UNUSED), _CHANGES):
+        value = choices.maybe(probability, partial(one_of, values=values))
+        if value is not None:
+            keys[name] = value
+    tool = choices.maybe(0.3, partial(one_of, values=TOOLS))
+    if tool is not None and point.endswith("tool_call"):
+        keys["tool"] = tool
+    keys["nth"] = choices.maybe(0.5, lambda own: own.integer(1, 3))
+    keys |= _failure_for(choices)
+    keys["independent"] = choices.boolean(0.5)
+    return ScriptedHook(at=point, **keys)
+
+
+def _failure_for(choices: Choices) -> dict[str, Any]:
+    """Draw how a hook fails, or how long it takes, before or after its changes."""
+    keys: dict[str, Any] = {}
+    if choices.boolean(0.15):
+        # The failure of a hook that waits arrives in another place, if no timeout comes before it.
+        takes = choices.maybe(0.5, partial(one_of, values=_SHORT))
+        return {"raises": "the hook is broken", **({} if takes is None else {"takes": takes})}
+    if choices.boolean(0.3):
+        keys["hangs"] = True
+    elif choices.boolean(0.3):
+        keys["takes"] = one_of(choices, _HOOK_TAKES)
+    if keys and choices.boolean(0.8):  # a hook that fails before it acts shows less
+        keys["waits"] = "after"
+    return keys
+
+
+def hook_execution_for(choices: Choices) -> HookExecution:
+    """Draw whether independent hooks run at once."""
+    return HookExecution(order=one_of(choices, ("sequential", "parallel", "parallel")))
+
+
+def hook_isolation_for(choices: Choices) -> HookIsolation:
+    """Draw the isolation policy of hooks."""
+    words = ("isolate", "fail-run", "block-call", "error-result")
+    return HookIsolation(
+        on_failure=one_of(choices, words),
+        timeout_ms=one_of(choices, (5_000, 1, 100, 1_000, None)),
+    )
+
 
 _WAIT_MS = 4_000
 """The limit of a tool or hook that hangs, if nothing else bounds it."""
