@@ -229,7 +229,7 @@ KEYS_WITHOUT_A_SCENARIO = {
     ("Scenario", "shuffle_ties"): "for what a search found: tests/runs/test_simulation.py",
     ("Scenario", "mcp"): "for agents with MCP: tests/wire/test_mcp_server.py",
     ("Scenario", "wire"): "for agents on SDKs: tests/wire/test_endpoint.py",
-    ("Scenario", "judge_as"): "for a loop of one's own: tests/runs/test_chosen_loop.py",
+    ("Scenario", "judge_as"): "for a loop of one's own: tests/runs/test_loop.py",
     ("Expect", "broken_pairs"): "every bundled loop pairs its calls: tests/check/test_pairing.py",
     ("Expect", "violates"): "a design declares its deviations: tests/check/test_judged.py",
 }

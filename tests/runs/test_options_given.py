@@ -15,7 +15,6 @@ from simloop import (
     Reply,
     Scenario,
     ScenarioError,
-    ScriptExhausted,
     Tool,
     ToolExecution,
     load_scenario,
@@ -25,7 +24,7 @@ from simloop import (
 )
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.loops.react import ReactLoop, ReactOptions
+from simloop.loops.react import ReactLoop
 from simloop.messages import Fault
 from simloop.runs.run import Simulation
 
@@ -89,41 +88,6 @@ def test_a_simulation_runs_once() -> None:
         simulation.run()
 
 
-def test_a_simulation_that_failed_has_been_run_too() -> None:
-    simulation = Simulation(Scenario(prompt="x"))
-    with pytest.raises(ScriptExhausted):
-        simulation.run()
-    with pytest.raises(ScenarioError, match="this simulation has been run"):
-        simulation.run()
-
-
-def test_a_machine_may_be_given_in_the_place_of_a_name() -> None:
-    scenario = Scenario(prompt="Hi", model=[Reply(call={"gone": {}})])
-    machine = ReactLoop(options=ReactOptions(max_rounds=1))
-    for loop in (machine, f"{__name__}:{make_react.__name__}"):
-        assert run(scenario, loop=loop).limit == "max_rounds"
-
-
-def make_react(_: Limits) -> ReactLoop:
-    return ReactLoop(options=ReactOptions(max_rounds=1))
-
-
-@pytest.mark.parametrize(
-    ("loop", "says"),
-    [
-        ("no_such_module:loop", "cannot be loaded: ModuleNotFoundError"),
-        ("simloop.loops.pi:NoLoop", "cannot be loaded: AttributeError"),
-        ("simloop.loops.pi:LEGAL", "cannot be loaded: TypeError"),
-        ("simloop.loops.pi:_reply_of", "cannot be loaded: AttributeError"),
-    ],
-)
-def test_a_loop_of_ones_own_that_cannot_be_had_says_why(loop: str, says: str) -> None:
-    with pytest.raises(ScenarioError) as refused:
-        run(Scenario(prompt="Hi"), loop=loop)
-    assert says in refused.value.message
-    assert refused.value.key == "loop"
-
-
 def needs_more(limits: Limits, where: str) -> ReactLoop:
     raise AssertionError(limits, where)
 
@@ -158,11 +122,6 @@ def test_an_object_that_neither_is_nor_makes_a_machine_cannot_be_run() -> None:
     with pytest.raises(ScenarioError, match="`object` cannot be loaded: TypeError") as refused:
         run(Scenario(prompt="Hi"), loop=object())  # type: ignore[arg-type]
     assert refused.value.key == "loop"
-
-
-def test_a_class_of_machines_may_be_given_in_the_place_of_a_name() -> None:
-    said = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
-    assert run(said, loop=ReactLoop).outcome is Outcome.COMPLETED
 
 
 @pytest.mark.parametrize(

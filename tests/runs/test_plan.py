@@ -1,11 +1,23 @@
-"""A run uses nothing of the runs before it, whatever has changed since."""
+"""A plan: a run uses nothing of the runs before it, and a plan plays another script."""
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from simloop import Reply, Request, Scenario, ScenarioError, ToolMessage, run
-from simloop.trace.codec import encode
+from simloop import (
+    Queued,
+    Reply,
+    Request,
+    Scenario,
+    ScenarioError,
+    Simulation,
+    ToolMessage,
+    Trigger,
+    run,
+)
+from simloop.runs.plan import Plan
+from simloop.trace.entries import AnyEntry
 
 DONE = Reply(say="Done.")
 LOOK = Reply(say="I look.", call={"look": {}})
@@ -21,12 +33,6 @@ def other() -> str:
 
 def scenario() -> Scenario:
     return Scenario(prompt="Go.", model=[DONE])
-
-
-def test_a_seed_stays_in_its_own_run() -> None:
-    world = Scenario(prompt="Go.", seed=2, model=[DONE])
-    seeds = [run(world, seed=each).trace.header.seed for each in (7, None, 0, None)]
-    assert seeds == [7, 2, 0, 2]
 
 
 def test_a_mapping_of_tools_may_change_between_runs() -> None:
@@ -73,9 +79,45 @@ def test_a_wrong_option_is_refused_also_after_a_run_of_that_scenario() -> None:
         run(world, seed=-1)
 
 
-def test_a_second_run_leaves_the_trace_that_a_first_run_leaves() -> None:
-    world = Scenario(prompt="Go.", model=[LOOK, DONE])
-    first = encode(run(world, tools=[look], seed=3).trace)
-    again = encode(run(world, tools=[look], seed=3).trace)
-    alone = encode(run(world.model_copy(deep=True), tools=[look], seed=3).trace)
-    assert first == again == alone
+# ---------------------------------------------------------------------- another script
+
+FIRST = Scenario(
+    prompt="Go.",
+    model=[Reply(say="Done.")],
+    tools={"look": {"returns": "seen"}},
+    retry={"initial_delay": "5s", "jitter": 0.5},
+)
+OTHER = FIRST.model_copy(
+    update={
+        "prompt": "Go on.",
+        "then": ["And on."],
+        "model": [Reply(http={"status": 500}), Reply(call={"look": {}}, times="always")],
+        "queue": [Queued(after="tool-result", say="Listen.")],
+        "abort": Trigger(after="tool-started", nth=3),
+        "seed": 5,
+    }
+)
+
+
+def record(plan: Plan) -> list[AnyEntry]:
+    prepared = Simulation(plan)
+    prepared.on_clock(prepared.converse())
+    return prepared.trace.entries
+
+
+def test_a_plan_plays_another_script_as_a_plan_of_that_script_does() -> None:
+    plan = Plan(FIRST, {})
+    assert record(plan.playing(OTHER)) == record(Plan(OTHER, {}))
+    assert record(plan) == record(Plan(FIRST, {})), "the plan itself has not changed"
+
+
+def test_the_header_of_another_script_claims_no_scenario() -> None:
+    header = Plan(FIRST, {}).playing(OTHER).header(5)
+    assert (bytes(header.scenario), header.scenario_digest) == (b"null", "")
+    assert isinstance(header.scenario, msgspec.Raw)
+
+
+def test_the_command_of_another_script_is_its_own() -> None:
+    plan = Plan(FIRST.model_copy().read_from("first.yaml"), {})
+    plan.command(1)
+    assert "first.yaml" not in plan.playing(OTHER.model_copy()).command(1)

@@ -1,17 +1,19 @@
 """Several prompts in one conversation: each run begins anew, and what was said stays."""
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
-from incases import in_cases
+from builders import counters_of, entries_of
 
-from simloop import Outcome, Result, run
-from simloop.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from simloop import Outcome, Result, ScenarioError, Simulation, run, simulate
+from simloop.messages import AssistantMessage, Counters, Message, ToolMessage, UserMessage
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
+from simloop.virtual.simulate import running_loop
 
 S = 10**9
 EVERY_LOOP = pytest.mark.parametrize("loop", DESIGNS)
@@ -78,17 +80,12 @@ model: [{call: {t: {}}}, {say: Done.}]
     ),
 ]
 CASES = [(loop, outcome, script) for outcome, loops, script in FIRST for loop in loops.split()]
-after_any_outcome = in_cases(CASES)
 TOOLS = "tools: {t: {}, slow: {takes: 1s}}"
 
 
 def play(loop: str, text: str, **given: Any) -> Result:
     scenario = parse_scenario(f"prompt: Go.\nthen: [Again.]\n{TOOLS}\n{text}\n")
     return run(scenario, loop=loop, **given)
-
-
-def of_kind(result: Result, kind: type[Any]) -> list[Any]:
-    return [entry for entry in result.trace.entries if isinstance(entry, kind)]
 
 
 def open_calls(messages: list[Message]) -> set[str]:
@@ -106,60 +103,25 @@ def test_every_outcome_is_tried_here() -> None:
     assert {outcome for outcome, _, _ in FIRST} == set(Outcome)
 
 
-@after_any_outcome
-def test_after_any_outcome_a_second_prompt_still_works(
+@pytest.mark.parametrize(("loop", "outcome", "script"), CASES)
+def test_after_any_outcome_a_second_prompt_begins_anew_and_hears_what_was_said(
     loop: str, outcome: Outcome, script: str
 ) -> None:
     result = play(loop, script)
     assert result.outcomes == (outcome, Outcome.COMPLETED)
-    assert (result.outcome, result.text, result.message) == (
-        Outcome.COMPLETED,
-        "Done.",
-        "Done.",
-    )
-
-
-@after_any_outcome
-def test_after_any_outcome_the_model_hears_both_prompts_and_every_call_has_a_result(
-    loop: str, outcome: Outcome, script: str
-) -> None:
-    last = list(play(loop, script).requests[-1].messages)
+    assert (result.text, result.message, result.limit) == ("Done.", "Done.", "")
+    assert counters_of(result) == Counters(0, 1, 0)
+    last = list(result.requests[-1].messages)
     users = [message.text for message in last if isinstance(message, UserMessage)]
     assert (users[0], users[-1]) == ("Go.", "Again.")
     assert open_calls(last) == set()
-
-
-@after_any_outcome
-def test_after_any_outcome_the_counters_begin_anew(
-    loop: str, outcome: Outcome, script: str
-) -> None:
-    result = play(loop, script)
-    counters = result.counters
-    assert counters
-    assert (counters.error_count, counters.total_steps) == (0, 1)
-    assert (counters.compaction_attempts, result.limit) == (0, "")
-
-
-@after_any_outcome
-def test_after_any_outcome_the_trace_tells_how_the_first_run_ended_and_what_came_then(
-    loop: str, outcome: Outcome, script: str
-) -> None:
-    result = play(loop, script)
-    ended, last = of_kind(result, entries.Ended)
-    first, prompt = of_kind(result, entries.Prompt)
-    assert (first.seq, first.text) == (0, "Go.")
-    assert (ended.outcome, prompt.text) == (outcome, "Again.")
-    assert prompt.seq == ended.seq + 1
-    assert last is result.trace.entries[-1]
-
-
-@after_any_outcome
-def test_after_any_outcome_the_same_conversation_gives_the_same_bytes(
-    loop: str, outcome: Outcome, script: str
-) -> None:
-    written = encode(play(loop, script).trace)
+    ended, end = entries_of(result, entries.Ended)
+    first, prompt = entries_of(result, entries.Prompt)
+    assert (first.seq, first.text, ended.outcome, prompt.text) == (0, "Go.", outcome, "Again.")
+    assert (prompt.seq, end) == (ended.seq + 1, result.trace.entries[-1])
+    written = encode(result.trace)
     assert encode(play(loop, script).trace) == written
-    assert decode(written).entries == play(loop, script).trace.entries
+    assert decode(written).entries == result.trace.entries
 
 
 # ---------------------------------------------------------------------- time
@@ -199,7 +161,7 @@ def test_each_run_has_the_whole_wall_clock_and_the_time_of_all_is_told(loop: str
     result = play(loop, f"limits: {{max_wall_clock: 2500ms}}\n{TWICE_2S}")
     assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
     assert (result.elapsed_ns, result.elapsed_s) == (4 * S, 4.0)
-    assert [entry.elapsed_ns for entry in of_kind(result, entries.Ended)] == [2 * S, 2 * S]
+    assert [entry.elapsed_ns for entry in entries_of(result, entries.Ended)] == [2 * S, 2 * S]
     assert result.trace.footer is not None
     assert result.trace.footer.elapsed_ns == 4 * S
 
@@ -209,8 +171,7 @@ def test_each_run_has_all_of_its_steps(loop: str) -> None:
     script = "model: [{call: {t: {}}}, {say: One.}, {call: {t: {}}}, {say: Two.}]"
     result = play(loop, f"limits: {{max_steps: 2}}\n{script}")
     assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
-    assert result.counters
-    assert result.counters.total_steps == 2
+    assert counters_of(result).total_steps == 2
 
 
 @pytest.mark.parametrize("loop", ["reference", "opencode"])
@@ -225,14 +186,14 @@ def test_each_run_has_all_of_its_errors(loop: str) -> None:
 def test_each_run_has_all_of_its_transitions(loop: str) -> None:
     script = "model: [{say: One.}, {say: Two.}]"
     alone = run(parse_scenario("prompt: Go.\nmodel: [{say: One.}]"), loop=loop)
-    enough = len(of_kind(alone, entries.Transition))
+    enough = len(entries_of(alone, entries.Transition))
     assert play(loop, f"max_transitions: {enough}\n{script}").text == "Two."
 
 
 def test_calls_of_two_runs_never_share_an_id() -> None:
     call = "{call: {t: {}}, ids: [a]}"
     result = play("reference", f"model: [{call}, {{say: One.}}, {call}, {{say: Two.}}]")
-    ids = [entry.call_id for entry in of_kind(result, entries.ToolStarted)]
+    ids = [entry.call_id for entry in entries_of(result, entries.ToolStarted)]
     assert len(set(ids)) == 2
 
 
@@ -246,7 +207,7 @@ def test_what_a_hook_broke_in_one_run_is_not_the_cause_of_the_next_failure() -> 
         "hooks: [{at: before_llm_call, nth: 1, raises: Oh.}]\n"
         "model: [{http: {status: 401, message: bad key}}]",
     )
-    assert [entry.message for entry in of_kind(result, entries.Ended)] == [
+    assert [entry.message for entry in entries_of(result, entries.Ended)] == [
         *("Error: hook hook-0: ScriptedFailure: Oh.", "Error: bad key")
     ]
     assert (result.outcome, result.message) == (Outcome.FAILED, "Error: bad key")
@@ -274,7 +235,7 @@ def test_what_was_written_to_files_is_there_for_the_next_prompt(loop: str) -> No
     read = "{call: {ReadFile: {path: /a}}}"
     result = play(loop, f"files: {{}}\nmodel: [{write}, {{say: One.}}, {read}, {{say: Two.}}]")
     assert (result.text, result.files) == ("Two.", {"a": "kept"})
-    assert [entry.text for entry in of_kind(result, entries.ToolResult)][-1] == "kept"
+    assert [entry.text for entry in entries_of(result, entries.ToolResult)][-1] == "kept"
 
 
 # ---------------------------------------------------------------------- what else is said
@@ -282,7 +243,7 @@ def test_what_was_written_to_files_is_there_for_the_next_prompt(loop: str) -> No
 
 def prompts(result: Result) -> list[str]:
     """The prompts after the first one."""
-    first, *later = of_kind(result, entries.Prompt)
+    first, *later = entries_of(result, entries.Prompt)
     assert first.text == "Go."
     return [entry.text for entry in later]
 
@@ -315,14 +276,6 @@ def test_several_such_messages_are_several_prompts_in_the_order_in_which_they_we
     assert prompts(result) == ["B", "A"]
 
 
-def test_what_was_queued_is_the_next_prompt_of_react_however_the_run_ended() -> None:
-    model = "model: [{call: {t: {}}}, {say: Heard.}]"
-    text = f"prompt: Go.\nlimits: {{max_steps: 1}}\n{TOOLS}\n{MEANWHILE}\n{model}"
-    result = run(parse_scenario(text), loop="react")
-    assert result.outcomes == (Outcome.MAX_STEPS, Outcome.COMPLETED)
-    assert prompts(result) == ["Also this."]
-
-
 def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time() -> None:
     text = "prompt: Go.\nqueue: [{at: 0s, say: And this.}]\nmodel: [{say: Done.}]"
     (request,) = run(parse_scenario(text)).requests
@@ -336,8 +289,7 @@ def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time()
 def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str, entry: str) -> None:
     text = f"prompt: Go.\nabort: {{after: {entry}}}\nmodel: [{{say: Hello., {end}}}]"
     result = run(parse_scenario(text), loop=loop)
-    assert result.counters
-    assert (result.outcome, result.counters.total_steps) == (Outcome.ABORTED, 0)
+    assert (result.outcome, counters_of(result).total_steps) == (Outcome.ABORTED, 0)
 
 
 @pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
@@ -365,3 +317,95 @@ model: [{call: {build: {}}}, {say: Done., times: always}]
 """
     after_the_tool = run(parse_scenario(text), loop=loop).requests[1].messages
     assert (UserMessage("Test it.") in after_the_tool) == (loop in ("reference", "opencode"))
+
+
+# ---------------------------------------------------------------------- prompts sent one by one
+
+TALK = parse_scenario("prompt: Go.\nmodel: [{say: One.}, {stall: before-headers}, {say: Three.}]")
+
+
+def test_an_abort_between_two_prompts_stops_neither() -> None:
+    simulation = Simulation(parse_scenario("prompt: Go.\nmodel: [{say: One.}, {say: Two.}]"))
+
+    async def talk() -> list[Outcome]:
+        simulation.abort()
+        first = await simulation.send("Go.")
+        simulation.abort()
+        await asyncio.sleep(1)
+        simulation.abort()
+        second = await simulation.send("Again.")
+        return [first.outcome, second.outcome]
+
+    assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
+
+
+def test_an_abort_planned_for_a_time_between_two_prompts_stops_neither() -> None:
+    simulation = Simulation(
+        parse_scenario("prompt: Go.\nabort: {at: 1s}\nmodel: [{say: One.}, {say: Two.}]")
+    )
+
+    async def talk() -> list[Outcome]:
+        first = await simulation.send("Go.")
+        await asyncio.sleep(5)
+        second = await simulation.send("Again.")
+        return [first.outcome, second.outcome]
+
+    assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
+
+
+def test_after_a_run_that_was_cancelled_there_is_nothing_to_go_on_from() -> None:
+    simulation = Simulation(TALK)
+
+    async def talk() -> None:
+        await simulation.send("Go.")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await simulation.send("Again.")
+        with pytest.raises(ScenarioError, match="was cut short"):
+            await simulation.send("And again.")
+
+    simulate(talk())
+
+
+def test_a_prompt_may_be_sent_from_another_task_and_is_stopped_there() -> None:
+    simulation = Simulation(
+        parse_scenario(
+            "prompt: Go.\nlimits: {max_wall_clock: 2000ms}\n"
+            "model: [{say: One.}, {stall: before-headers}]"
+        )
+    )
+
+    async def talk() -> tuple[Outcome, int]:
+        await asyncio.create_task(simulation.send("Go."))
+        ended = await asyncio.create_task(simulation.send("Again."))
+        return ended.outcome, simulation.trace.ends[-1].elapsed_ns
+
+    assert simulate(talk()) == (Outcome.TIMED_OUT, 2 * S)
+
+
+def test_a_prompt_that_is_cancelled_in_another_task_is_not_taken_for_a_model_that_failed() -> None:
+    simulation = Simulation(TALK)
+
+    async def talk() -> list[str]:
+        await simulation.send("Go.")
+        waiting = asyncio.create_task(simulation.send("Again."))
+        await asyncio.sleep(1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return [str(waiting.cancelled()), str(running_loop().now_ns // S)]
+
+    assert simulate(talk()) == ["True", "1"]
+
+
+def test_two_prompts_cannot_be_run_at_once() -> None:
+    simulation = Simulation(TALK)
+
+    async def talk() -> None:
+        await simulation.send("Go.")
+        waiting = asyncio.create_task(simulation.send("Again."))
+        await asyncio.sleep(0)
+        with pytest.raises(ScenarioError, match="is under way"):
+            await simulation.send("And again.")
+        waiting.cancel()
+
+    simulate(talk())

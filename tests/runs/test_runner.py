@@ -10,7 +10,6 @@ import pytest
 
 from simloop import (
     Deadlock,
-    Hooks,
     Limits,
     Reply,
     Request,
@@ -18,7 +17,6 @@ from simloop import (
     Scenario,
     ScenarioError,
     ScriptUnused,
-    Simulation,
     UserMessage,
     World,
     run,
@@ -27,7 +25,6 @@ from simloop import (
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
 from simloop.loops.reference import ReferenceLoop
-from simloop.runs.plan import Plan
 from simloop.runs.result import Result
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import encode
@@ -207,15 +204,6 @@ def test_later_changes_of_tools_and_of_a_scenario_have_no_effect_on_a_runner() -
     assert encode(changed.trace) != encode(first.trace)
 
 
-def test_a_run_sees_the_changes_of_a_scenario_since_the_run_before() -> None:
-    scenario = Scenario(prompt="Go.", model=[DONE])
-    before = run(scenario)
-    scenario.model.insert(0, Reply(say="Once more.", call={"look": {}}))
-    after = run(scenario, tools=[look])
-    assert after.trace.header.scenario_digest != before.trace.header.scenario_digest
-    assert len(after.calls) == 1
-
-
 def test_tools_from_an_iterator_serve_every_run() -> None:
     class Counting(ReferenceLoop):
         pass
@@ -253,33 +241,3 @@ def test_a_machine_of_the_users_own_is_made_for_each_run() -> None:
     before = len(made)
     assert [runner.run(seed).outcome for seed in range(4)] == ["completed"] * 4
     assert len(made) == before + 4
-
-
-def test_an_agent_that_is_a_class_is_made_for_each_run() -> None:
-    class Counting:
-        def __init__(self) -> None:
-            self.prompts = 0
-
-        async def __call__(self, prompt: str) -> str:
-            self.prompts += 1
-            return f"{prompt} {self.prompts}"
-
-    with Runner(Scenario(prompt="Go."), loop=Counting) as runner:
-        assert [runner.run(seed).text for seed in range(3)] == ["Go. 1"] * 3
-
-
-def test_hooks_and_tools_given_in_python_run_in_each_run() -> None:
-    seen: list[int] = []
-    hooks = Hooks(before_llm_call=[lambda given: seen.append(given.step_number)])
-    with Runner(Scenario(prompt="Go.", model=[LOOK, DONE]), tools=[look], hooks=hooks) as runner:
-        runner.run(1)
-        runner.run(2)
-    assert seen == [1, 2, 1, 2]
-
-
-def test_a_simulation_of_a_plan_can_be_run_once_as_any_other() -> None:
-    plan = Plan(Scenario(prompt="Go.", model=[DONE]), {})
-    first, second = Simulation(plan), Simulation(plan, seed=3)
-    assert (first.run().outcome, second.run().outcome) == ("completed", "completed")
-    with pytest.raises(ScenarioError, match="this simulation has been run"):
-        first.run()

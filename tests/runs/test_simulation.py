@@ -17,9 +17,7 @@ from simloop.errors import (
 from simloop.kernel.limits import Limits
 from simloop.messages import (
     Outcome,
-    ToolCall,
     ToolMessage,
-    ToolResult,
 )
 from simloop.runs.run import Simulation, arun, run
 from simloop.scenario.loader import parse_scenario
@@ -47,11 +45,6 @@ def tool_texts(messages: tuple[Any, ...]) -> list[str]:
 # ---------------------------------------------------------------------- the three ways to run
 
 
-def test_run_returns_how_it_ended() -> None:
-    result = run(HELLO)
-    assert (result.outcome, result.text) == (Outcome.COMPLETED, "Hello.")
-
-
 def test_arun_takes_place_on_the_clock_that_is_running() -> None:
     scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}}, {say: Hello.}]")
 
@@ -76,10 +69,6 @@ def test_several_runs_share_one_clock_without_sharing_anything_else() -> None:
 def test_arun_needs_the_virtual_clock() -> None:
     with pytest.raises(ScenarioError, match="this needs the virtual clock"):
         asyncio.run(arun(HELLO))
-
-
-def test_the_same_run_gives_the_same_bytes() -> None:
-    assert encode(run(ONE_CALL).trace) == encode(run(ONE_CALL).trace)
 
 
 # ---------------------------------------------------------------------- the trace of a failing run
@@ -165,25 +154,6 @@ model: [{say: Wait., call: [{stop: {}}, {clock: {}}]}]
         "stopped",
         "Error: not finished, the request was aborted",
     ]
-
-
-def test_a_tool_that_waits_is_stopped_by_its_own_abort() -> None:
-    async def stop() -> str:
-        simulation.abort()
-        await asyncio.sleep(60)
-        return "too late"
-
-    scenario = parse_scenario("prompt: x\nmodel: [{call: {stop: {}}}]")
-    simulation = Simulation(scenario, tools=[stop])
-    result = simulation.run()
-    assert (result.outcome, result.elapsed_ns) == (Outcome.ABORTED, 0)
-    assert tool_texts(result.messages) == ["Error: not finished, the request was aborted"]
-
-
-def test_an_abort_at_the_very_start_sends_nothing() -> None:
-    result = run(parse_scenario("prompt: x\nabort: {at: 0s}"))
-    assert (result.outcome, result.elapsed_ns) == (Outcome.ABORTED, 0)
-    assert not [entry for entry in result.trace.entries if isinstance(entry, entries.Request)]
 
 
 def test_an_abort_at_the_end_of_a_backoff_comes_before_the_retry() -> None:
@@ -307,13 +277,6 @@ def test_a_run_leaves_nothing_to_the_garbage_collector(
         assert gc.collect() == 0
     finally:
         gc.enable()
-
-
-def test_callbacks_see_calls_and_results_as_they_are() -> None:
-    seen: list[Any] = []
-    callbacks = Callbacks(on_tool_result=lambda call, result: seen.append((call, result)))
-    run(ONE_CALL, callbacks=callbacks)
-    assert seen == [(ToolCall("call-1", "clock", "{}"), ToolResult("12:00"))]
 
 
 def test_a_text_that_no_trace_can_hold_is_the_authors_mistake() -> None:

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from worlds import Opened, in_world
 
-from simloop import Limits
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
-from simloop.errors import ScenarioError, ScriptExhausted
+from simloop.errors import ScriptExhausted
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
 from simloop.loops.reference import ReferenceLoop
-from simloop.messages import Counters, Outcome, UserMessage
+from simloop.messages import Outcome, UserMessage
 from simloop.runs.prompt import OwnAgent, run_prompt
 from simloop.trace import entries
 from simloop.world.agent import Ending
@@ -37,8 +36,7 @@ async def waits(_: str, __: World) -> str:
 
 def ending_of(agent: Any, prompt: str = "Go.", **given: Any) -> tuple[Ending, Opened]:
     async def main(opened: Opened) -> tuple[Ending, Opened]:
-        performer = agent if isinstance(agent, MachineAgent) else OwnAgent(agent)
-        return await run_prompt(performer, prompt, opened.world), opened
+        return await run_prompt(OwnAgent(agent), prompt, opened.world), opened
 
     return in_world(main, **given)
 
@@ -56,37 +54,6 @@ def stopped_after(agent: Any, stop_s: float = 1, **given: Any) -> tuple[Ending, 
         return ending, opened
 
     return in_world(main, **given)
-
-
-def test_an_agent_that_returns_has_completed_with_what_it_returns() -> None:
-    ending, opened = ending_of(asks, model=lambda _: "Hello.")
-    assert ending == Ending(Outcome.COMPLETED, message="Hello.", text="Hello.")
-    (end,) = opened.of(entries.Ended)
-    assert end is opened.entries[-1]
-    assert (end.outcome, end.limit, end.message, end.text) == (
-        *(Outcome.COMPLETED, "", "Hello.", "Hello."),
-    )
-    assert end.counters is None
-
-
-@pytest.mark.parametrize("text", [None, ""])
-def test_an_agent_may_return_no_text(text: str | None) -> None:
-    async def quiet(_: str, __: World) -> str | None:
-        return text
-
-    assert ending_of(quiet)[0] == Ending(Outcome.COMPLETED)
-
-
-def test_an_exception_of_the_agent_ends_it_as_failed_and_is_kept() -> None:
-    async def breaks(prompt: str, world: World) -> str:
-        await asks(prompt, world)
-        raise ValueError("no")
-
-    ending, opened = ending_of(breaks, model=lambda _: "I try.")
-    message = Outcome.FAILED.message(cause="ValueError: no")
-    assert ending == Ending(Outcome.FAILED, message=message, text="I try.")
-    assert [(each.where, type(each.error)) for each in opened.raised] == [("the agent", ValueError)]
-    assert [end.outcome for end in opened.of(entries.Ended)] == [Outcome.FAILED]
 
 
 def test_an_agent_that_is_cancelled_though_nobody_asked_has_failed() -> None:
@@ -118,41 +85,11 @@ def test_an_error_of_simloop_is_no_end_of_the_agent() -> None:
     assert opened.world.user.cancellation.closed
 
 
-def test_an_agent_that_returns_no_text_but_something_else_is_wrong() -> None:
-    async def counts(_: str, __: World) -> Any:
-        return 5
-
-    with pytest.raises(ScenarioError, match="the agent returned int, not a text"):
-        ending_of(counts)
-
-
-# ---------------------------------------------------------------------- stops
-
-
 def test_a_stop_cancels_the_agent_where_it_waits() -> None:
     ending, opened = stopped_after(waits)
     assert ending == Ending(Outcome.ABORTED, message=ABORTED)
     (end,) = opened.of(entries.Ended)
     assert (end.at_ns, end.elapsed_ns) == (S, S)
-
-
-def test_the_wall_clock_ends_the_agent_with_its_limit() -> None:
-    ending, opened = ending_of(waits, wall_clock_ms=2_000)
-    assert ending == Ending(Outcome.TIMED_OUT, "max_wall_clock", TIMED_OUT)
-    assert [(each.at_ns, each.cause) for each in opened.of(entries.StopRequested)] == [
-        (2 * S, "wall-clock")
-    ]
-
-
-def test_an_agent_that_swallows_its_cancellation_is_aborted_when_it_returns() -> None:
-    async def goes_on(_: str, __: World) -> str:
-        try:
-            await asyncio.sleep(9)
-        except asyncio.CancelledError:
-            return "All done."
-        return "late"
-
-    assert stopped_after(goes_on)[0].outcome is Outcome.ABORTED
 
 
 def test_an_agent_that_swallows_every_cancellation_is_cancelled_again_and_again() -> None:
@@ -172,32 +109,12 @@ def test_an_agent_that_swallows_every_cancellation_is_cancelled_again_and_again(
     assert len(opened.of(entries.StopRequested)) == 1
 
 
-def test_an_agent_that_fails_while_it_is_stopped_is_aborted_and_its_exception_is_kept() -> None:
-    async def breaks_down(_: str, __: World) -> str:
-        try:
-            await asyncio.sleep(9)
-        finally:
-            raise ValueError("no")
-
-    ending, opened = stopped_after(breaks_down)
-    assert ending == Ending(Outcome.ABORTED, message=ABORTED)
-    assert [type(each.error) for each in opened.raised] == [ValueError]
-
-
 def test_a_stop_by_code_of_the_agent_itself_counts_though_it_returns_at_once() -> None:
     async def stops_itself(_: str, world: World) -> str:
         world.user.stop()
         return "All done."
 
     assert stopped_after(stops_itself, 50)[0].outcome is Outcome.ABORTED
-
-
-def test_the_text_of_an_aborted_agent_is_what_the_model_last_said() -> None:
-    async def asks_and_waits(prompt: str, world: World) -> str:
-        await asks(prompt, world)
-        return await waits(prompt, world)
-
-    assert stopped_after(asks_and_waits, model=lambda _: "I try.")[0].text == "I try."
 
 
 @pytest.mark.parametrize("agent", [waits, asks], ids=["returned late", "waits for the model"])
@@ -219,31 +136,6 @@ def test_a_cancellation_by_another_task_is_passed_on_and_is_no_end(agent: Any) -
     opened = in_world(main, slow)
     assert opened.of(entries.Ended) == []
     assert opened.raised == []
-
-
-# ---------------------------------------------------------------------- several prompts, machines
-
-
-def test_each_run_has_its_own_time() -> None:
-    async def sleeps(_: str, __: World) -> str:
-        await asyncio.sleep(2)
-        return "Done."
-
-    agent: Any = sleeps
-
-    async def main(opened: Opened) -> list[tuple[int, int]]:
-        for _ in range(2):
-            await run_prompt(OwnAgent(agent), "Go.", opened.world)
-        return [(end.at_ns, end.elapsed_ns) for end in opened.of(entries.Ended)]
-
-    assert in_world(main) == [(2 * S, 2 * S), (4 * S, 2 * S)]
-
-
-def test_a_machine_ends_with_its_own_message_and_counters() -> None:
-    agent = MachineAgent(ReferenceLoop(Limits()), EngineSettings())
-    ending, opened = ending_of(agent, model=lambda _: "Hello.")
-    assert ending == Ending(Outcome.COMPLETED, "", "Hello.", "Hello.", Counters(0, 1, 0))
-    assert opened.of(entries.Ended)[0].counters == Counters(0, 1, 0)
 
 
 class Broken(ReferenceLoop):
