@@ -1,6 +1,9 @@
-"""The agent of document 001, live: iteration, listeners, queues, and time."""
+"""The conversation of document 001, live: events, listeners, queues, time, and early ends."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,21 +12,28 @@ from agents import SECOND, WRITES, all_of, kind, kinds, live, scenario
 from simloop import (
     Conversation,
     Http,
+    Outcome,
     Reply,
+    Scenario,
     ScenarioError,
     ScriptedTool,
+    ScriptExhausted,
     ToolExecution,
+    read_trace,
     run,
     simulate,
+    write_trace,
 )
 from simloop.kernel.policies import ToolOrder
 from simloop.loops.react import ReactLoop
+from simloop.messages import AssistantMessage, Message, UserMessage
 from simloop.runs.conversation import event_view
-from simloop.scenario.replies import Pace
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 from simloop.trace.exports.opencode_events import StatusEvent
-from simloop.trace.exports.pi_events import MessageEvent, ToolCallEvent
+from simloop.trace.exports.pi_events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
 from simloop.virtual.simulate import running_loop
+from simloop.world.world import World
 
 
 def test_a_run_is_iterated_as_the_document_shows() -> None:
@@ -89,12 +99,6 @@ def test_a_loop_of_ones_own_is_not_taken_for_the_design_whose_name_it_has(name: 
     mine.name = name
     with pytest.raises(ScenarioError, match=f"`{name}` has no events of a session"):
         Conversation(scenario(), loop=mine, events="session")
-
-
-def test_an_agent_needs_the_virtual_clock() -> None:
-    agent = Conversation(scenario(Reply(say="Hello.")))
-    with pytest.raises(ScenarioError, match="needs the virtual clock"):
-        asyncio.run(all_of(agent.run("Go.")))
 
 
 # ------------------------------------------------------------------ listeners
@@ -195,33 +199,6 @@ def test_whoever_is_slow_holds_nothing_up() -> None:
     assert live(main, *WRITES) == [0, 0, 2, 2, 2]
 
 
-def test_an_agent_may_begin_in_the_middle_of_a_simulation() -> None:
-    async def main(agent: Conversation) -> list[Any]:
-        await asyncio.sleep(5)
-        return await all_of(agent.run("Go."))
-
-    events = live(main, Reply(say="Hi.", pace=Pace(first_part="1s")))
-    assert [event.at_ns for event in events] == [SECOND, SECOND]
-
-
-def test_two_agents_share_a_clock_and_nothing_else() -> None:
-    async def main(agent: Conversation) -> tuple[list[str], list[str]]:
-        other = Conversation(scenario(Reply(say="Hi.")))
-        return await asyncio.gather(kinds(agent.run("Go.")), kinds(other.run("Hi?")))
-
-    first, second = live(main, *WRITES)
-    assert first == ["message", "tool_call", "tool_result", "message", "done"]
-    assert second == ["message", "done"]
-
-
-@pytest.mark.parametrize("loop", ["reference", "pi@0.87.1", "react", "opencode"])
-def test_the_documents_events_are_told_of_every_loop(loop: str) -> None:
-    async def main() -> list[str]:
-        return await kinds(Conversation(scenario(*WRITES), loop=loop).run("Go."))
-
-    assert simulate(main()) == ["message", "tool_call", "tool_result", "message", "done"]
-
-
 def test_what_a_loop_without_a_queue_has_not_heard_is_its_next_prompt() -> None:
     async def main() -> list[str]:
         replies = (*WRITES, Reply(say="More."))
@@ -238,3 +215,335 @@ def test_what_a_loop_without_a_queue_has_not_heard_is_its_next_prompt() -> None:
         "And more.",
         "More.",
     ]
+
+
+def test_a_second_run_goes_on_with_the_conversation() -> None:
+    async def main(agent: Conversation) -> Conversation:
+        assert agent.messages == ()
+        await all_of(agent.run("Create hello.ts"))
+        assert await kinds(agent.run("Make it TypeScript.")) == ["message", "done"]
+        return agent
+
+    agent = live(main, *WRITES, Reply(say="It is."))
+    assert [message.text for message in agent.messages] == [
+        "Create hello.ts", "I write it.", "written", "It is written.",
+        "Make it TypeScript.", "It is.",
+    ]  # fmt: skip
+    assert [e.text for e in agent.trace.entries if isinstance(e, entries.Prompt)] == [
+        *("Create hello.ts", "Make it TypeScript.")
+    ]
+
+
+def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None:
+    async def main(agent: Conversation) -> list[Any]:
+        events = await all_of(agent.run("Create hello.ts"))
+        async for event in agent.run("Make it TypeScript."):
+            if isinstance(event, ToolCallEvent):
+                assert agent.trace.footer is None
+            events.append(event)
+        write_trace(agent.trace, tmp_path / "a.jsonl")
+        return events
+
+    told = live(main, *WRITES, *WRITES)
+    trace = read_trace(tmp_path / "a.jsonl")
+    assert trace.footer is not None
+    assert trace.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
+    view = event_view(scenario(), "pi", "document")
+    assert [e for line in trace.entries for e in view.feed(line)] == told
+
+
+@pytest.mark.parametrize("before", [(), ("Hi.",)], ids=["first", "second"])
+def test_an_abort_right_after_the_start_ends_the_run(before: tuple[str, ...]) -> None:
+    async def main(agent: Conversation) -> list[str]:
+        for prompt in before:
+            await all_of(agent.run(prompt))
+        running = asyncio.create_task(kinds(agent.run("Create hello.ts")))
+        await asyncio.sleep(0)
+        agent.abort()
+        return await running
+
+    hello = [Reply(say="Hi.")] * len(before)
+    assert live(main, *hello, *WRITES)[-1] == "error"
+
+
+def test_an_aborted_conversation_goes_on() -> None:
+    async def main(agent: Conversation) -> tuple[Any, ...]:
+        async for event in agent.run("Create hello.ts"):
+            if isinstance(event, ToolCallEvent):
+                agent.abort()
+        assert isinstance(event, ErrorEvent)
+        assert event.error == "Request aborted."
+        assert await kinds(agent.run("Never mind.")) == ["message", "done"]
+        return agent.messages
+
+    said = live(main, WRITES[0], Reply(say="As you like."))
+    assert said[-2:] == (UserMessage("Never mind."), AssistantMessage("As you like."))
+
+
+def test_a_run_during_a_run_is_refused() -> None:
+    """2.7: `prompt()` during a run throws."""
+
+    async def main(agent: Conversation) -> list[str]:
+        seen = []
+        async for event in agent.run("Go."):
+            seen.append(kind(event))
+            if isinstance(event, ToolCallEvent):
+                with pytest.raises(ScenarioError, match="running already"):
+                    await all_of(agent.run("And this."))
+        return seen
+
+    assert live(main, *WRITES)[-1] == "done"
+
+
+def test_whoever_leaves_at_the_end_of_a_run_may_begin_the_next_one() -> None:
+    """As the document's own loop does: `if (event.type === 'done') return`."""
+
+    async def main(agent: Conversation) -> list[str]:
+        async for event in agent.run("Hi."):
+            if isinstance(event, DoneEvent):
+                break
+        return await kinds(agent.run("And you?"))
+
+    assert live(main, Reply(say="Hi."), Reply(say="Well.")) == ["message", "done"]
+
+
+@pytest.mark.parametrize("say", [Conversation.steer, Conversation.follow_up])
+def test_what_is_said_before_the_first_run_is_heard(
+    say: Callable[[Conversation, str], None],
+) -> None:
+    async def main(agent: Conversation) -> tuple[Any, ...]:
+        say(agent, "Briefly.")
+        await all_of(agent.run("Explain."))
+        return agent.messages
+
+    model = (
+        [Reply(say="So.")] if say is Conversation.steer else [Reply(say="So."), Reply(say="Thus.")]
+    )
+    assert UserMessage("Briefly.") in live(main, *model)
+
+
+def test_steering_is_heard_after_the_tools_and_a_follow_up_at_the_end() -> None:
+    async def main(agent: Conversation) -> list[str]:
+        async for event in agent.run("Create hello.ts"):
+            if isinstance(event, ToolCallEvent):
+                agent.follow_up("Now test it.")
+                agent.steer("In TypeScript.")
+        assert isinstance(event, DoneEvent)
+        return [message.text for message in agent.messages]
+
+    assert live(main, *WRITES, Reply(say="Tested."))[3:] == [
+        "In TypeScript.", "It is written.", "Now test it.", "Tested.",
+    ]  # fmt: skip
+
+
+def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
+    async def main(agent: Conversation) -> list[str]:
+        await all_of(agent.run("Go."))
+        return [message.text for message in agent.messages]
+
+    queue = [Queued(after="tool-started", say="And?")]
+    assert live(main, *WRITES, queue=queue)[3:] == ["And?", "It is written."]
+    assert live(main, WRITES[0], abort=Trigger(after="tool-started"))[-1].startswith("Error: ")
+
+
+# ------------------------------------------------------------------ where no time passes
+
+AT_ONCE = {"tools": {"write": ScriptedTool(returns="written")}}
+
+
+def act_on(
+    kind_of: str, act: Callable[[Conversation], None], *model: Reply, listen: bool
+) -> list[str]:
+    """The events of a run without time in which `act` answers the first event of that kind."""
+
+    async def main() -> list[str]:
+        world = scenario(*model).model_copy(update=AT_ONCE)
+        agent, acts = Conversation(world), [act]
+        told = []
+
+        def answer(event: Any) -> None:
+            if kind(event) == kind_of and acts:
+                acts.pop()(agent)
+
+        if listen:
+            agent.on(kind_of, answer)
+        async for event in agent.run("Go."):
+            told.append(kind(event))
+            answer(event)
+        assert running_loop().now_ns == 0
+        return [*told, *(m.text for m in agent.messages if isinstance(m, UserMessage))]
+
+    return list(simulate(main()))
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_an_abort_on_an_event_stops_what_would_follow_though_no_time_passes(listen: bool) -> None:  # noqa: FBT001
+    two = Reply(call=[{"write": {}}, {"write": {}}])
+    on_call = act_on("tool_call", Conversation.abort, two, listen=listen)
+    assert on_call == [
+        "message", "tool_call", "tool_result", "tool_call", "tool_result", "error", "Go.",
+    ]  # fmt: skip
+    assert act_on("message", Conversation.abort, two, listen=listen)[-2:] == ["error", "Go."]
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_what_is_said_on_an_event_is_heard_in_that_run_though_no_time_passes(listen: bool) -> None:  # noqa: FBT001
+    steered = act_on("tool_call", lambda agent: agent.steer("So."), *WRITES, listen=listen)
+    assert steered[-2:] == ["Go.", "So."]
+    answers = (Reply(say="Hi."), Reply(say="More."))
+    followed = act_on("message", lambda agent: agent.follow_up("And?"), *answers, listen=listen)
+    assert followed == ["message", "message", "done", "Go.", "And?"]
+
+
+def started(agent: Conversation) -> list[str]:
+    return [e.name for e in agent.trace.entries if isinstance(e, entries.ToolStarted)]
+
+
+def finished(agent: Conversation) -> bool:
+    return any(
+        isinstance(e, entries.Transition) and e.state == "finished" for e in agent.trace.entries
+    )
+
+
+def test_whoever_leaves_the_iteration_cancels_the_run() -> None:
+    async def main(agent: Conversation) -> Conversation:
+        async with aclosing(agent.run("Go.")) as events:
+            async for event in events:
+                if isinstance(event, ToolCallEvent):
+                    break
+        before = list(agent.trace.entries)
+        await asyncio.sleep(10)
+        assert agent.trace.entries == before
+        return agent
+
+    agent = live(main, *WRITES)
+    assert not started(agent), "the call was told before its tool starts"
+    assert not finished(agent)
+
+
+def test_whoever_is_cancelled_while_iterating_cancels_the_run() -> None:
+    async def main(agent: Conversation) -> Conversation:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await all_of(agent.run("Go."))
+        assert running_loop().now_ns == SECOND
+        await asyncio.sleep(10)
+        return agent
+
+    agent = live(main, *WRITES)
+    assert started(agent) == ["write"]
+    assert not finished(agent)
+
+
+def test_a_script_that_is_used_up_makes_the_iteration_raise() -> None:
+    async def main(agent: Conversation) -> None:
+        with pytest.raises(ScriptExhausted):
+            await all_of(agent.run("Go."))
+        with pytest.raises(ScenarioError, match="cut short"):
+            await all_of(agent.run("Again."))
+
+    live(main, WRITES[0])
+
+
+NATIVE_WORLD = Scenario(
+    prompt="",
+    tools={"write": ScriptedTool(returns="written", takes="2s")},
+    model=[
+        Reply(say="I write.", call=[{"write": {}}, {"wrote": {"a": 1}}]),
+        Reply(say="It is written."),
+        Reply(say="Bye."),
+    ],
+)
+
+
+class Native:
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        if prompt == "fail":
+            raise ValueError("oops")
+        self.messages.append(UserMessage(prompt))
+        while True:
+            reply = await world.model.reply(self.messages, tools=world.tools.specs)
+            self.messages.append(reply.message)
+            if not reply.message.calls:
+                return reply.message.text
+            self.messages += [await world.tools.run(call) for call in reply.message.calls]
+
+
+def native_told(event: Any) -> str:
+    kind = str(type(event).__struct_config__.tag)
+    match kind:
+        case "message":
+            return f"message {event.content}"
+        case "tool_call":
+            return f"tool_call {event.tool_call.name} {event.tool_call.params}"
+        case "tool_result":
+            return f"tool_result {event.result.output}"
+        case _:
+            return kind
+
+
+def talk_with_native(*prompts: str) -> tuple[list[str], Conversation]:
+    async def main() -> tuple[list[str], Conversation]:
+        agent = Conversation(NATIVE_WORLD, loop=Native)
+        return [
+            native_told(event) for prompt in prompts async for event in agent.run(prompt)
+        ], agent
+
+    return simulate(main())
+
+
+NATIVE_FIRST = [
+    "message I write.",
+    "tool_call write {}",
+    "tool_result written",
+    "tool_call wrote {'a': 1}",
+    "tool_result Error: tool wrote not found",
+    "message It is written.",
+    "done",
+]
+
+
+def test_the_events_of_an_agent_come_from_its_traffic() -> None:
+    events, agent = talk_with_native("Go.", "And?")
+    assert events == [*NATIVE_FIRST, "message Bye.", "done"]
+    assert [end.outcome for end in agent.trace.ends] == [Outcome.COMPLETED] * 2
+
+
+def test_an_exception_is_an_error_event_and_the_conversation_goes_on() -> None:
+    events, agent = talk_with_native("fail", "Go.")
+    assert events == ["error", *NATIVE_FIRST]
+    assert agent.trace.ends[0].message == "Error: ValueError: oops"
+
+
+def test_an_agent_can_be_aborted_and_prompted_again() -> None:
+    async def main() -> list[str]:
+        agent = Conversation(NATIVE_WORLD, loop=Native)
+        agent.on("tool_call", lambda _: agent.abort())
+        events = [native_told(event) async for event in agent.run("Go.")]
+        events += [native_told(event) async for event in agent.run("Again.")]
+        return events
+
+    events = simulate(main())
+    assert events == [*NATIVE_FIRST[:2], "error", "message It is written.", "done"]
+
+
+def test_what_an_agent_was_told_meanwhile_is_its_next_prompt() -> None:
+    async def main() -> Conversation:
+        agent = Conversation(NATIVE_WORLD, loop=Native)
+
+        def ask_on(event: MessageEvent) -> None:
+            if event.content == "I write.":
+                agent.steer("And?")
+
+        agent.on("message", ask_on)
+        async for _ in agent.run("Go."):
+            pass
+        return agent
+
+    agent = simulate(main())
+    prompts = [entry.text for entry in agent.trace.entries if isinstance(entry, entries.Prompt)]
+    assert prompts == ["Go.", "And?"]
+    assert len(agent.trace.ends) == 2

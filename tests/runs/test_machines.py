@@ -27,7 +27,7 @@ from simloop.errors import (
     ScriptUnused,
 )
 from simloop.kernel import effects
-from simloop.kernel.checked import as_written
+from simloop.kernel.checks import as_written
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound, Machine, Run, Transition
 from simloop.kernel.policies import ToolOrder, ToolStart

@@ -1,3 +1,5 @@
+"""The result of a run, its comparison with the scenario, and the account of a run that failed."""
+
 import asyncio
 import tracemalloc
 from collections.abc import Callable
@@ -11,14 +13,14 @@ from simloop.errors import (
     ExpectationFailed,
     RunawayRun,
     ScenarioError,
-    ScriptUnused,
 )
-from simloop.messages import Outcome
 from simloop.runs.expectations import mismatches
-from simloop.runs.result import Result
+from simloop.runs.result import LINES, Result, account
 from simloop.runs.run import run
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
 
 RUN = """
 prompt: What time is it?
@@ -42,27 +44,6 @@ def result_of(expect: str, path: str = "a b.yaml") -> Result:
     return run(parse_scenario(f"{RUN}\nexpect: {expect}\n", path))
 
 
-@pytest.mark.parametrize(
-    "expect",
-    [
-        "{}",
-        "{outcome: completed}",
-        '{limit: ""}',
-        "{text: It is noon.}",
-        "{message: It is noon.}",
-        "{elapsed: 5.12s}",
-        "{elapsed: 5120ms}",
-        "{counters: {error_count: 1, total_steps: 2, compaction_attempts: 0}}",
-        "{requests: 3}",
-        "{tools_run: [clock]}",
-        "{backoffs: [5000ms]}",
-    ],
-)
-def test_an_expectation_that_holds_is_no_failure(expect: str) -> None:
-    result = result_of(expect)
-    assert (result.failures, result.ok, result.check()) == ((), True, result)
-
-
 def test_requests_are_counted_without_building_them_all() -> None:
     result = run(parse_scenario(MANY))
     tracemalloc.start()
@@ -72,32 +53,6 @@ def test_requests_are_counted_without_building_them_all() -> None:
     assert (found, most < 100_000) == ((), True)
 
 
-@pytest.mark.parametrize(
-    ("expect", "failure"),
-    [
-        ("{outcome: aborted}", "expect.outcome: expected aborted, got completed"),
-        ("{limit: max_steps}", "expect.limit: expected 'max_steps', got ''"),
-        ("{text: Noon.}", "expect.text: expected 'Noon.', got 'It is noon.'"),
-        ('{text: ""}', "expect.text: expected '', got 'It is noon.'"),
-        ("{message: Noon.}", "expect.message: expected 'Noon.', got 'It is noon.'"),
-        ("{elapsed: 5s}", "expect.elapsed: expected '5s', got '5.12s'"),
-        ("{counters: {error_count: 0}}", "expect.counters.error_count: expected 0, got 1"),
-        ("{counters: {total_steps: 1}}", "expect.counters.total_steps: expected 1, got 2"),
-        (
-            "{counters: {compaction_attempts: 1}}",
-            "expect.counters.compaction_attempts: expected 1, got 0",
-        ),
-        ("{requests: 0}", "expect.requests: expected 0, got 3"),
-        ("{tools_run: []}", "expect.tools_run: expected [], got ['clock']"),
-        ("{backoffs: [2s, 4s]}", "expect.backoffs: expected ['2s', '4s'], got ['5s']"),
-    ],
-)
-def test_an_expectation_that_does_not_hold_says_what_was_expected_and_what_came(
-    expect: str, failure: str
-) -> None:
-    assert result_of(expect).failures == (failure,)
-
-
 def test_a_failure_is_reproduced_by_the_command_at_its_end() -> None:
     result = result_of("{requests: 0, text: Noon.}")
     with pytest.raises(ExpectationFailed) as caught:
@@ -105,14 +60,6 @@ def test_a_failure_is_reproduced_by_the_command_at_its_end() -> None:
     lines = str(caught.value).splitlines()
     assert lines[:2] == sorted(result.failures, reverse=True)
     assert lines[-1] == "reproduce: simloop run 'a b.yaml' --seed 0"
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("elapsed_ns", 5_120_000_000), ("elapsed_s", 5.12), ("text", "It is noon."), ("limit", "")],
-)
-def test_a_result_says_how_the_run_went(field: str, value: Any) -> None:
-    assert getattr(result_of("{}"), field) == value
 
 
 def test_the_end_of_the_trace_says_the_same_as_the_result() -> None:
@@ -223,17 +170,6 @@ def test_an_expectation_of_a_whole_conversation_that_does_not_hold_says_why(
     assert talk(expect).failures == (failure,)
 
 
-def test_a_result_has_the_outcome_of_each_prompt_and_the_last_one_is_its_own() -> None:
-    result = talk("{unused: 1}")
-    assert result.outcomes == (Outcome.COMPLETED, Outcome.FAILED)
-    assert (result.outcome, result.unused) == (Outcome.FAILED, 1)
-
-
-def test_without_a_word_about_them_no_reply_may_be_left_over() -> None:
-    with pytest.raises(ScriptUnused):
-        talk("{outcome: failed}")
-
-
 def test_that_none_is_left_over_cannot_be_expected_otherwise() -> None:
     with pytest.raises(ScenarioError, match="must be at least 1"):
         talk("{unused: 0}")
@@ -278,15 +214,58 @@ def test_what_a_scenario_of_a_version_expects_is_for_that_version() -> None:
     assert run(of_version, loop="pi").failures == ()
 
 
-def test_how_many_replies_are_left_over_may_depend_on_the_loop() -> None:
-    on_pi = "expect_on: {pi: {outcome: failed, unused: 1}}"
-    text = f"prompt: x\nmodel: [{{http: {{status: 500}}}}, {{say: x}}]\n{on_pi}"
-    assert run(parse_scenario(text)).ok
-    assert run(parse_scenario(text), loop="pi").ok
-
-
 def test_a_loop_that_there_is_not_cannot_be_expected_of() -> None:
     with pytest.raises(ScenarioError) as caught:
         parse_scenario("prompt: x\nexpect_on: {opncode: {text: x}}", "a.yaml")
     assert caught.value.key.startswith("expect_on")
     assert "did you mean `opencode`?" in caught.value.hint
+
+
+LOOKS = parse_scenario("""
+prompt: Go on.
+tools: {look: {returns: found}}
+model: [{call: {look: {}}, times: 9}, {say: Done.}]
+expect: {outcome: completed}
+""")
+
+
+def account_of(**expected: object) -> list[str]:
+    with pytest.raises(ExpectationFailed) as caught:
+        run(LOOKS).expect(**expected)
+    return caught.value.account.strip("\n").splitlines()
+
+
+def test_a_run_that_ends_wrong_is_shown_to_its_end() -> None:
+    title, *lines = account_of(text="x")
+    assert title == "the end of the run:"
+    assert len(lines) == LINES
+    assert lines[-1].split() == ["errors", "0,", "steps", "10,", "compactions", "0"]
+
+
+def test_a_run_that_goes_wrong_is_shown_up_to_the_first_wrong_entry() -> None:
+    title, *lines = account_of(text="x", requests=3)
+    assert title == "the run up to the first entry that is wrong:"
+    assert len(lines) == LINES
+    assert not any("#5" in line for line in lines)
+    assert any("request       #4" in line for line in lines)
+
+
+def test_a_short_run_is_shown_whole() -> None:
+    shown = account(run(Scenario(prompt="Hi", model=[Reply(say="Hello.")])).trace)
+    assert "loop reference, seed 0, default limits" in shown
+    assert "user: Hi" in shown
+
+
+def test_an_exception_of_the_user_is_shown_without_its_control_characters() -> None:
+    def look() -> str:
+        raise LookupError("gone\n\x1b[31mred")
+
+    scenario = Scenario(prompt="x", model=[Reply(call={"look": {}}), Reply(say="y")])
+    result = run(scenario, tools=[look])
+    with pytest.raises(ExpectationFailed) as caught:
+        result.expect(text="z")
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "expect.text: expected 'z', got 'y'"
+    assert "raised by the tool look:" in lines
+    assert lines[-4:-2] == ["LookupError: gone", "\\x1b[31mred"]
+    assert lines[-1] == "reproduce: simloop.run(scenario, seed=0)"

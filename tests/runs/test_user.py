@@ -13,7 +13,7 @@ from simloop.runs.run import Simulation
 from simloop.runs.user import Timetable
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.triggers import Queued, Trigger
-from simloop.trace.entries import Finish, Request, TextDelta, ToolStarted, Transition
+from simloop.trace.entries import Finish, TextDelta, Transition
 
 PARTS = {"text-delta", "tool-call", "finish"}
 
@@ -62,15 +62,6 @@ def test_an_abort_comes_when_the_trace_shows_it(moment: Trigger, last: str) -> N
     finished = record[stop + 1]
     assert isinstance(finished, Transition)
     assert (type(finished.signal), finished.state) == (AbortRequested, "finished")
-
-
-def test_an_abort_at_the_second_tool_lets_the_first_one_finish() -> None:
-    started = [
-        e
-        for e in stopped(Trigger(after="tool-started", nth=2)).trace.entries
-        if isinstance(e, ToolStarted)
-    ]
-    assert [entry.call_id for entry in started] == ["call-1", "call-2"]
 
 
 NEVER = """
@@ -161,20 +152,10 @@ def test_a_message_queued_during_a_tool_goes_with_the_next_request() -> None:
     assert texts(told(after="tool-started"))[1] == ["Look.", "", "found", "And the tests?"]
 
 
-def test_a_message_queued_at_a_time_goes_with_the_next_request() -> None:
-    assert texts(told(at="500ms"))[1][-1] == "And the tests?"
-
-
 def test_a_run_that_would_be_done_goes_on_with_what_is_queued() -> None:
     result = told(after="finish", nth=2)
     assert result.text == "Fine."
     assert texts(result)[2][-2:] == ["Done.", "And the tests?"]
-
-
-def test_a_queued_message_is_sent_once() -> None:
-    result = told(after="tool-started")
-    added = [m.text for e in result.trace.entries if isinstance(e, Request) for m in e.added]
-    assert added.count("And the tests?") == 1
 
 
 @pytest.mark.parametrize("after", ["part", "text-delta"])

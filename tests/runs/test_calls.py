@@ -165,7 +165,7 @@ def test_settings_that_do_not_reach_the_function_of_an_agent_are_refused(
     )
     with pytest.raises(CannotExpress) as caught:
         run(load_scenario(path), loop=agent)
-    name = "test_seen_calls:agent"
+    name = "test_calls:agent"
     assert str(caught.value) == (
         f"{path}: tools.find.{key}: the loop `{name}` cannot express this: its own code runs "
         f"`find`, without tools.find.{key} (put @simloop.traced on `find`, or wrap it with "
