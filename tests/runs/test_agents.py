@@ -1,11 +1,16 @@
-"""Agents as loops: every form that they take, and every way in which their runs end."""
+"""Agents as loops: every form that they take, async or in a simulated thread."""
 
 import asyncio
 import contextlib
+import queue
 import random
 import re
+import socket
 import subprocess
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -18,20 +23,22 @@ from simloop import (
     Scenario,
     ScenarioError,
     ScriptedTool,
-    arun,
+    Trigger,
     load_scenario,
     run,
-    simulate,
+    traced,
 )
 from simloop.errors import CannotExpress
 from simloop.kernel.limits import Limits as KernelLimits
 from simloop.loops.pi import PiLoop
 from simloop.messages import UserMessage
+from simloop.runs.result import Result
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import find_bundled
+from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.timeline import timeline
-from simloop.world.model_port import ModelCallFailed
+from simloop.virtual.simulate import running_loop
 from simloop.world.world import World
 
 HERE = "test_agents"
@@ -151,21 +158,12 @@ async def takes_too_much(prompt: str, world: World, more: int) -> str:
     return f"{prompt}{world}{more}"
 
 
-def not_async(prompt: str) -> str:
-    time.sleep(5)
-    return f"{prompt} {time.monotonic()}"
-
-
 def unclear(question):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - the types are missing
     return question
 
 
 def takes_limits(_: KernelLimits) -> Asking:
     return Asking()
-
-
-def wraps(prompt: str) -> Any:
-    return echoes(prompt)
 
 
 def makes_a_machine() -> PiLoop:
@@ -258,21 +256,6 @@ def test_messages_that_the_agent_takes_are_no_prompts() -> None:
     assert heard == ["b"]
 
 
-def test_a_message_sent_after_an_entry_can_be_taken_at_once() -> None:
-    heard: list[str] = []
-
-    async def takes(prompt: str, world: World) -> str:
-        reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
-        await world.tools.run(reply.message.calls[0])
-        heard.extend(world.user.take())
-        return ""
-
-    queue = [Queued(say="b", after="tool-result")]
-    scenario = SLOW.model_copy(update={"model": SLOW.model[:1], "queue": queue})
-    run(scenario, loop=takes)
-    assert heard == ["b"]
-
-
 # What an agent lacks
 
 
@@ -327,17 +310,6 @@ def test_a_refusal_is_in_the_timeline_once_in_a_row(tries: int) -> None:
     assert REFUSED in line
 
 
-def test_a_refusal_in_a_tool_of_a_bundled_loop_is_in_the_timeline_too() -> None:
-    def status() -> str:
-        return subprocess.check_output(["git", "status"], text=True)
-
-    scenario = Scenario(prompt="Go.", model=[Reply(call={"status": {}}), Reply(say="Done.")])
-    simulation = Simulation(scenario, tools=[status])
-    with pytest.raises(ScenarioError, match="'git status' is not available"):
-        simulation.run()
-    assert any(REFUSED in line for line in timeline(simulation.trace))
-
-
 def test_an_agent_has_no_counters_and_no_messages() -> None:
     result = run(ANSWERED, loop=Asking)
     assert (result.counters, result.messages) == (None, ())
@@ -360,29 +332,6 @@ def test_an_expectation_of_what_an_agent_does_not_have_says_so(
     assert re.search(says, result.failures[0])
 
 
-def test_an_agent_runs_inside_a_simulation() -> None:
-    async def both() -> tuple[str, float]:
-        await asyncio.sleep(5)
-        result = await arun(SLOW, loop=asks)
-        return result.text, result.elapsed_s
-
-    assert simulate(both()) == ("Done.", 10)
-
-
-def test_a_failed_model_call_says_how_it_failed() -> None:
-    seen: list[ModelCallFailed] = []
-
-    async def looks(prompt: str, world: World) -> str:
-        try:
-            await world.model.reply([UserMessage(prompt)])
-        except ModelCallFailed as failed:
-            seen.append(failed)
-        return ""
-
-    run(Scenario(prompt="Go.", model=[Reply(http={"status": 503})]), loop=looks)
-    assert [each.fault.status for each in seen] == [503]
-
-
 def test_an_answer_of_a_subclass_of_text_is_recorded_as_plain_text() -> None:
     class Accessor(str):  # as langchain-core 1.7 returns for `message.text`
         __slots__ = ()
@@ -393,3 +342,238 @@ def test_an_answer_of_a_subclass_of_text_is_recorded_as_plain_text() -> None:
 
     result = run(Scenario(prompt="Hi", model=[Reply(say="Hello.")]), loop=agent)
     assert decode(encode(result.trace)).entries[-1] == result.trace.entries[-1]
+
+
+HERE_SYNC = "test_agents"
+NS = 10**9
+GO = Scenario(prompt="Go.")
+ABORTED_AT_3S = Scenario(prompt="Go.", abort=Trigger(at="3s"))
+
+
+def works(prompt: str) -> str:
+    time.sleep(5)
+    return f"{prompt} {time.monotonic()}"
+
+
+def works_in_a_world(prompt: str, world: World) -> str:
+    time.sleep(5)
+    assert world.model.loop is running_loop()
+    return f"{prompt} {time.monotonic()}"
+
+
+class SyncCounting:
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def __call__(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        time.sleep(5)
+        return f"{self.prompts[0]} {time.monotonic()}"
+
+
+def made_sync() -> SyncCounting:
+    return SyncCounting()
+
+
+def with_a_prefix(prefix: str, prompt: str) -> str:
+    return prefix + works(prompt)
+
+
+async def asynchronous(prompt: str) -> str:
+    await asyncio.sleep(5)
+    return f"{prompt} {time.monotonic()}"
+
+
+def wraps(prompt: str) -> Any:
+    return asynchronous(prompt)
+
+
+def runs_a_loop(prompt: str) -> str:
+    return asyncio.run(asynchronous(prompt))
+
+
+def with_a_pool(prompt: str) -> str:
+    with ThreadPoolExecutor() as pool:
+        return [*pool.map(works, [prompt] * 3)][-1]
+
+
+SYNC_FORMS: dict[str, Any] = {
+    "function": works,
+    "name": f"{HERE_SYNC}:works",
+    "with a world": works_in_a_world,
+    "object": SyncCounting(),
+    "class": SyncCounting,
+    "name of a class": f"{HERE_SYNC}:SyncCounting",
+    "factory": made_sync,
+    "method": SyncCounting().__call__,
+    "partial": partial(with_a_prefix, ""),
+    "function that returns a coroutine": wraps,
+    "its own event loop": runs_a_loop,
+    "its own pool": with_a_pool,
+}
+
+
+@pytest.mark.parametrize("loop", SYNC_FORMS.values(), ids=SYNC_FORMS)
+def test_an_agent_that_is_not_async_runs_in_every_form_on_virtual_time(loop: Any) -> None:
+    result = run(GO, loop=loop)
+    assert (result.outcome, result.text) == (Outcome.COMPLETED, "Go. 5.0")
+    assert result.elapsed_ns == 5 * 10**9
+
+
+def test_an_object_keeps_the_conversation() -> None:
+    twice = Scenario(prompt="a", then=["b"])
+    assert run(twice, loop=SyncCounting).text == "a 10.0"
+
+
+def ends(
+    action: Callable[[list[str]], None], scenario: Scenario = ABORTED_AT_3S
+) -> tuple[Result, list[str]]:
+    log: list[str] = []
+
+    def waiting(prompt: str) -> str:
+        action(log)
+        return prompt
+
+    return run(scenario, loop=waiting), log
+
+
+def cleans_up(log: list[str]) -> None:
+    try:
+        time.sleep(60)
+        log.append("went on")
+    except Exception:  # noqa: BLE001 - an abort must pass
+        log.append("swallowed")
+    finally:
+        log.append(f"ended at {time.monotonic()}")
+
+
+WAITS: dict[str, Callable[[list[str]], object]] = {
+    "a sleep": cleans_up,
+    "a queue": lambda _: queue.Queue[int]().get(),
+    "an event": lambda _: threading.Event().wait(),
+    "a join": lambda _: threading.Timer(60, print).join(),
+}
+
+
+def test_an_abort_ends_the_thread_where_it_waits() -> None:
+    result, log = ends(cleans_up)
+    assert (result.outcome, log) == (Outcome.ABORTED, ["ended at 3.0"])
+    assert result.elapsed_ns == 3 * 10**9
+
+
+@pytest.mark.parametrize("wait", ["a queue", "an event"])
+def test_an_abort_ends_every_kind_of_wait(wait: str) -> None:
+    assert ends(lambda log: (WAITS[wait](log), None)[1])[0].outcome is Outcome.ABORTED
+
+
+def test_clean_up_may_take_time_and_a_thread_that_goes_on_is_told_again() -> None:
+    def is_stubborn(log: list[str]) -> None:
+        for number in range(3):
+            try:
+                time.sleep(60)
+            except BaseException:  # noqa: BLE001 - as stubborn code does
+                log.append(f"{number} at {time.monotonic()}")
+
+    result, log = ends(is_stubborn)
+    assert result.outcome is Outcome.ABORTED
+    assert log == ["0 at 3.0", "1 at 3.25", "2 at 3.5"]
+
+
+def test_an_exception_is_the_failure_of_the_prompt() -> None:
+    def fails(prompt: str) -> str:
+        raise KeyError(prompt)
+
+    def exits(prompt: str) -> str:
+        raise SystemExit(prompt)
+
+    def stops(prompt: str) -> str:
+        raise StopIteration(prompt)
+
+    for loop, says in (fails, "KeyError"), (exits, "SystemExit"), (stops, "StopIteration"):
+        result = run(GO, loop=loop)
+        assert result.outcome is Outcome.FAILED
+        assert says in result.text + result.message
+
+
+def test_threads_that_an_agent_leaves_behind_are_in_its_trace() -> None:
+    def leaves(prompt: str) -> str:
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        threading.Thread(target=time.sleep, args=(60,), daemon=True, name="daemon").start()
+        ThreadPoolExecutor(1).submit(int)
+        return prompt
+
+    left = [e for e in run(GO, loop=leaves).trace.entries if isinstance(e, entries.LeftBehind)]
+    assert [(each.what, each.name) for each in left] == [("thread", "Thread-1 (sleep)")]
+
+
+def test_a_refused_connection_of_a_thread_after_the_run_is_no_error_of_the_run() -> None:
+    def connects() -> None:
+        time.sleep(10)
+        socket.create_connection(("example.com", 80))
+
+    async def waits(_: str) -> None:
+        await asyncio.to_thread(connects)
+
+    result = run(ABORTED_AT_3S, loop=waits)
+    assert result.outcome is Outcome.ABORTED
+    left = [e for e in result.trace.entries if isinstance(e, entries.LeftBehind)]
+    assert [each.what for each in left] == ["thread"]
+
+
+def test_the_sleeps_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
+    async def sleeps() -> None:
+        await asyncio.sleep(7)
+        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
+
+    def runs_a_loop(prompt: str) -> str:
+        asyncio.run(sleeps())
+        return prompt
+
+    found = [e for e in run(GO, loop=runs_a_loop).trace.entries if isinstance(e, entries.Sleep)]
+    assert [(each.at_ns, each.duration_ns) for each in found] == [(0, 7 * NS), (7.5 * NS, 2 * NS)]
+    assert [each.place.rpartition(".")[2] for each in found] == ["sleeps", "sleeps"]
+
+
+def test_the_waits_and_timeouts_of_simloop_in_a_thread_are_not_those_of_the_program() -> None:
+    @traced
+    def slow() -> str:
+        return "done"
+
+    def calls_it(_: str) -> str:
+        try:
+            return slow()
+        except TimeoutError as error:
+            return str(error)
+
+    def texts(**tool: Any) -> list[str]:
+        result = run(Scenario(prompt="Go.", tools={"slow": ScriptedTool(**tool)}), loop=calls_it)
+        record = result.trace.entries
+        assert not [e for e in record if isinstance(e, entries.Sleep | entries.TaskCancelled)]
+        return [result.text, str(result.elapsed_s)]
+
+    assert texts(takes="5s") == ["done", "5.0"]
+    assert texts(takes="5s", timeout="2s") == ["timed out after 2000 ms", "2.0"]
+
+
+def test_the_cancellations_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
+    async def waits_for_ever() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def cancels() -> None:
+        task = asyncio.create_task(waits_for_ever(), name="waiter")
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(waits_for_ever(), 2)
+
+    def runs_a_loop(prompt: str) -> str:
+        asyncio.run(cancels())
+        return prompt
+
+    record = run(GO, loop=runs_a_loop).trace.entries
+    found = [each for each in record if isinstance(each, entries.TaskCancelled)]
+    assert [(each.at_ns, each.task, each.place.rpartition(".")[2]) for each in found] == [
+        (0, "waiter", "waits_for_ever"),
+        (2 * NS, "", "waits_for_ever"),
+    ]

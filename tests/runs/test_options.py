@@ -5,22 +5,17 @@ import pytest
 from incases import in_cases
 
 from simloop import (
-    Callbacks,
     Compaction,
     HookIsolation,
-    Hooks,
     Http,
     Limits,
     Outcome,
     Reply,
     Scenario,
     ScenarioError,
-    Tool,
     ToolExecution,
-    load_scenario,
     parse_scenario,
     run,
-    write_trace,
 )
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
@@ -73,12 +68,6 @@ def test_a_trace_names_the_python_code_that_its_run_needed() -> None:
     scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
     result = run(scenario, tools=[look], retry=EverySecond())
     assert result.trace.header.python == ("tool look", "retry")
-
-
-def test_an_unknown_fault_site_is_refused_at_its_place() -> None:
-    with pytest.raises(ScenarioError) as caught:
-        parse_scenario("prompt: x\nfaults: {sites: [model.slwo]}\n", "a.yaml")
-    assert str(caught.value).startswith("a.yaml:2:17: faults.sites: no fault site `model.slwo`")
 
 
 def test_a_simulation_runs_once() -> None:
@@ -171,6 +160,7 @@ HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
         ({"seed": "7"}, "seed: a seed is a whole number, not str", "seed=7"),
         ({"seed": -1}, "seed", ""),
         ({"loop": 5}, "", ""),
+        ({"hook_cost": 1}, "hook_cost is True or False", ""),
     ]
 )
 def test_a_value_that_an_option_cannot_have_is_refused_with_the_mend(
@@ -196,33 +186,6 @@ def test_only_a_scenario_can_be_run(scenario: Any, hint: str) -> None:
     with pytest.raises(ScenarioError, match="a run needs a Scenario, not") as refused:
         run(scenario)
     assert hint in refused.value.hint
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Hooks(before_llm_call=function),  # type: ignore[arg-type]
-        lambda: Hooks(after_tool_call=["x"]),  # type: ignore[list-item]
-        lambda: Callbacks(on_text="x"),  # type: ignore[arg-type]
-        lambda: Tool("x"),  # type: ignore[arg-type]
-        lambda: Http(status=429, retry_after=5),  # type: ignore[arg-type]
-        lambda: Scenario(prompt=5),  # type: ignore[arg-type]
-        lambda: Scenario(prompt="Hi", limits={"max_stps": 3}),
-        lambda: Scenario(prompt="Hi", model=["Hello."]),  # type: ignore[list-item]
-        lambda: write_trace(run(HELLO), "x"),  # type: ignore[arg-type]
-        lambda: run(HELLO).expect(outcome="complete"),
-        lambda: Scenario("Hi"),  # type: ignore[call-arg]
-        lambda: load_scenario(5),  # type: ignore[arg-type]
-        lambda: parse_scenario({}),  # type: ignore[arg-type]
-    ],
-    ids=[
-        *("hooks-no-list", "hook-no-function", "callback", "tool", "duration", "prompt", "limits"),
-        *("reply", "trace", "expectation", "unnamed", "path", "text"),
-    ],
-)
-def test_a_wrong_call_raises_an_error_with_a_hint(make: Any) -> None:
-    with pytest.raises(ScenarioError):
-        make()
 
 
 @pytest.mark.parametrize(

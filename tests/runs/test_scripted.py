@@ -4,18 +4,15 @@ from typing import Any, get_args
 
 import pytest
 
-from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Hooks
+from simloop.engine.hooks import AfterToolCall, BeforeToolCall
 from simloop.errors import (
-    CannotExpress,
     ErrorDetails,
     ScenarioError,
     ScriptExhausted,
     ScriptUnused,
 )
-from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.loops.reference import ReferenceLoop
 from simloop.messages import (
     Finish,
     FinishReason,
@@ -25,15 +22,12 @@ from simloop.messages import (
     ToolResult,
     UserMessage,
 )
-from simloop.runs.loop import machine_for
 from simloop.runs.plan import script_of
 from simloop.runs.run import Simulation, run
 from simloop.runs.scripted import scripted_hooks, scripted_tools
-from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Context, HookPoint, Scenario, ScriptedHook, ScriptedTool
-from simloop.scenario.triggers import Trigger
+from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.fake_model import FakeModel, ScriptedFailure
 from simloop.world.files import Files
@@ -42,19 +36,6 @@ from simloop.world.world import World
 
 def scenario_with(**fields: Any) -> Scenario:
     return Scenario(prompt="x", **fields)
-
-
-def test_a_machine_is_found_by_name_and_bound_by_the_limits() -> None:
-    machine = machine_for("reference", Limits(max_steps=7))
-    assert isinstance(machine, ReferenceLoop)
-    assert machine.limits.max_steps == 7
-
-
-def test_an_unknown_loop_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ScenarioError) as caught:
-        machine_for("refrence", Limits())
-    assert caught.value.key == "loop"
-    assert all(name in caught.value.hint for name in DESIGNS)
 
 
 def test_a_scripted_tool_that_takes_no_time_is_not_async() -> None:
@@ -98,15 +79,6 @@ def test_hooks_keep_their_order_and_get_names_from_their_positions() -> None:
     listed = [ScriptedHook(at="after_llm_call", name=name) for name in ("", "audit", "")]
     hooks = scripted_hooks(scenario_with(hooks=listed))
     assert [hook.name for hook in hooks.after_llm_call] == ["hook-0", "audit", "hook-2"]
-
-
-def test_a_hook_for_one_tool_leaves_calls_of_others_alone() -> None:
-    listed = [ScriptedHook(at="before_tool_call", tool="delete", block="no")]
-    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
-    call = type("Call", (), {"name": "read"})()
-    given = BeforeToolCall(call, {})
-    act(given)
-    assert given.blocked is None
 
 
 def test_a_hook_may_act_on_a_tool_that_another_hook_brings() -> None:
@@ -214,24 +186,6 @@ def test_a_tool_of_the_scenario_stands_in_the_place_of_its_namesake_over_files()
     assert set(tools) == {"RunShellCommand", "ReadFile", "ReadFolder", "WriteFile", "EditFile"}
 
 
-@pytest.mark.parametrize(
-    ("loop", "fields", "feature"),
-    [
-        ("react", {"hooks": [ScriptedHook(at="after_llm_call")]}, "no hooks"),
-        ("react", {"abort": Trigger(at="1ns")}, "no way to stop"),
-        ("react", {"summaries": [Reply(say="s")]}, "never shortens"),
-        ("react", {"compaction": Compaction()}, "never shortens"),
-        ("react", {"context": Context(over=[True])}, "never shortens"),
-    ],
-    ids=["hooks", "abort", "summaries", "compaction", "context"],
-)
-def test_what_a_loop_does_not_have_cannot_be_asked_of_it(
-    loop: str, fields: dict[str, Any], feature: str
-) -> None:
-    with pytest.raises(CannotExpress, match=feature):
-        Simulation(scenario_with(loop=loop, **fields))
-
-
 def test_an_agent_that_asks_for_summaries_gets_the_one_that_plays_for_ever() -> None:
     async def summarising(prompt: str, world: World) -> str:
         reply = await world.model.reply([UserMessage(prompt)], purpose="summary")
@@ -239,11 +193,6 @@ def test_an_agent_that_asks_for_summaries_gets_the_one_that_plays_for_ever() -> 
 
     scenario = scenario_with(model=[], summaries=[Reply(say="In short.", times="always")])
     assert run(scenario, loop=summarising).text == "In short."
-
-
-def test_what_nobody_asks_for_is_not_asked_of_a_loop() -> None:
-    scenario = scenario_with(loop="react", model=[Reply(say="Hello.")])
-    assert run(scenario, hooks=Hooks()).text == "Hello."
 
 
 def test_where_the_scenario_is_silent_the_policies_of_the_loop_decide() -> None:
@@ -261,14 +210,6 @@ def test_a_policy_that_a_caller_gives_goes_before_those_of_scenario_and_loop() -
     assert Simulation(scenario_with(loop="opencode")).settings.retry == ExponentialBackoff(
         initial_delay_ms=1_000
     )
-
-
-def test_a_trace_names_a_machine_that_it_cannot_hold() -> None:
-    scenario = scenario_with(model=[Reply(say="Hello.")])
-    header = run(scenario, loop=ReferenceLoop()).trace.header
-    assert (header.loop, header.python) == ("reference", ("loop",))
-    by_name = run(scenario, loop="simloop.loops.pi:PiLoop").trace.header
-    assert (by_name.loop, by_name.python) == ("simloop.loops.pi:PiLoop", ("loop",))
 
 
 def test_the_fake_plays_model_and_summaries_from_their_own_scripts() -> None:
@@ -299,11 +240,6 @@ summaries: [{say: e}]
     assert caught.value.key == "model.1"
 
 
-def test_a_reply_used_less_often_than_it_says_is_named() -> None:
-    with pytest.raises(ScriptUnused, match=r"model\.0"):
-        run(parse_scenario("prompt: x\nmodel: [{say: a, times: 2}]"))
-
-
 def test_a_request_past_the_end_of_the_script_is_counted() -> None:
     scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}, times: 2}]", "a.yaml")
     with pytest.raises(ScriptExhausted, match="the script has no reply for request 3") as caught:
@@ -321,13 +257,6 @@ model: [{call: {read: {}}, times: 2}, {say: x}]
     with pytest.raises(ScriptExhausted) as caught:
         run(scenario)
     assert caught.value.key == "summaries"
-
-
-def test_the_fault_of_a_script_names_its_file() -> None:
-    scenario = parse_scenario("prompt: x\nmodel: [{say: a}, {say: b}]", "a.yaml")
-    with pytest.raises(ScriptUnused) as caught:
-        run(scenario)
-    assert str(caught.value).startswith("a.yaml: model.1: ")
 
 
 def test_an_expectation_that_fails_beside_an_unused_reply_has_a_line_of_its_own() -> None:
