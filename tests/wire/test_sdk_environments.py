@@ -8,7 +8,6 @@ FILES = (
     "test_clients.py",
     "clients/test_interception.py",
     "test_mcp_server.py",
-    "test_one_script.py",
     "test_real_sdk_errors.py",
     "test_real_sdks.py",
     "test_recipes_on_sdks.py",

@@ -1,7 +1,6 @@
-"""The faults of a provider, as the real SDKs meet them.
+"""The simulated network raises in real clients what a real server raises that breaks off.
 
-First against a real server: the simulated network raises what the real one does. Then the rest of
-the matrix of faults and SDKs.
+What SDKs make of each fault, with its exact times, is in the scenarios of the recipes.
 """
 
 import asyncio
@@ -11,11 +10,9 @@ from typing import Any
 import pytest
 from installed import HTTPX, SDKS
 from loopback import HEAD, End, serving, unreachable
-from sdkasking import Outcome, asked, formats_of
 from wire import ASK, in_run
 
-from simloop import Http, Reply, Result
-from simloop.trace import entries
+from simloop import Reply
 
 pytestmark = pytest.mark.sdks
 
@@ -123,84 +120,3 @@ def test_the_sdk_of_openai_raises_what_it_raises_in_reality(name: str) -> None:
     simulated: list[Any] = []
     in_run(lambda: main("https://api.openai.com/v1", simulated), reply)
     assert simulated[-1] == real[-1]
-
-
-@pytest.fixture(
-    params=[(sdk, format_) for sdk in SDKS for format_ in formats_of(sdk)], ids="-".join
-)
-def spoken(request: pytest.FixtureRequest) -> tuple[str, str]:
-    pair: tuple[str, str] = request.param
-    return pair
-
-
-def outcome(spoken: tuple[str, str], *replies: Reply, **more: Any) -> tuple[Outcome, Result]:
-    """Return what a stream of that SDK and format comes to, and the run."""
-    found: list[Outcome] = []
-
-    async def main() -> None:
-        found.append(await asked(*spoken, **more))
-
-    result = in_run(main, *replies)
-    return found[0], result
-
-
-def requests(result: Result) -> int:
-    return sum(isinstance(each, entries.Request) for each in result.trace.entries)
-
-
-OK = Reply(say=["Hel", "lo"])
-
-
-def test_a_connection_lost_before_the_headers_is_tried_again(spoken: tuple[str, str]) -> None:
-    found, result = outcome(spoken, Reply(lost="before-headers"), OK)
-    assert (found.text, found.error, requests(result)) == ("Hello", "", 2)
-
-
-@pytest.mark.parametrize(
-    "reply", [Reply(lost="after-headers"), Reply(say=["Hel"], lost="mid-output")]
-)
-def test_a_connection_lost_after_the_headers_is_an_error(
-    spoken: tuple[str, str], reply: Reply
-) -> None:
-    found, result = outcome(spoken, reply)
-    assert (found.text, requests(result)) == ("Hel" if reply.say else "", 1)
-    assert found.error in {"ReadError", "APIConnectionError"}
-
-
-def test_a_stream_that_ends_early_ends_in_silence(spoken: tuple[str, str]) -> None:
-    found, result = outcome(spoken, Reply(say=["Hel", "lo"], unfinished=True))
-    assert (found.text, found.finish, requests(result)) == ("Hello", None, 1)
-
-
-@pytest.mark.parametrize("text", ["", "Hel"])
-def test_an_error_inside_the_stream(spoken: tuple[str, str], text: str) -> None:
-    reply = Reply.model_validate({"say": [text] if text else [], "error": {"message": "Oh"}})
-    found, result = outcome(spoken, reply)
-    assert (found.text, requests(result)) == (text, 1)
-    expected = {"chat": "APIError", "responses": "", "messages": "APIStatusError"}[spoken[1]]
-    assert found.error == expected
-    if spoken[1] == "responses":
-        assert "error" in found.events[-1]
-
-
-def test_a_page_of_a_gateway_is_tried_again(spoken: tuple[str, str]) -> None:
-    reply = Reply(http=Http(status=502, body="<html>Bad Gateway</html>"))
-    found, result = outcome(spoken, reply, OK)
-    assert (found.text, requests(result)) == ("Hello", 2)
-
-
-def test_an_empty_body_of_a_bad_request(spoken: tuple[str, str]) -> None:
-    found, result = outcome(spoken, Reply(http=Http(status=400, body="")))
-    assert (found.error, requests(result)) == ("BadRequestError", 1)
-
-
-def test_a_silent_server_before_the_headers_takes_three_timeouts(spoken: tuple[str, str]) -> None:
-    found, result = outcome(spoken, *[Reply(stall="before-headers")] * 3)
-    assert (found.error, requests(result)) == ("APITimeoutError", 3)
-    assert 1801 * 10**9 < result.elapsed_ns < 1802 * 10**9
-
-
-def test_a_silent_server_after_the_headers_takes_one_timeout(spoken: tuple[str, str]) -> None:
-    found, result = outcome(spoken, Reply(stall="after-headers"))
-    assert found.error in {"ReadTimeout", "APITimeoutError"}
-    assert (requests(result), result.elapsed_ns) == (1, 600 * 10**9)
