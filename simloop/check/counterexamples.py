@@ -1,8 +1,6 @@
 """A run of a machine as a scenario that makes the simulator take the same transitions.
 
-Not here: finding the run (graph.py). The rule to keep: the scenario shows exactly the transitions
-of the example, which a test proves for every outcome of every loop; a step that no scenario can
-show is refused, not left out.
+A step that no scenario can show is refused, not left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -105,7 +103,6 @@ def scenario_of_violation(
 
 
 def _expected_in(state: Struct) -> Expect:
-    """Return the expected ending of a run that stops here."""
     if not isinstance(state, Finished):
         return Expect(error="RunawayRun")
     if not isinstance(state.outcome, Outcome):
@@ -225,7 +222,6 @@ class _Script:
             raise ScenarioError("no scenario can let the time run out where nothing takes time")
 
     def _call_instead(self, tool: str) -> None:
-        """Make the newest reply call this tool."""
         self._replies[-1] = self._replies[-1].model_copy(update={"call": {tool: {}}})
 
 

@@ -1,7 +1,6 @@
 """The replacement of random faults by scripted ones: the replies of a run, from its trace.
 
-Random faults cannot be reduced: another reply or another seed draws other faults. Not here: the
-check that the scripted faults cause the same failure (shrink.py). The rule to keep: the script has
+Random faults cannot be reduced: another reply or another seed draws other faults. The script has
 the recorded events, or the nearest events that a scenario can express.
 """
 
@@ -44,7 +43,6 @@ def _without_result(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
-    """Add a part to the reply that it belongs to."""
     match entry:
         case entries.TextDelta(request=request, text=text):
             replies[request].setdefault("say", []).append(text)
@@ -104,6 +102,5 @@ def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
 
 
 def _end(reply: dict[str, Any]) -> None:
-    """End a reply that the run did not wait for."""
     if reply.keys().isdisjoint(REPLY_ENDS):
         reply["stall"] = "mid-output" if reply else "after-headers"

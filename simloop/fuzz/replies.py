@@ -1,12 +1,9 @@
-"""The alphabet of replies: the replies and failures that providers have been seen to send.
+"""The alphabet of replies: the contents of a reply, and the faults of the catalogue as its ends.
 
 A reply is drawn along a few axes: its content, its end, and for some ends the details of a failed
-call; then its pace, its usage and the steps that it reports. The alphabet is that of the real bugs
-in scenarios/BUGS.md.
-
-Not here: the weights of the variants (swarm.py). The rules to keep: the first variant of each axis
-is the benign one; and a reply is made once for each combination, because validating it costs more
-than playing it.
+call; then its pace, its usage and the steps that it reports. The first variant of each axis is the
+benign one. A reply is made once for each combination, because validating it costs more than playing
+it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,4 @@
-"""The scenarios that ship with simloop, found by name.
-
-Not here: reading them (loader.py). The rule to keep: one function knows their two possible places,
-beside the package in a checkout and inside it in a wheel.
-"""
+"""The scenarios that ship with simloop, by name, and what the owner of a loop expects of them."""
 
 import difflib
 import json
@@ -213,7 +209,6 @@ def stated(given: Any, scenario: Scenario) -> Expect | None:
 
 
 def _unknown(names: Iterable[Any]) -> Iterator[ScenarioError]:
-    """Yield an error for each name that no bundled scenario has."""
     known = bundled_names()
     for name in names:
         if name not in known:

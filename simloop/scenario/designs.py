@@ -1,8 +1,4 @@
-"""The loop designs that ship with simloop: their names, versions and options in a file.
-
-A machine is made in runs/loop.py. The rule to keep: nothing else in simloop lists the
-loops, except the modules that know the events of their programs.
-"""
+"""The loop designs that ship with simloop: their names, versions and options in a file."""
 
 import difflib
 import functools

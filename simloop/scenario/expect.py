@@ -1,7 +1,6 @@
 """The expectations for the end of a run, as people write them.
 
-Not here: comparing them with a run (mismatch.py). The rule to keep: reading refuses an expectation
-that can never hold.
+Reading refuses an expectation that can never hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +42,6 @@ def _rest_or_item(value: Any) -> str:
 
 
 def _spelled(value: Any) -> Any:
-    """Return a value with Python's `...` replaced by the text `...`, as in a file."""
     if isinstance(value, dict):
         return {name: REST if each is ... else each for name, each in value.items()}
     return REST if value is ... else value

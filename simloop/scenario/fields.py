@@ -1,7 +1,7 @@
-"""The base of the models that people write, in a file or in Python.
+"""The base of the models that people write, in a file or in Python, and the types of their fields.
 
-Not here: the models. The rules to keep: a file and a call get equal checks, without guessing; a
-type checker without plugins accepts exactly the values that the models accept.
+A file and a call get equal checks, without guessing. A type checker without plugins accepts exactly
+the values that the models accept.
 """
 
 import functools

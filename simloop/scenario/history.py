@@ -1,7 +1,7 @@
 """The conversation before the first prompt, as a scenario writes it.
 
-Not here: its use by a loop. The rule to keep: each call has exactly one result, right after
-its reply and in the order of the calls, because providers refuse anything else.
+Each call has exactly one result, right after its reply and in the order of the calls, because
+providers refuse anything else.
 """
 
 from collections.abc import Iterator, Sequence

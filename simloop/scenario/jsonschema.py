@@ -1,8 +1,4 @@
-"""The JSON Schema of scenario files, for editors.
-
-The rule to keep: the schema depends on the models alone, so that a test can check the committed
-file.
-"""
+"""The JSON Schema of scenario files, for editors."""
 
 import ast
 import inspect
@@ -44,7 +40,6 @@ class _WithDocstrings(GenerateJsonSchema):
 
 
 def _docstrings(settings: type) -> Iterator[tuple[str, str]]:
-    """Yield each field of a class that has a docstring, and the docstring."""
     module = ast.parse(textwrap.dedent(inspect.getsource(settings)))
     assert isinstance(module.body[0], ast.ClassDef)
     for field, docstring in pairwise(module.body[0].body):

@@ -1,8 +1,7 @@
 """The conversion of a file to a Scenario, with errors that name the place and the correction.
 
-Not here: YAML itself (yaml.py) and the meaning of the fields (schema.py). The rule to keep: a bad
-file gives one line for each mistake, `path:line:column: key: problem (how to fix it)`, and never a
-traceback.
+A bad file gives one line for each mistake, `path:line:column: key: problem (how to fix it)`, and
+never a traceback.
 """
 
 import json
@@ -82,7 +81,6 @@ def _validate(document: Document) -> Scenario:
 
 
 def _put_in_place(document: Document, error: ScenarioError) -> None:
-    """Give an error about a name its place in the file."""
     # The name of a loop may have dots in it: `expect_on.opencode@1.18.34`.
     loc = tuple(error.key.split(".", 1 if error.key.startswith("expect_on.") else -1))
     error.path = document.path
@@ -211,7 +209,6 @@ def mistakes_in_names(
 
 
 def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:
-    """Return the error that a check raises, or nothing."""
     try:
         check(*given)
     except ScenarioError as error:

@@ -1,7 +1,6 @@
 """The replies of the fake model: entries of a script, as people write them.
 
-A reply is parts, then an end. Not here: playing it (world/fake_model.py). The rule to keep:
-every reply becomes a list of timed parts, and the fake does not depend on this file.
+A reply is parts, then an end, and becomes a list of timed parts.
 """
 
 import json
@@ -102,7 +101,6 @@ class Http(Strict):
 
 
 def _seconds(nanoseconds: int) -> str:
-    """Return the exact seconds in the form of a header: 5, or 0.25."""
     return f"{Decimal(nanoseconds).scaleb(-9).normalize():f}"
 
 

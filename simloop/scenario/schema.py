@@ -1,7 +1,6 @@
 """The scenario: all inputs of one run, as people write them.
 
-The models read files, build scenarios in Python and produce the JSON Schema. Not here: replies
-(replies.py) and the conversion of the models (assembly.py). The rule to keep: one sentence states
+The models read files, build scenarios in Python and produce the JSON Schema. One sentence states
 the effect of each field, because an editor shows that sentence.
 """
 

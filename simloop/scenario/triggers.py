@@ -1,8 +1,4 @@
-"""Triggers: the time or the entry of the trace at which the user acts during a run.
-
-Not here: how a run watches for them (runs/user.py). The rule to keep: a trigger names either a
-time or a kind of entry, never both.
-"""
+"""Triggers: the time or the entry of the trace at which the user acts during a run."""
 
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 

@@ -1,7 +1,7 @@
 """The conversion of pydantic's findings to messages for authors of scenarios.
 
-Not here: the place of a finding in a file (loader.py). The rule to keep: a message states what must
-be there, in the words of the file (text, list, mapping), never in those of Python or JSON.
+A message states what must be there, in the words of the file (text, list, mapping), never in those
+of Python or JSON.
 """
 
 import dataclasses

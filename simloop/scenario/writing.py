@@ -1,7 +1,7 @@
 """The text of a scenario file: only what differs from the defaults, as a person would write it.
 
-Not here: reading it (loader.py). The rule to keep: the text, read again, gives an equal scenario,
-whatever its texts are; what no file can hold is refused.
+The text, read again, gives an equal scenario, whatever its texts are; what no file can hold is
+refused.
 """
 
 import io
@@ -80,7 +80,6 @@ def content(scenario: Scenario) -> dict[str, Any]:
 
 
 def _entry(key: str, value: Any, indent: int, *, spread: bool = False) -> Iterator[str]:
-    """Yield the lines of one key with its value."""
     pad, name = " " * indent, _scalar(key, flow=False)
     if len(name) > _LONGEST_KEY:
         yield f"{pad}? {name}"
@@ -114,7 +113,6 @@ def _value(head: str, value: Any, indent: int, *, spread: bool = False) -> Itera
 
 
 def _item(value: Any, indent: int) -> Iterator[str]:
-    """Yield the lines of one item of a list; a mapping of one key stands without braces."""
     pad = " " * indent
     short = _inline(value, flow=False)
     one_key = isinstance(value, Mapping) and len(value) == 1
@@ -149,7 +147,6 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _scalar(value: Any, *, flow: bool) -> str:
-    """Return a text, a number, a truth value or null as YAML."""
     match value:
         case None:
             return "null"

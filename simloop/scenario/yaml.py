@@ -1,10 +1,8 @@
 """The reader of a YAML 1.2 file: a plain tree, with the place of every key and value.
 
-Not here: the meaning of the tree. The models of a scenario check it and ask `Document` for places.
-The rule to keep: for any bytes, reading ends soon, with a `Document` or a `ScenarioError`.
-
-PyYAML's event streams do the parsing. Its composers recurse (the one in C crashes), expand aliases
-and keep the last of two equal keys, so the tree is built here on a stack.
+For any bytes, reading ends soon, with a `Document` or a `ScenarioError`. PyYAML's event streams do
+the parsing. Its composers recurse (the one in C crashes), expand aliases and keep the last of two
+equal keys, so the tree is built here on a stack.
 """
 
 import re
@@ -301,7 +299,6 @@ def _paired(text: str) -> str:
 
 
 def _walk(value: Any, loc: Loc, *, is_key: bool) -> Iterator[tuple[Loc, bool]]:
-    """Yield the loc of each key and each value in the order of the file."""
     yield loc, is_key
     if isinstance(value, dict):
         for key, each in value.items():

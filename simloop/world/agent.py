@@ -1,8 +1,7 @@
-"""The agent: the code under test.
+"""The agent: the code under test, and the end of its run.
 
-Not here: the agent that drives a machine (engine/machine_agent.py), and the course of a run around
-an agent (runs/conversation.py). The rule to keep: simloop asks nothing else of an agent than this
-one call, so that code written without simloop in mind is an agent.
+simloop asks nothing else of an agent than one call, so that code written without simloop in mind is
+an agent.
 """
 
 import inspect
@@ -83,7 +82,6 @@ def _called(made: Any) -> Any:
 
 
 def _written(annotation: Any) -> str:
-    """Return an annotation as text: a type by its name, and another as it is written."""
     if annotation is inspect.Parameter.empty:
         return ""
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,9 +1,7 @@
 """The entries about the code of an agent: its sleeps, its blocking calls, what it leaves behind.
 
-Not here: the traffic at the boundary (the ports), and hearing of the program
-(virtual/clock/listener.py).
-The rule to keep: no name and no place depends on the version of Python, as far as that is possible.
-`wait_for` makes a task in some versions, so tasks that the program has not named have no name.
+No name and no place depends on the version of Python, as far as that is possible: `wait_for` makes
+a task in some versions, so tasks that the program has not named have no name.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """The arguments of a tool call: read, converted, validated, and read again after hooks.
 
-Not here: the wording of errors in them (tools.py) and the conversion (conversion.py). The
-rule to keep: a tool gets the arguments that the trace shows.
+A tool gets the arguments that the trace shows. The rules of the conversion are those of
+pi-agent-core 0.87.1 for plain JSON Schema, observed by running it: a value that no rule fits stays
+as it is, and the validation refuses it.
 """
 
 import copy
@@ -76,7 +77,6 @@ def converted(tool: Tool, arguments: Any) -> Any:
 
 
 def _drop_nulls(value: Any, schema: Any) -> None:
-    """Remove each null that stands for an optional property which cannot be null."""
     if not isinstance(schema, Mapping):
         return
     if isinstance(value, list):
@@ -136,7 +136,6 @@ def _convert_to_member(value: Any, schemas: Sequence[Any]) -> Any:
 
 
 def _convert_to_first(value: Any, kinds: Sequence[str]) -> Any:
-    """Return the value converted to the first of these types that changes it."""
     for kind in kinds:
         candidate = _convert_one(value, kind)
         if type(candidate) is not type(value) or candidate != value:
@@ -173,7 +172,6 @@ def _to_number(value: Any, *, whole: bool) -> Any:
 
 
 def _number_of(text: str) -> float | None:
-    """Return the finite number that JavaScript reads from `text`, or None."""
     if _DECIMAL.fullmatch(text):
         number = float(text)
         return number if math.isfinite(number) else None

@@ -1,8 +1,7 @@
 """The end of a run from outside: by its user, by the wall clock, or by a hook that must not fail.
 
-Not here: the course of the run after that (the loop, or the agent). The rule to keep: code that
-catches a CancelledError which this module caused also calls `uncancel`, so that a cancellation
-from outside is never swallowed. `Cancellation.take` does so.
+Code that catches a CancelledError which this module caused also calls `uncancel`, so that a
+cancellation from outside is never swallowed. `Cancellation.take` does so.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The fake model: plays a script, counts the replies used, and records every request.
 
-Not here: what the elements of a script are called in a file (scenario) or how they sound on a wire
-(wire). The rule to keep: a reply is a list of timed parts and nothing else. Every fault of a
-provider is a shorter list, a longer wait or a `StreamError`, so there is one way to play it all.
+A reply is a list of timed parts and nothing else. Every fault of a provider is a shorter list, a
+longer wait or a `StreamError`, so there is one way to play it all.
 """
 
 import contextlib

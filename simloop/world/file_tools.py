@@ -1,8 +1,7 @@
 """The five tools of document 003, at work on files that live in memory.
 
-Not here: the files themselves (files.py) and answering calls (tool_calls.py). The rules to keep: a
-command line is read whole before any of it is done, and an unsupported command is refused, not
-guessed at; and nothing takes time but `sleep`, whose time is virtual.
+A command line is read whole before any of it is done, and an unsupported command is refused, not
+guessed at. Nothing takes time but `sleep`, whose time is virtual.
 """
 
 import asyncio
@@ -77,7 +76,6 @@ def _tool(
     may: Iterable[str] = (),
     timeout_ms: int | None = None,
 ) -> Tool:
-    """Return a tool whose required and optional arguments are texts."""
     schema = {
         "type": "object",
         "properties": {argument: {"type": "string"} for argument in (*needed, *may)},
@@ -143,7 +141,6 @@ async def _run_shell_command(files: Files, command: str) -> ToolResult:
 
 
 def _result(said: str, code: int) -> ToolResult:
-    """Return the output, with a nonzero exit code on a line of its own."""
     if code:
         said += "\n" if said and not said.endswith("\n") else ""
         said += f"exit code {code}"
@@ -249,7 +246,6 @@ async def _sleep(arguments: list[str]) -> _Done:
 
 
 def _each(given: _Given, act: Callable[[str], str | None]) -> _Done:
-    """Apply the function to each path; a failed path does not stop the others."""
     out = err = ""
     for path in given.operands:
         try:

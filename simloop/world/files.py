@@ -1,8 +1,7 @@
 """Files that live in memory, for simulated tools: paths to text, in one tree with one root.
 
-Not here: the tools that a model calls (file_tools.py). The rules to keep: an error says what a file
-system would say, as an OSError whose message is `path: why`, and changes nothing; and every
-listing is sorted, so that the same steps give the same bytes.
+An error says what a file system would say, as an OSError whose message is `path: why`, and changes
+nothing. Every listing is sorted, so that the same steps give the same bytes.
 """
 
 import fnmatch
@@ -163,7 +162,6 @@ class Files:
         self._folders.update(above)
 
     def _no_file(self, path: str) -> OSError:
-        """Return the error for a missing file."""
         name = normalise(path)
         if name in self._folders:
             return IsADirectoryError(_message(path, "is a folder"))
@@ -202,7 +200,6 @@ def _folder_of(name: str) -> str:
 
 
 def _above(name: str) -> list[str]:
-    """Return the folders above a normalised path, from the root down."""
     parts = name.split("/")
     return [ROOT, *("/".join(parts[:count]) for count in range(1, len(parts)))]
 

@@ -1,8 +1,7 @@
-"""The behaviour that a scenario states for a tool which the agent's own code calls.
+"""The tools that the agent's own code calls: what a scenario states for them, and their record.
 
-Not here: recording the call (own_calls.py, traced.py) and reading the settings (runs). The rule to
-keep: the scenario's settings of a tool hold for a recorded function of its name, as they hold for a
-tool of the world; the function itself runs where the scenario states no result.
+A scenario's settings of a tool hold for a recorded function of its name, as they hold for a tool of
+the world. A call of the model is matched once, so that each result belongs to one call.
 """
 
 import asyncio
@@ -91,7 +90,6 @@ class OwnTools:
         return value
 
     async def _before(self, behaviour: ToolBehaviour) -> None:
-        """Take the time of the tool, and suffer its faults of chance."""
         if self._sites is not None:
             await disturb_tool(self._sites)
         if behaviour.wait is not None:
@@ -99,7 +97,6 @@ class OwnTools:
 
 
 async def _within(timeout_ms: int | None, course: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `course`. Raises TimeoutError if it takes longer."""
     if timeout_ms is None:
         return await course
     try:

@@ -1,8 +1,7 @@
 """Streams: the parts of one reply, each taken when it is due.
 
-Not here: recording them (model_port.py). The rule to keep: `due` yields what is there now, without
-waiting, and can be called again after the caller has stopped in the middle; only `wait` waits. A
-reply that is there as a whole then costs no coroutine.
+`due` yields what is there now, without waiting, and can be called again after the caller has
+stopped in the middle; only `wait` waits. A reply that is there as a whole costs no coroutine.
 """
 
 import asyncio

@@ -1,15 +1,14 @@
-"""Tools: a name, a JSON Schema for the arguments, a function.
+"""Tools: a name, a JSON Schema for the arguments, a function; and the server that may offer them.
 
-Not here: running them (tool_calls.py) and tools scripted in a file (scenario). The rule to keep:
-the error text about wrong arguments is worded here, not by the validator, so that the same
-run gives the same bytes with any version of that library.
+The error text about wrong arguments is worded here, not by the validator, so that a run gives the
+same bytes with any version of that library.
 """
 
 import functools
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
+from math import inf
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote
 
@@ -156,10 +155,97 @@ def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     return schema if schema.get("type") == "object" else _ANY_OBJECT
 
 
+MOST_SUBSCHEMAS = 50_000
+"""The largest resolved size of a schema that is checked; a failed subschema takes up to 10 KB."""
+
+# Their subschemas are for the value that the schema around them is for, and not for a part of it.
+_SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_BY_NAME = ("dependentSchemas", "dependencies")
+# Values that may look like schemas, and names that may look like keywords.
+_PLAIN = {"enum", "const", "default", "examples"}
+_NAMES = {"properties", "patternProperties", "$defs", "definitions", *_BY_NAME}
+
+
+def resolved_size(schema: Any) -> float:
+    """Return the most subschemas of `schema`, a JSON value, that are for one value.
+
+    A reference into `schema` counts as what it names: twenty levels that name the next one twice
+    have a million subschemas. The size is infinite if a subschema refers to itself for the same
+    value, as in `{"$ref": "#"}`.
+    """
+    sizes: dict[str, float] = {}
+
+    def size_of(each: Any) -> float:
+        if not isinstance(each, dict):
+            return 1
+        reference = each.get("$ref")
+        named = size_at(reference) if isinstance(reference, str) else 0
+        return 1 + named + sum(map(size_of, _same_value(each)))
+
+    def size_at(reference: str) -> float:
+        if not reference.startswith("#"):
+            return 0
+        if reference not in sizes:
+            sizes[reference] = inf
+            sizes[reference] = size_of(_named_by(reference, schema))
+        return sizes[reference]
+
+    try:
+        return max(map(size_of, _subschemas(schema)), default=1)
+    except RecursionError:  # hundreds of references in a row: no schema of a tool has them
+        return MOST_SUBSCHEMAS + 1
+
+
+def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
+    for key in _SAME_VALUE:
+        inner = schema.get(key, ())
+        yield from inner if isinstance(inner, list) else (inner,) if inner else ()
+    for key in _BY_NAME:
+        inner = schema.get(key)
+        yield from (each for each in inner.values() if isinstance(each, dict)) if inner else ()
+
+
+def _named_by(reference: str, schema: Any) -> Any:
+    """Return what a JSON pointer names; None if there is nothing, which the validator refuses."""
+    try:
+        for step in unquote(reference).split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            schema = schema[int(name)] if isinstance(schema, list) else schema[name]
+    except (LookupError, TypeError, ValueError):
+        return None
+    return schema
+
+
+def _patterns_in(schema: Any) -> int:
+    """Return the number of regular expressions in `schema`, at most."""
+    found = 0
+    for each in _subschemas(schema):
+        found += isinstance(each.get("pattern"), str)
+        named = each.get("patternProperties")
+        found += len(named) if isinstance(named, dict) else 0
+    return found
+
+
+def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the subschemas, without recursion for deep ones."""
+    waiting: list[tuple[Any, bool]] = [(schema, False)]
+    while waiting:
+        value, is_named = waiting.pop()
+        if isinstance(value, dict):
+            if not is_named:
+                yield value
+            waiting += [
+                (inner, not is_named and key in _NAMES)
+                for key, inner in value.items()
+                if is_named or key not in _PLAIN
+            ]
+        elif isinstance(value, list):
+            waiting += [(inner, False) for inner in value]
+
+
 def _refuse_endless(schema: Any, name: str) -> None:
-    """Raise ScenarioError for a schema that no validator gets through."""
     size = resolved_size(schema)
-    if size is None:
+    if size == inf:
         wrong = "a subschema refers to itself for the same value"
     elif size > MOST_SUBSCHEMAS:
         wrong = f"it has more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved"
@@ -181,7 +267,7 @@ def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Vali
     """Return the validator of a schema; equal schemas share one, as building is slow."""
     decoded = msgspec.json.decode(schema)
     _refuse_endless(decoded, name)
-    patterns = max(1, patterns_in(decoded))
+    patterns = max(1, _patterns_in(decoded))
     options = jsonschema_rs.FancyRegexOptions(size_limit=_PATTERN_BYTES // max(3, patterns))
     try:
         return jsonschema_rs.Draft202012Validator(
@@ -237,99 +323,3 @@ class ToolServer(Struct, frozen=True):
         """Return the times after `at_ns` at which the list changes, in order."""
         times = {*self.listed_ns.values(), *self.unlisted_ns.values()}
         return sorted(time for time in times if time > at_ns)
-
-
-MOST_SUBSCHEMAS = 50_000
-"""The largest resolved size of a schema that is checked; a failed subschema takes up to 10 KB."""
-
-# Their subschemas are for the value that the schema around them is for, and not for a part of it.
-_SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
-_BY_NAME = ("dependentSchemas", "dependencies")
-# Values that may look like schemas, and names that may look like keywords.
-_PLAIN = {"enum", "const", "default", "examples"}
-_NAMES = {"properties", "patternProperties", "$defs", "definitions", *_BY_NAME}
-
-_Place = tuple[str, ...]
-
-
-def resolved_size(schema: Any) -> int | None:
-    """Return the most subschemas of `schema`, a JSON value, that are for one value.
-
-    Each reference counts as what it names. None: a subschema refers to itself for the same value,
-    as in `{"$ref": "#"}`, and no check of it ends.
-    """
-    found = dict(_subschemas(schema))
-    anchors = _anchors(found)
-    graph = {place: list(_same_value(place, each, anchors)) for place, each in found.items()}
-    sizes: dict[_Place, int] = {}
-    try:
-        for place in TopologicalSorter(graph).static_order():
-            sizes[place] = 1 + sum(sizes[each] for each in graph.get(place, ()) if each in found)
-    except CycleError:
-        return None
-    return max(sizes.values(), default=1)
-
-
-def patterns_in(schema: Any) -> int:
-    """Return the number of regular expressions in `schema`, at most."""
-    found = 0
-    for _, each in _subschemas(schema):
-        found += isinstance(each.get("pattern"), str)
-        named = each.get("patternProperties")
-        found += len(named) if isinstance(named, dict) else 0
-    return found
-
-
-def _subschemas(schema: Any) -> Iterator[tuple[_Place, dict[str, Any]]]:
-    """Yield the subschemas with their places, without recursion for deep ones."""
-    waiting: list[tuple[_Place, Any, bool]] = [((), schema, False)]
-    while waiting:
-        place, value, is_named = waiting.pop()
-        if isinstance(value, dict):
-            if not is_named:
-                yield place, value
-            waiting += [
-                ((*place, key), inner, not is_named and key in _NAMES)
-                for key, inner in value.items()
-                if is_named or key not in _PLAIN
-            ]
-        elif isinstance(value, list):
-            waiting += [((*place, str(at)), inner, False) for at, inner in enumerate(value)]
-
-
-def _anchors(found: Mapping[_Place, Mapping[str, Any]]) -> dict[str, _Place]:
-    anchors: dict[str, _Place] = {}
-    for place, each in found.items():
-        for key in ("$id", "$anchor", "$dynamicAnchor"):
-            if isinstance(each.get(key), str):
-                anchors[("" if key == "$id" else "#") + each[key]] = place
-    return anchors
-
-
-def _same_value(
-    place: _Place, schema: Mapping[str, Any], anchors: Mapping[str, _Place]
-) -> Iterator[_Place]:
-    """Yield the places of the subschemas that are checked for the same value as `schema`."""
-    for key in ("$ref", "$dynamicRef"):
-        if isinstance(schema.get(key), str):
-            yield from _named_by(schema[key], anchors)
-    for key in _SAME_VALUE:
-        inner = schema.get(key)
-        if isinstance(inner, list):
-            yield from ((*place, key, str(at)) for at in range(len(inner)))
-        elif isinstance(inner, dict):
-            yield (*place, key)
-    for key in _BY_NAME:
-        inner = schema.get(key)
-        yield from ((*place, key, name) for name in (inner if isinstance(inner, dict) else ()))
-
-
-def _named_by(reference: str, anchors: Mapping[str, _Place]) -> Iterator[_Place]:
-    """Yield the place that a reference names; nothing if the validator refuses it."""
-    resource, _, fragment = reference.partition("#")
-    start = anchors.get(resource, ()) if resource else ()
-    if not fragment or fragment.startswith("/"):
-        steps = [unquote(step) for step in fragment.split("/")[1:]]
-        yield (*start, *(step.replace("~1", "/").replace("~0", "~") for step in steps))
-    elif f"#{fragment}" in anchors:
-        yield anchors[f"#{fragment}"]

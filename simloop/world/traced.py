@@ -1,21 +1,17 @@
-"""The decorator that records the calls of a function as a tool's.
+"""The decorator that records the calls of a function as a tool's."""
 
-Not here: the entries (own_calls.py) and the settings of a scenario (own_tools.py). The rule to
-keep: outside of a run the function is called as it is, and inside of one its caller gets what it
-returns or raises, unless the scenario states another result.
-"""
-
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from simloop.errors import ScenarioError
-from simloop.messages import ToolCall
 from simloop.world.current import current_world
-from simloop.world.own_tools import OwnCalls, shown_result
+from simloop.world.own_tools import shown_result
 from simloop.world.user_errors import message_of
 from simloop.world.user_function import TRACED
+from simloop.world.world import World
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,15 +50,10 @@ def _async(function: Callable[..., Any]) -> Callable[..., Any]:
         world = current_world()
         if world is None:
             return await function(*args, **kwargs)
-        calls = world.tools.own_calls
-        started = calls.start(name, _arguments(function, args, kwargs))
-        tools = world.tools.own_tools
-        try:
+        with _recorded(world, name, _arguments(function, args, kwargs)) as end:
+            tools = world.tools.own_tools
             value = await tools.call(name, functools.partial(function, *args, **kwargs))
-        except Exception as error:
-            _failed(calls, started, error)
-            raise
-        calls.end(started, shown_result(value), details=tools.of(name).details)
+            end(value)
         return value
 
     return call
@@ -76,22 +67,33 @@ def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
         world = current_world()
         if world is None:
             return function(*args, **kwargs)
-        calls = world.tools.own_calls
-        started = calls.start(name, _arguments(function, args, kwargs))
-        tools = world.tools.own_tools
-        try:
+        with _recorded(world, name, _arguments(function, args, kwargs)) as end:
+            tools = world.tools.own_tools
             value = tools.call_blocking(name, functools.partial(function, *args, **kwargs))
-        except Exception as error:
-            _failed(calls, started, error)
-            raise
-        calls.end(started, shown_result(value), details=tools.of(name).details)
+            end(value)
         return value
 
     return call
 
 
-def _failed(calls: OwnCalls, started: ToolCall, error: Exception) -> None:
-    calls.end(started, f"Error: {message_of(error) or type(error).__name__}", is_error=True)
+@contextlib.contextmanager
+def _recorded(
+    world: World, name: str, arguments: Mapping[str, Any]
+) -> Iterator[Callable[[Any], None]]:
+    """Record the start of a call; the block gives its result to the function, or raises."""
+    calls = world.tools.own_calls
+    started = calls.start(name, arguments)
+
+    def end(value: Any) -> None:
+        details = world.tools.own_tools.of(name).details
+        calls.end(started, shown_result(value), details=details)
+
+    try:
+        yield end
+    except Exception as error:
+        text = f"Error: {message_of(error) or type(error).__name__}"
+        calls.end(started, text, is_error=True)
+        raise
 
 
 def _arguments(

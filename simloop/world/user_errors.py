@@ -46,8 +46,6 @@ class UserError(Struct, frozen=True):
 
 
 class _Folded(traceback.StackSummary):
-    """A stack that shows frames in succession of one library as one line."""
-
     def format(self, **options: Any) -> list[str]:
         """Return the lines. `options` are those of the Python version."""
         lines: list[str] = []
@@ -62,7 +60,6 @@ class _Folded(traceback.StackSummary):
 
 
 def _fold(report: traceback.TracebackException) -> None:
-    """Fold an exception and those that led to it, without those of simloop's own."""
     for name in ("__cause__", "__context__"):
         cause = getattr(report, name)
         if cause is not None:

@@ -1,7 +1,6 @@
 """A function of the user's: a hook, a callback, or the body of a tool.
 
-Not here: calling it (user_code.py, tool_calls.py). The rule to keep: whether a function is async or
-independent is decided once, when it is registered, and not at each call.
+Whether it is async or independent is decided once, when it is registered, and not at each call.
 """
 
 import inspect

@@ -1,9 +1,7 @@
 """The user as an agent sees it: messages sent during a run, and the request to stop.
 
-Not here: when the user acts (runs/user.py) and the prompts (runs/conversation.py). The rules to
-keep: a message is given out exactly once, in the order in which it was sent, and costs the
-same however many others wait. Messages planned for a time are recorded when they are looked for,
-because time may also pass in a tool that waits for nothing.
+A message is given out exactly once, in the order in which it was sent. Messages planned for a time
+are recorded when they are looked for, because time may also pass in a tool that waits for nothing.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The choices that providers of the same wire format make differently.
 
-Not here: the formats. The rule to keep: a default is what the format's own provider does, and an
-option exists only where another provider does otherwise.
+A default is what the format's own provider does.
 """
 
 from dataclasses import dataclass

@@ -118,7 +118,6 @@ def _aborting(position: Position) -> Callable[[Draft], Draft]:
 
 
 def _without_fault_here(position: Position) -> Iterator[Change]:
-    """Yield the change that switches off the fault at the cursor, if there is one there."""
     entry = position.entry
     match entry:
         case entries.Error() | entries.StreamCut():
@@ -137,13 +136,11 @@ def _without_fault_here(position: Position) -> Iterator[Change]:
 
 
 def _without_chance(position: Position) -> Iterator[Change]:
-    """Yield the change that leaves the faults of chance out, if the scenario has any."""
     if position.recording.scenario is not None and position.recording.scenario.faults is not None:
         yield Change("no faults of chance", lambda tree: _without(tree, "faults"))
 
 
 def _reply_of(position: Position, request: int) -> int | None:
-    """Return the number of the reply to a main request, counted from 0."""
     sent = position.recording.requests
     main = [number for number, each in sent.items() if each.purpose == "main"]
     return main.index(request) if request in main else None
