@@ -213,89 +213,76 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
 }
 
 
-class _Interception:
-    """The patches of all clients: made by the first run in the process, undone after the last."""
+class _Interception(importlib.abc.MetaPathFinder):
+    """The patches of all clients: made by the first run in the process, undone after the last.
+
+    As a finder of modules, it sees the imports of clients in a run.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs = 0
         self._patches: list[_Patch] = []
         self._environment: Environment | None = None
-        self._watch = _Watch(self._patch)
 
     def enter(self) -> None:
-        """Intercept the clients that are imported, and those that will be."""
         with self._lock:
             self._runs += 1
             if self._runs > 1:
                 return
             self._environment = Environment()
-            sys.meta_path.insert(0, self._watch)
+            sys.meta_path.insert(0, self)
             for name in _PATCHES:
                 module = sys.modules.get(name)
                 if module is not None:
-                    self._patch(module)
+                    self.patch(module)
 
     def leave(self) -> None:
-        """Put everything back after the last run."""
         with self._lock:
             self._runs -= 1
             if self._runs:
                 return
-            if self._watch in sys.meta_path:
-                sys.meta_path.remove(self._watch)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             while self._patches:
                 self._patches.pop().undo()
             if self._environment is not None:
                 self._environment.undo()
                 self._environment = None
 
-    def _patch(self, module: ModuleType) -> None:
+    def patch(self, module: ModuleType) -> None:
         if self._runs:
             self._patches += _PATCHES[module.__name__](module)
-
-
-class _Watch(importlib.abc.MetaPathFinder):
-    """Sees the imports of the clients' modules, and lets them be patched."""
-
-    def __init__(self, patch: Callable[[ModuleType], None]) -> None:
-        self._patch = patch
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the specification that the other finders have, with a loader that patches."""
         if fullname not in _PATCHES:
             return None
-        for finder in sys.meta_path:
-            if finder is not self:
-                spec = finder.find_spec(fullname, path, target)
-                if spec is not None:
-                    if spec.loader is not None:
-                        spec.loader = _Loader(spec.loader, self._patch)
-                    return spec
-        return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((spec for spec in found if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self.patch)
+        return spec
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads a module with its own loader, then patches it."""
+    """Loads a module as if its own loader did, then patches it."""
 
     def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
         self._loader = loader
         self._patch = patch
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module of the loader itself."""
         made: ModuleType | None = self._loader.create_module(spec)
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute the module as if it were loaded by its own loader, then patch it."""
-        loader: Any = self._loader
-        module.__loader__ = loader
+        module.__loader__ = self._loader
         if module.__spec__ is not None:
-            module.__spec__.loader = loader
-        loader.exec_module(module)
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
         self._patch(module)
 
 

@@ -102,11 +102,9 @@ class _Pieces(io.RawIOBase):
         self._rest = b""
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Wait for the next piece, and put as much of it into `buffer` as fits."""
         while not self._rest:
             piece = next(self._pieces, None)
             if piece is None:
@@ -117,6 +115,5 @@ class _Pieces(io.RawIOBase):
         return size
 
     def close(self) -> None:
-        """Give up the rest of the reply."""
         self._pieces.close()
         super().close()
