@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from simloop.virtual.border.randomness import is_importing, shared_draws, stream_here
+from simloop.virtual.border.randomness import GLOBAL_RANDOM, is_importing, shared_draws, stream_here
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.listener import report_sleep
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
@@ -27,10 +27,9 @@ from simloop.virtual.seeds import Seeds
 from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
 
 _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
 # The originals: the module attributes are exchanged while a simulation runs.
 _asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
-_seed = random.Random.seed
+_seed, _uuid1 = random.Random.seed, uuid.uuid1
 _WALL_CLOCKS = {
     getattr(time, name) for name in ("CLOCK_REALTIME", "CLOCK_TAI") if hasattr(time, name)
 }
@@ -42,7 +41,6 @@ class Answers(Struct):
     loop: VirtualLoop
     seeds: Seeds
     epoch_ns: int = EPOCH_NS
-    last_uuid: int = 0
     _generator: random.Random | None = None
 
     @property
@@ -108,20 +106,8 @@ class Answers(Struct):
     def uuid1(self, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
         """Return an identifier made of virtual time; the node is drawn from the seed."""
         bits = stream_here(self.seeds, "uuid1").getrandbits
-        stamp = max(self.wall_ns // 100 + _UUID_EPOCH, self.last_uuid + 1)
-        self.last_uuid = stamp
         clock_seq = bits(14) if clock_seq is None else clock_seq
-        return uuid.UUID(
-            fields=(
-                stamp & 0xFFFFFFFF,
-                stamp >> 32 & 0xFFFF,
-                stamp >> 48 & 0x0FFF,
-                clock_seq >> 8 & 0x3F,
-                clock_seq & 0xFF,
-                bits(48) if node is None else node,
-            ),
-            version=1,
-        )
+        return _uuid1(bits(48) if node is None else node, clock_seq)
 
     def random_bytes(self, source: str, size: int) -> bytes:
         """Return bytes of the stream named `source`. Raises ValueError for a negative size."""
@@ -160,7 +146,7 @@ def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
     return classmethod(function)
 
 
-def strftime_now(answers: Answers, *args: Any) -> str:
+def _strftime_now(answers: Answers, *args: Any) -> str:
     """Answer `time.strftime`, which the methods of dates and times call too."""
     return _strftime(args[0], answers.broken_down()) if len(args) == 1 else _strftime(*args)
 
@@ -194,7 +180,7 @@ _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (time, "gmtime", Answers.broken_down),
     (time, "ctime", lambda answers, *args: _asctime(answers.broken_down(*args))),
     (time, "asctime", lambda answers, *args: _asctime(*args or (answers.broken_down(),))),
-    (time, "strftime", strftime_now),
+    (time, "strftime", _strftime_now),
     (time, "mktime", _mktime),
     (os, "times", _times),
     (os, "urandom", lambda answers, size: answers.random_bytes("os.urandom", size)),
@@ -205,15 +191,6 @@ _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     )),
     (uuid, "uuid1", Answers.uuid1),
 )  # fmt: skip
-_GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
-
-
-def _draws() -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in vars(random).items()
-        if getattr(value, "__self__", None) is _GLOBAL_RANDOM
-    }
 
 
 def _draw(name: str, original: Any) -> Callable[..., Any]:
@@ -232,19 +209,23 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     getattr(module, name): stand_in(getattr(module, name), answer)
     for module, name, answer in _BY_NAME
     if hasattr(module, name)
-} | {original: _draw(name, original) for name, original in _draws().items()}
+} | {
+    original: _draw(name, original)
+    for name, original in vars(random).items()
+    if getattr(original, "__self__", None) is GLOBAL_RANDOM
+}
 """Original function -> its stand-in, wherever a module global holds the original."""
 
 
-def _from_timestamp(cls: type[dt.datetime], stamp: float, tz: Any = None) -> Any:
+def _from_timestamp(_: Answers, cls: type[dt.datetime], stamp: float, tz: Any = None) -> Any:
     moment = _FROM_TIMESTAMP.__get__(None, cls)(stamp, tz or dt.UTC)
     return moment.replace(tzinfo=None) if tz is None else moment
 
 
-def _date_from_timestamp(cls: type[dt.date], stamp: float) -> Any:
+def _date_from_timestamp(answers: Answers, cls: type[dt.date], stamp: float) -> Any:
     if issubclass(cls, dt.datetime):
-        return _from_timestamp(cls, stamp)
-    moment = _from_timestamp(dt.datetime, stamp)
+        return _from_timestamp(answers, cls, stamp)
+    moment = _from_timestamp(answers, dt.datetime, stamp)
     return cls(moment.year, moment.month, moment.day)
 
 
@@ -256,33 +237,20 @@ _FROM_TIMESTAMP = dt.datetime.__dict__["fromtimestamp"]
 _TIMESTAMP: Any = dt.datetime.timestamp
 _ASTIMEZONE: Any = dt.datetime.astimezone
 
+_CLASS_METHODS: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+    (dt.datetime, "now", Answers.date_time),
+    (dt.datetime, "utcnow", Answers.date_time),
+    (dt.date, "today", Answers.date),
+    (dt.datetime, "fromtimestamp", _from_timestamp),
+    (dt.date, "fromtimestamp", _date_from_timestamp),
+)
 METHODS: tuple[tuple[type, str, Any], ...] = (
+    *((cls, name, _class_stand_in(cls, name, answer)) for cls, name, answer in _CLASS_METHODS),
     (random.Random, "seed", stand_in(_seed, Answers.seed)),
-    (dt.datetime, "now", _class_stand_in(dt.datetime, "now", Answers.date_time)),
-    (dt.datetime, "utcnow", _class_stand_in(dt.datetime, "utcnow", Answers.date_time)),
-    (dt.date, "today", _class_stand_in(dt.date, "today", Answers.date)),
-    (
-        dt.datetime,
-        "fromtimestamp",
-        _class_stand_in(
-            dt.datetime, "fromtimestamp", lambda _, *args, **kw: _from_timestamp(*args, **kw)
-        ),
-    ),
-    (
-        dt.date,
-        "fromtimestamp",
-        _class_stand_in(dt.date, "fromtimestamp", lambda _, *args: _date_from_timestamp(*args)),
-    ),
-    (
-        dt.datetime,
-        "timestamp",
-        stand_in(_TIMESTAMP, lambda _, moment: _TIMESTAMP(_aware(moment))),
-    ),
-    (
-        dt.datetime,
-        "astimezone",
-        stand_in(_ASTIMEZONE, lambda _, moment, tz=None: _ASTIMEZONE(_aware(moment), tz or dt.UTC)),
-    ),
+    (dt.datetime, "timestamp", stand_in(_TIMESTAMP, lambda _, moment: _TIMESTAMP(_aware(moment)))),
+    (dt.datetime, "astimezone", stand_in(
+        _ASTIMEZONE, lambda _, moment, tz=None: _ASTIMEZONE(_aware(moment), tz or dt.UTC)
+    )),
     # A class attribute that everybody's logs go through.
     (logging.Formatter, "converter", staticmethod(FUNCTIONS[time.localtime])),
 )  # fmt: skip

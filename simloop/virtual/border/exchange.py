@@ -42,8 +42,9 @@ _namespace_of = _read_namespace.__get__
 # CPython caches the attributes of a class, and does not see a write to its dict. Without this call
 # code that has called `datetime.now` before may go on with the original.
 _forget_cached_methods = ctypes.pythonapi.PyType_Modified
-# Python 3.14 stays above the last stamp, which was a real one.
-_STAMPS = [name for name in ("_last_timestamp_v6", "_last_timestamp_v7") if name in vars(uuid)]
+_forget_cached_methods.argtypes, _forget_cached_methods.restype = [ctypes.py_object], None
+# Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
+_STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
 
 
 class _Holder:
@@ -83,14 +84,12 @@ class _Holders:
         self._readers = readers = [_reader(holder.originals) for holder in holders]
         self._originals = [read(h.originals) for read, h in zip(readers, holders, strict=True)]
         self._stand_ins = [read(h.stand_ins) for read, h in zip(readers, holders, strict=True)]
-        self._exchanges = [(h.namespace.update, h.stand_ins) for h in holders]
-        self._returns = [(h.namespace.update, h.originals) for h in holders]
 
     def exchange(self) -> None:
         """Put the stand-ins in."""
         if self._hold(self._originals):
-            for update, stand_ins in self._exchanges:
-                update(stand_ins)
+            for holder in self._each:
+                holder.namespace.update(holder.stand_ins)
         else:
             for holder in self._each:
                 holder.exchange()
@@ -102,8 +101,8 @@ class _Holders:
     def put_back(self) -> None:
         """Put the originals back; safe to repeat."""
         if self._hold(self._stand_ins):
-            for update, originals in self._returns:
-                update(originals)
+            for holder in self._each:
+                holder.namespace.update(holder.originals)
         else:
             for holder in self._each:
                 holder.put_back()
@@ -126,7 +125,7 @@ def _reader(names: Iterable[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]
     return operator.itemgetter(first, *others or [first])
 
 
-def _holders_of_methods() -> list[tuple[type, _Holder]]:
+def _holders_of_methods() -> dict[type, _Holder]:
     """Return the classes of `_METHODS` with their namespaces, even if written in C.
 
     A subclass put in the place of `datetime` (as freezegun does) is another object: pydantic then
@@ -141,12 +140,12 @@ def _holders_of_methods() -> list[tuple[type, _Holder]]:
         holder = holders.setdefault(cls, _Holder(namespace, {}, {}))
         holder.originals[name] = namespace[name]
         holder.stand_ins[name] = stand_in
-    return list(holders.items())
+    return holders
 
 
 _CLASSES = _holders_of_methods()
-_HOLDERS_OF_METHODS = [holder for _, holder in _CLASSES]
-_CHANGED = [ctypes.py_object(cls) for cls, _ in _CLASSES]
+# To forget the methods of a class is to forget those of its subclasses.
+_CHANGED = [cls for cls in _CLASSES if _CLASSES.keys().isdisjoint(cls.__mro__[1:])]
 
 
 class _Border:
@@ -162,7 +161,7 @@ class _Border:
         self.modules: tuple[Any, ...] = ()
         self.addresses = b""  # of the modules
         self.found: dict[Any, tuple[Any, _Holder | None]] = {}
-        self.all = _Holders(_HOLDERS_OF_METHODS)
+        self.all = _Holders([*_CLASSES.values()])
 
     def enter(self, seeds: Seeds) -> None:
         """Exchange everything, or raise and leave everything as it was."""
@@ -211,8 +210,7 @@ class _Border:
         if not (self.keepers and len(sys.modules) == len(self.modules)):
             self._scan()
         shared_draws.begin(seeds)
-        for stamp in _STAMPS:
-            setattr(uuid, stamp, None)
+        vars(uuid).update(dict.fromkeys(_STAMPS))
         if not (self.keepers and self.all.are_exchanged()):
             self.all.exchange()
             for cls in _CHANGED:
@@ -247,7 +245,7 @@ class _Border:
                 holder.put_back()  # the module is gone, and nothing does it later
         self.found = found
         holders = [holder for _, holder in found.values() if holder is not None]
-        self.all = _Holders([*holders, *_HOLDERS_OF_METHODS])
+        self.all = _Holders([*holders, *_CLASSES.values()])
         self.modules = tuple([module for _, module in modules]) if complete else ()
         self.addresses = _addresses(self.modules)
 

@@ -75,7 +75,7 @@ class _Stream:
     def beneath(self) -> Any:
         """Return the stream that gets the text of code outside of runs."""
         if _streams.diverted and self._name == "stdout":
-            return _STREAMS["stderr"].under
+            return _ERR.under
         if _streams.depth:
             return self.under
         current = getattr(sys, self._name, None)  # a logger has kept this object after its run
@@ -179,7 +179,7 @@ class _Bytes(io.BufferedIOBase):
         return True
 
 
-_STREAMS = {name: _Stream(name) for name in NAMES}
+_OUT, _ERR = (_Stream(name) for name in NAMES)
 
 
 class _Streams:
@@ -189,22 +189,21 @@ class _Streams:
         self.depth = self.captures = self.diverted = 0
         self._lock = threading.Lock()
 
-    def enter(self) -> tuple[Any, ...]:
+    def enter(self) -> tuple[Any, Any]:
         """Put the streams in; return those that are there now, for `leave`."""
         with self._lock:
+            there = getattr(sys, "stdout", None), getattr(sys, "stderr", None)
             if not self.depth:
-                for name, stream in _STREAMS.items():
-                    stream.under = getattr(sys, name, None)
-                    setattr(sys, name, stream)
+                _OUT.under, _ERR.under = there
+                there = sys.stdout, sys.stderr = _OUT, _ERR
             self.depth += 1
-            return tuple(getattr(sys, name, None) for name in NAMES)
+            return there
 
-    def leave(self, there: tuple[Any, ...]) -> None:
+    def leave(self, there: tuple[Any, Any]) -> None:
         """Put back what a program has replaced; after the last simulation, the streams under."""
         with self._lock:
             self.depth -= 1
-            for name, stream in zip(NAMES, there, strict=True):
-                setattr(sys, name, stream if self.depth else _STREAMS[name].under)
+            sys.stdout, sys.stderr = there if self.depth else (_OUT.under, _ERR.under)
 
 
 _streams = _Streams()

@@ -21,7 +21,7 @@ _LOCKS: dict[str, Any] = _importlib._module_locks  # has an entry during each im
 _LOAD = _importlib._load_unlocked.__code__
 _STEP = asyncio.Handle._run.__code__  # where a loop calls the program
 
-_GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
+GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
 _seed = random.Random.seed  # the original: a simulation has another
 # An instance of `random.Random` begins with that of its base class, which is written in C: what
 # every object has, and then the numbers of the generator, which own no memory. Its attribute
@@ -88,7 +88,7 @@ class SharedDraws:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._memory = Memory(_GLOBAL_RANDOM)
+        self._memory = Memory(GLOBAL_RANDOM)
         self._saved: GeneratorState | None = None
         self._outside: random.Random | None = None
         # Most simulations have the seed of the one before them, and seeding takes longer than this.
@@ -100,7 +100,7 @@ class SharedDraws:
         if self._saved is None:  # otherwise the border was kept
             self._saved = self._memory.read()
         if self._seeded is None or self._seed != seeds.seed:
-            _seed(_GLOBAL_RANDOM, seeds.number("global-random"))
+            _seed(GLOBAL_RANDOM, seeds.number("global-random"))
             self._seed, self._seeded = seeds.seed, self._memory.read()
         else:
             self._memory.write(self._seeded)

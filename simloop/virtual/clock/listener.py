@@ -42,23 +42,18 @@ class LoopListener(Protocol):
     @property
     def hears(self) -> bool:
         """Return whether the listener wants to hear of the program now."""
-        ...
 
     def sleeps(self, wait_ns: int, place: str) -> None:
         """Hear that a coroutine, or a thread, begins to sleep."""
-        ...
 
     def blocked(self, took_ns: int, place: str) -> None:
         """Hear that a call has blocked the event loop."""
-        ...
 
     def cancels(self, task: "asyncio.Task[Any]") -> None:
         """Hear that a task is being cancelled."""
-        ...
 
     def opens(self, session: "OpenSession") -> None:
         """Hear that the program opens a session, or goes on to use one of an earlier run."""
-        ...
 
 
 WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
