@@ -23,7 +23,7 @@ from simloop.scenario.designs import names as loop_names
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Header
-from simloop.trace.exports.pi_events import DocumentEvents
+from simloop.trace.exports.events import DocumentEvents
 from simloop.trace.looptrace import LoopTrace
 
 _SETTINGS = ("loop", "seed", "python", "scenario_digest")

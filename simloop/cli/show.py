@@ -1,7 +1,7 @@
 """`simloop show`: print a trace as a timeline, as the facts at one entry, or as events of its loop.
 
 Not here: the wording of the timeline (trace/timeline.py), the views of the facts (cursor/views.py)
-and the events (trace/exports/pi_events.py and its neighbours).
+and the events (trace/exports/events.py).
 """
 
 from collections.abc import Iterator

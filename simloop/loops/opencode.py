@@ -1,7 +1,7 @@
 """The loop of document 004: an outer loop over steps, an inner one over tries of a model call.
 
 Not here: the performance of effects (engine) and the names of events
-(trace/exports/opencode_events.py). The rule to keep: the inner loop returns `continue`, `stop` or
+(trace/exports/events.py). The rule to keep: the inner loop returns `continue`, `stop` or
 `compact`, and only the outer loop ends a run. In states: `Turning` is the top of the outer loop,
 `CallingModel` to `ClosingStep` and `BackingOff` are the inner one.
 

@@ -84,8 +84,6 @@ class OpencodeOptions(Checked, at="loops.opencode"):
     """Run the calls of a reply at once (1.18.34)."""
     abort_at_once: bool = False
     """An abort is seen wherever the run waits, and no call is made after it (1.18.34)."""
-    idle_twice: bool = False
-    """The events of a run that ends with an error end with idle, idle (1.18.34)."""
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
@@ -143,7 +141,6 @@ VERSIONS: Mapping[str, OpencodeOptions] = {
         filter_fails=True,
         parallel=True,
         abort_at_once=True,
-        idle_twice=True,
     ),
 }
 """The options that reproduce a version of opencode."""

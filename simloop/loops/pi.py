@@ -1,7 +1,7 @@
 """The loop of document 001: until the reply holds no tool calls, and no message waits.
 
 Not here: its options (pi_options.py), how anything is done (engine) and what its events are called
-(trace/exports/pi_events.py). The rule to keep: it has no cap, by design. Nothing that it counts
+(trace/exports/events.py). The rule to keep: it has no cap, by design. Nothing that it counts
 decides, so a run has no counters, and exploration finds the shortest way round.
 
 The document decides by whether the reply holds tool calls, not by the finish reason: `stop` with

@@ -1,8 +1,7 @@
 """The ReAct loop of document 003: ask, act on one function call, observe, until there is none.
 
-Not here: how anything is done (engine), and the history in the document's form
-(trace/exports/react_history.py). The rule to keep: a round is one model call and at most one
-function call, and `max_rounds` of them are the only bound that the document has.
+A round is one model call and at most one function call, and `max_rounds` of them are the only
+bound that the document has.
 
 The document decides by whether the reply holds a function call, and by nothing else: a cut-off,
 filtered, empty or unfinished reply without one is the answer, and ends the run as completed. A
@@ -18,8 +17,7 @@ Where the real program (try-agent) differs:
   wording and the validation are those of document 001.
 - two synthetic messages with the wall-clock time go before every request; here none do.
 - it keeps in its history the value that a tool returned. Here the history keeps the text that the
-  model reads, because every loop shares one history; trace/exports/react_history.py shows it as
-  `{output: text}` or `{error: text}`.
+  model reads, because every loop shares one history.
 - a tool that is registered during a run can be called at once, and is offered from the next prompt
   on. Here the tools of a run are fixed, so that a trace can name them.
 - a listener that throws leaves an unanswered call in the history; here callbacks are isolated.

@@ -5,7 +5,7 @@
     async for event in conversation.run("Create hello.ts"):
         ...
 
-Not here: what the events are (trace/exports/pi_events.py and its neighbours). The rules to keep: an
+Not here: what the events are (trace/exports/events.py). The rules to keep: an
 event arrives at the virtual time of the entry that makes it, in the order of the trace; listeners
 receive it before the iteration does. An abort or a message in answer to an event takes effect
 before the next tool or model call, even if no time passes. Nothing polls.
@@ -28,9 +28,7 @@ from simloop.runs.run import Simulation
 from simloop.runs.scripted import scripted_tools
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
-from simloop.trace.exports.event import Event
-from simloop.trace.exports.opencode_events import OpencodeEvents
-from simloop.trace.exports.pi_events import DocumentEvents
+from simloop.trace.exports.events import DocumentEvents, Event, SessionEvents
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.simulate import running_loop
 from simloop.world.tools import Tools, toolbox
@@ -69,7 +67,7 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
     if names == "document":
         return DocumentEvents(parallel=parallel, sequential=in_order)
     if isinstance(chosen.machine, OpencodeLoop):
-        return OpencodeEvents(idles=2 if chosen.machine.options.idle_twice else 1)
+        return SessionEvents()
     raise no_events(called(loop) if chosen.machine is None else chosen.machine.name)
 
 

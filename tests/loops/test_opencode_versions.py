@@ -11,8 +11,7 @@ from simloop.runs.conversation import event_view
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Context
 from simloop.scenario.triggers import Trigger
-from simloop.trace.exports.event import Event
-from simloop.trace.exports.opencode_events import SessionErrorEvent, StatusEvent
+from simloop.trace.exports.events import Event, SessionErrorEvent, StatusEvent
 
 VERSION = "opencode@1.18.34"
 
@@ -186,24 +185,12 @@ def test_1_18_34_judges_an_error_frame_by_its_code_and_type_too(code: str, again
 # Events of a run that fails
 
 
-def test_1_18_34_a_failed_run_emits_error_idle_idle() -> None:
-    assert events(play(failing(401))) == ["busy", "APIError", "idle", "idle"]
+def test_1_18_34_a_failed_run_emits_its_error() -> None:
+    assert events(play(failing(401))) == ["APIError"]
+    assert events(play(CALL, abort=Trigger(at="0.5s"))) == ["MessageAbortedError"]
+    assert events(play(Reply(say="Half", finish="content_filter"))) == ["ContentFilterError"]
 
 
-def test_1_18_34_emits_idle_once_after_a_run_without_an_error() -> None:
-    assert events(play(DONE)) == ["busy", "busy", "idle"]
-
-
-def test_1_18_34_emits_idle_twice_after_an_abort() -> None:
-    result = play(CALL, abort=Trigger(at="0.5s"))
-    assert events(result) == ["busy", "MessageAbortedError", "idle", "idle"]
-
-
-def test_1_18_34_a_content_filter_emits_error_and_one_idle() -> None:
-    result = play(Reply(say="Half", finish="content_filter"))
-    assert events(result) == ["busy", "ContentFilterError", "idle"]
-
-
-def test_1_18_34_an_abort_in_the_wait_emits_no_error_and_one_idle() -> None:
+def test_1_18_34_an_abort_in_the_wait_emits_no_error() -> None:
     result = play(failing(500), abort=Trigger(at="0.5s"))
-    assert events(result) == ["busy", "retry", "idle"]
+    assert events(result) == ["retry"]

@@ -30,7 +30,6 @@ from simloop.scenario.designs import names
 from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import ScriptedTool
-from simloop.trace.exports.react_history import history as as_react_keeps_it
 from simloop.trace.requests import requests
 
 BEFORE: list[Any] = [
@@ -110,12 +109,6 @@ def test_the_size_of_the_context_counts_the_history_and_compaction_shortens_it()
     main = [request for request in result.requests if request.purpose == "main"]
     assert SummaryMessage("They talked.") in main[0].messages
     assert main[0].messages[-1] == PROMPT
-
-
-def test_react_keeps_the_history_in_its_own_form() -> None:
-    kept = as_react_keeps_it(play(loop="react").messages)
-    assert [entry["role"] for entry in kept] == ["user", "model", "tool", "model", "user", "model"]
-    assert kept[2]["parts"][0]["functionResponse"]["name"] == "read"
 
 
 def test_an_agent_goes_on_from_the_history() -> None:

@@ -12,8 +12,7 @@ from simloop.messages import Fault, FinishReason, Outcome, UserMessage
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, decode, encode
 from simloop.trace.entries import AnyEntry, Footer, Header
-from simloop.trace.exports.opencode_events import OpencodeEvents
-from simloop.trace.exports.pi_events import DocumentEvents
+from simloop.trace.exports.events import DocumentEvents, SessionEvents
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 from simloop.trace.views import calls
@@ -130,7 +129,7 @@ WRONG: dict[str, tuple[tuple[AnyEntry, ...], str]] = {
 
 def everything(trace: LoopTrace) -> list[Any]:
     """What the views make of a trace."""
-    document, session = DocumentEvents(parallel=True), OpencodeEvents()
+    document, session = DocumentEvents(parallel=True), SessionEvents()
     return [
         *timeline(trace),
         *calls(trace.entries),

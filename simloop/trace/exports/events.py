@@ -1,21 +1,25 @@
-"""The events of document 001, derived from a trace: message, tool_call, tool_result, done, error.
+"""The events that documents 001 and 004 print, derived from a trace.
 
-Not here: who listens (runs/conversation.py). The rule to keep: a view gets one line of a trace
-after the other and looks at none ahead, so that it says the same live and afterwards. The real
-program has other events, which simloop does not make.
+A view gets one line of a trace after the other and looks at none ahead, so that it says the same
+live and afterwards. The real programs have other events, which simloop does not make.
 
-The order is that of the document's code: `message` when a reply has ended; then for each call
-`tool_call`, before anything is known of the tool or the arguments, and `tool_result`; at the end
-`done`, or `error` for every outcome but `completed`, once. Each tool_call has its tool_result. In
-parallel the events of all calls of a reply come first, and results as they come. A reply that
-fails, or is stopped in the middle, is no message here, and its calls have no events: the
-document's `llm.chat` has returned nothing. The document runs no tool before the reply has ended: a
-result that arrives earlier comes after `message`. A finish that the loop takes for a failure has a
-`message` all the same. `notice` is the document's `console.warn` about a long run. Names are the
-document's in Python spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
+Document 001 has message, tool_call, tool_result, done and error. The order is that of the
+document's code: `message` when a reply has ended; then for each call `tool_call`, before anything
+is known of the tool or the arguments, and `tool_result`; at the end `done`, or `error` for every
+outcome but `completed`, once. Each tool_call has its tool_result. In parallel the events of all
+calls of a reply come first, and results as they come. A reply that fails, or is stopped in the
+middle, is no message here, and its calls have no events: the document's `llm.chat` has returned
+nothing. The document runs no tool before the reply has ended: a result that arrives earlier comes
+after `message`. A finish that the loop takes for a failure has a `message` all the same. `notice`
+is the document's `console.warn` about a long run. Names are the document's in Python spelling; its
+`timestamp` is `at_ns`, virtual nanoseconds.
 
 An agent without a machine has the same events, but what becomes of a call is known only when a tool
 starts or returns: a call that the agent does not run has no event.
+
+Document 004 (sections 3.2 and 6) has `session.status` for a retry: which try, why, and when the
+next one comes; and `session.error`, once, for a failure that ends the run. An abort in the wait
+before a retry is no error there (1.18.34), nor is a forbidden call or the last step.
 """
 
 import itertools
@@ -24,13 +28,24 @@ from collections.abc import Container
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
-from simloop.kernel.signals import Began, ModelReplied
-from simloop.messages import Outcome
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.signals import BackoffElapsed, Began, ContextCompacted, ModelReplied
+from simloop.messages import NO_ANSWER, Fault, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.exports.event import Event
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """One event. `at_ns` is virtual time from the start of the trace."""
+
+    at_ns: int
+
+    @property
+    def type(self) -> str:
+        """Return its name for JSON and listeners, such as `tool_call`."""
+        return str(type(self).__struct_config__.tag)
 
 
 class RequestedCall(Struct, frozen=True):
@@ -125,7 +140,7 @@ class DocumentEvents:
                 self._calls.append(line)
             case entries.CallRenamed(call_id=call_id):
                 if self._calls and self._calls[-1].call_id == call_id:  # no call of a summary
-                    self._calls[-1] = renamed(self._calls[-1], line)
+                    self._calls[-1] = _renamed(self._calls[-1], line)
             case entries.Finish(request=number) | entries.StreamCut(request=number) if (
                 number in self._pieces
             ):
@@ -202,7 +217,7 @@ class DocumentEvents:
 
 
 def _call_event(call: entries.ToolCall | entries.ToolStarted, at_ns: int) -> Event:
-    requested = RequestedCall(call.call_id, call.name, params_of(call.arguments))
+    requested = RequestedCall(call.call_id, call.name, _params(call.arguments))
     return ToolCallEvent(at_ns=at_ns, tool_call=requested)
 
 
@@ -217,14 +232,104 @@ def _end_event(line: entries.Ended) -> Event:
     return ErrorEvent(at_ns=line.at_ns, error=line.message)
 
 
-def renamed(call: entries.ToolCall, line: entries.CallRenamed) -> entries.ToolCall:
-    """Return the call that has just come under the id and the name that the engine gave it."""
+def _renamed(call: entries.ToolCall, line: entries.CallRenamed) -> entries.ToolCall:
     return structs.replace(call, call_id=line.to_id, name=line.to_name)
 
 
-def params_of(arguments: str) -> Any:
-    """Return the arguments of a call as values, or as the text that the model wrote."""
+def _params(arguments: str) -> Any:
     try:
         return msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
         return arguments
+
+
+# ---------------------------------------------------------------------- document 004
+
+
+class Retry(Struct, frozen=True, tag_field="type", tag="retry"):
+    """A call failed; the next try, after `attempt` failures of this step, comes at `next_ns`."""
+
+    attempt: int
+    message: str
+    next_ns: int
+
+
+class NamedError(Struct, frozen=True):
+    """An error by the real program's name for it, such as APIError or MessageAbortedError."""
+
+    name: str
+    message: str
+
+
+class StatusEvent(Event, frozen=True, tag="session.status"):
+    """The session waits before another try."""
+
+    status: Retry
+
+
+class SessionErrorEvent(Event, frozen=True, tag="session.error"):
+    """An error ended the run."""
+
+    error: NamedError
+
+
+_NO_ERROR = frozenset({Outcome.COMPLETED, Outcome.MAX_STEPS, Outcome.BLOCKED})
+_NAMES = {
+    Outcome.ABORTED: "MessageAbortedError",
+    Outcome.CONTEXT_LIMIT: "ContextOverflowError",
+    Outcome.CONTENT_FILTERED: "ContentFilterError",
+}
+_NEXT_TRY = BackoffElapsed | Began | ContextCompacted
+
+
+class SessionEvents:
+    """The view of document 004."""
+
+    names: tuple[str, ...] = ("session.status", "session.error")
+
+    def __init__(self) -> None:
+        self._arrived: Fault | None = None
+        self._failed: Fault | None = None  # the failure of the newest try
+        self._error_class = ErrorClass.UNKNOWN
+        self._state = self._left = ""  # the state, and the one before it
+
+    def feed(self, line: AnyEntry) -> list[Event]:
+        """Return the events of the next line of the trace, in order."""
+        match line:
+            case entries.Transition(signal=signal, state=state):
+                self._left, self._state = self._state, state
+                is_over = state in {"finished", "halting"}
+                if isinstance(signal, _NEXT_TRY) and not is_over:
+                    self._failed = None
+            case entries.Error(fault=fault):
+                self._arrived = fault  # perhaps of a summary, which is no try
+            case entries.Classified():
+                self._failed = line.fault or self._arrived
+                self._error_class = line.error_class
+            case entries.Backoff():
+                message = self._failed.message if self._failed else str(line.error_class)
+                retry = Retry(line.failures, message, line.at_ns + line.delay_ns)
+                return [StatusEvent(at_ns=line.at_ns, status=retry)]
+            case entries.Ended():
+                return self._end(line)
+            case _:
+                pass
+        return []
+
+    def _end(self, line: entries.Ended) -> list[Event]:
+        # A loop that makes one more call after an abort in the wait comes from `halting`.
+        uncaught = line.outcome is Outcome.ABORTED and self._left == "backing-off"
+        if line.outcome in _NO_ERROR or uncaught:
+            return []
+        error = NamedError(_NAMES.get(line.outcome) or self._name(), line.message)
+        return [SessionErrorEvent(at_ns=line.at_ns, error=error)]
+
+    def _name(self) -> str:
+        """Return the name of a failed call, or empty for other errors such as a failed hook."""
+        fault = self._failed
+        if fault is None:
+            return "UnknownError"
+        if self._error_class is ErrorClass.OVERFLOW:
+            return "ContextOverflowError"
+        lost = fault.code in NO_ANSWER and not fault.code_is_type
+        return "APIError" if lost or fault.status is not UNSET else "UnknownError"

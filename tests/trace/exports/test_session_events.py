@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from simloop import (
     Callbacks,
@@ -23,18 +21,14 @@ from simloop import (
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import Outcome
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Context, ScriptedHook, ScriptedTool
 from simloop.scenario.triggers import Trigger
-from simloop.trace import entries
-from simloop.trace.exports.event import Event
-from simloop.trace.exports.opencode_events import (
-    Busy,
-    Idle,
+from simloop.trace.exports.events import (
+    Event,
     NamedError,
-    OpencodeEvents,
     Retry,
     SessionErrorEvent,
+    SessionEvents,
     StatusEvent,
 )
 
@@ -53,7 +47,7 @@ def scenario(*model: Reply, **settings: Any) -> Scenario:
 
 
 def told(result: Result) -> list[Event]:
-    view = OpencodeEvents()
+    view = SessionEvents()
     return [event for line in result.trace.entries for event in view.feed(line)]
 
 
@@ -69,15 +63,6 @@ def words(events: Iterable[Event]) -> list[str]:
     return found
 
 
-def test_each_turn_of_the_outer_loop_is_busy_and_the_end_is_idle() -> None:
-    assert told(run(scenario(Reply(call={"look": {}}), Reply(say="Done.")))) == [
-        StatusEvent(at_ns=0, status=Busy()),
-        StatusEvent(at_ns=SECOND, status=Busy()),
-        StatusEvent(at_ns=SECOND, status=Busy()),
-        StatusEvent(at_ns=SECOND, status=Idle()),
-    ]
-
-
 def test_a_retry_tells_which_try_failed_why_and_when_the_next_one_comes() -> None:
     events = told(run(scenario(LIMITED, LIMITED, Reply(say="Done."))))
     message = "429 Too Many Requests"
@@ -86,7 +71,7 @@ def test_a_retry_tells_which_try_failed_why_and_when_the_next_one_comes() -> Non
         (0, Retry(1, message, SECOND)),
         (SECOND, Retry(2, message, 3 * SECOND)),
     ]
-    assert words(events) == ["busy", "retry", "busy", "retry", "busy", "busy", "idle"]
+    assert words(events) == ["retry", "retry"]
 
 
 def test_the_next_try_comes_when_retry_after_says() -> None:
@@ -101,19 +86,19 @@ def test_attempts_count_from_one_in_each_step() -> None:
     world = scenario(LIMITED, Reply(call={"look": {}}), LIMITED, Reply(say="Done."))
     events = told(run(world))
     statuses = [event.status for event in events if isinstance(event, StatusEvent)]
-    assert [status.attempt for status in statuses if isinstance(status, Retry)] == [1, 1]
+    assert [status.attempt for status in statuses] == [1, 1]
 
 
 def test_attempts_count_from_one_after_a_compaction_within_a_step() -> None:
     world = scenario(LIMITED, OVERFLOW, LIMITED, Reply(say="Done."), context=MADE_ROOM)
     events = told(run(world, loop="opencode@1.18.34"))
     statuses = [event.status for event in events if isinstance(event, StatusEvent)]
-    assert [status.attempt for status in statuses if isinstance(status, Retry)] == [1, 1]
+    assert [status.attempt for status in statuses] == [1, 1]
 
 
 def test_events_are_json_by_the_programs_names() -> None:
     encoded = [msgspec.to_builtins(event) for event in told(run(scenario(LIMITED, ERROR)))]
-    assert encoded[1] == {
+    assert encoded[0] == {
         "type": "session.status",
         "status": {
             "type": "retry",
@@ -123,9 +108,8 @@ def test_events_are_json_by_the_programs_names() -> None:
         },
         "at_ns": 0,
     }
-    assert encoded[-2]["type"] == "session.error"
-    assert encoded[-2]["error"]["name"] == "APIError"
-    assert encoded[-1]["status"] == {"type": "idle"}
+    assert encoded[-1]["type"] == "session.error"
+    assert encoded[-1]["error"]["name"] == "APIError"
 
 
 ERROR = Reply(http=Http(status=401))
@@ -147,10 +131,7 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
         ["MessageAbortedError"],
     ),
     "aborted-while-waiting": (
-        scenario(LIMITED, abort=Trigger(at="500ms")),
-        "opencode",
-        Outcome.ABORTED,
-        ["MessageAbortedError"],
+        scenario(LIMITED, abort=Trigger(at="500ms")), "opencode@1.18.34", Outcome.ABORTED, [],
     ),
     "context": (
         scenario(Reply(say="Hm."), context=FULL),
@@ -183,14 +164,11 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_every_exit_is_idle_once_and_last_after_its_error(case: str) -> None:
+def test_an_exit_has_one_error_or_none(case: str) -> None:
     world, loop, outcome, errors = ENDS[case]
     result = run(world, loop=loop)
     assert result.outcome is outcome
-    events = words(told(result))
-    assert events[len(events) - 1 - len(errors) :] == [*errors, "idle"]
-    assert events.count("idle") == 1
-    assert not [word for word in events[: len(events) - 1 - len(errors)] if "Error" in word]
+    assert [word for word in words(told(result)) if word != "retry"] == errors
 
 
 def test_an_overflow_that_ends_the_run_is_called_one() -> None:
@@ -210,7 +188,7 @@ def test_an_end_in_a_later_try_is_not_called_what_the_failed_one_was(failed: Rep
     )
     result = run(world, loop="opencode@1.18.34")
     assert result.outcome is Outcome.TIMED_OUT
-    assert words(told(result))[-2:] == ["UnknownError", "idle"]
+    assert words(told(result))[-1:] == ["UnknownError"]
 
 
 def test_an_end_after_a_summary_that_failed_is_not_called_what_the_summary_was() -> None:
@@ -225,50 +203,4 @@ def test_an_end_after_a_summary_that_failed_is_not_called_what_the_summary_was()
     )
     result = run(world, callbacks=Callbacks(on_compacted=slowly))
     assert result.outcome is Outcome.TIMED_OUT
-    assert words(told(result))[-2:] == ["UnknownError", "idle"]
-
-
-def test_by_default_idle_comes_once_after_an_abort() -> None:
-    """The view of 1.18.34 has two: tests/loops/test_opencode_versions.py."""
-    world, loop, _, _ = ENDS["aborted"]
-    assert words(told(run(world, loop=loop))) == ["busy", "MessageAbortedError", "idle"]
-
-
-def test_a_compaction_is_a_turn_of_its_own() -> None:
-    world = scenario(Reply(say="Done.", times=2), context=Context(over=[True, False]))
-    assert words(told(run(world))) == ["busy", "busy", "busy", "busy", "idle"]
-
-
-def test_each_prompt_has_its_own_idle() -> None:
-    world = scenario(Reply(say="One."), Reply(say="Two."), then=["And?"])
-    events = words(told(run(world)))
-    assert events == ["busy", "busy", "idle", "busy", "busy", "idle"]
-
-
-@settings(derandomize=True)
-@given(
-    st.lists(
-        st.sampled_from([LIMITED, ERROR, Reply(call={"look": {}}), Reply(say="Hm.")]), max_size=4
-    ),
-    st.integers(0, 20),
-    st.sampled_from(["opencode", "opencode@1.18.34"]),
-)
-def test_wherever_a_run_is_aborted_it_goes_from_busy_to_one_idle(
-    replies: list[Reply], abort: int, loop: str
-) -> None:
-    world = scenario(
-        *replies,
-        Reply(say="Done.", times="always"),
-        abort=Trigger(after="transition", nth=abort + 1),
-        compaction=Compaction(),
-        expect=Expect(unused=1),
-    )
-    result = run(world, loop=loop)
-    events = words(told(result))
-    assert events[0] == "busy" or events == ["MessageAbortedError", "idle"]
-    assert events[-1] == "idle"
-    assert events.count("idle") == 1
-    # An abort in the wait before a retry is one that the program does not catch, so no error.
-    moves = [one.state for one in result.trace.entries if isinstance(one, entries.Transition)]
-    caught = result.outcome is Outcome.ABORTED and "backing-off" not in moves[-2:]
-    assert ("MessageAbortedError" in events) == caught
+    assert words(told(result))[-1:] == ["UnknownError"]

@@ -28,11 +28,11 @@ from simloop.scenario.replies import Pace, StreamFault
 from simloop.scenario.triggers import Trigger
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.exports.event import Event
-from simloop.trace.exports.pi_events import (
+from simloop.trace.exports.events import (
     DocumentEvents,
     DoneEvent,
     ErrorEvent,
+    Event,
     GivenResult,
     MessageEvent,
     RequestedCall,
