@@ -1,9 +1,8 @@
 """The values that all packages share: messages, tool calls, stream parts, faults, outcomes.
 
-Not here: processing them (kernel, loops) and storing them (trace). The rule to keep: everything is
-an immutable value, so a request, a trace and a view may share it without copying. Built on msgspec
-Structs with `gc=False`: they hold no cycles, and a kept trace of 100,000 of them must not make the
-garbage collector's work super-linear.
+Everything is an immutable value, so a request, a trace and a view may share it without copying.
+Built on msgspec Structs with `gc=False`: they hold no cycles, and a kept trace of 100,000 of them
+must not make the garbage collector's work super-linear.
 """
 
 from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import mermaid
 from simloop.kernel.names import describe
-from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions, names

@@ -23,10 +23,10 @@ from simloop.kernel.policies import (
     ToolOrder,
 )
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.loops.opencode_options import OpencodeOptions
-from simloop.loops.pi_options import PiOptions
+from simloop.loops.opencode import OpencodeOptions
+from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
-from simloop.loops.reference_options import ReferenceOptions
+from simloop.loops.reference import ReferenceOptions
 from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder

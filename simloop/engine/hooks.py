@@ -1,8 +1,8 @@
 """The four hook points, the objects that hooks receive, and the callbacks that only watch.
 
-Not here: calling them (user_code.py). The rules to keep: hooks of a point run in the order in which
-they are listed, each sees the changes of those before it, and a change made for one call ends
-with that call. Independent hooks that run at once get inputs of their own: see `apart`.
+Hooks of a point run in the order in which they are listed, each sees the changes of those before
+it, and a change made for one call ends with that call. Independent hooks that run at once get
+inputs of their own: see `apart`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The effects that a machine requests (engine/handlers.py). A signal answers most of them.
 
-The rule to keep: a transition asks for at most one effect that is answered, and asks for it last.
+A transition asks for at most one effect that is answered, and asks for it last.
 """
 
 from msgspec import Struct

@@ -1,9 +1,8 @@
 """The classes of failures, by which policies decide instead of by a status list.
 
-Document 002 section 9 names the status list as a known risk. Not here: the reaction to a class
-(retry.py, the loops). The rule to keep: a class comes from a status or a whole code word, never
-from a number or a word found somewhere in a sentence (bug C7: "15000 tokens" is not a 500). Only
-an overflow is known by whole phrases, for want of anything better.
+Document 002 section 9 names the status list as a known risk. A class comes from a status or a whole
+code word, never from a number or a word found somewhere in a sentence (bug C7: "15000 tokens" is
+not a 500). Only an overflow is known by whole phrases, for want of anything better.
 """
 
 import re

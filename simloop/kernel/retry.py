@@ -1,7 +1,7 @@
 """The policies that decide whether and after which delay a failed model call is retried.
 
-Not here: counting failures (the loop) and waiting (the driver). The rule to keep: a policy is a
-pure function of the failure, its ordinal, the time of day and one number between 0 and 1.
+A policy is a pure function of the failure, its ordinal, the time of day and one number between 0
+and 1.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The signals that a machine receives. A signal carries data for decisions, never text or time.
 
-The rule to keep: a signal is a value that JSON can hold, because a trace records it whole.
+A signal is a value that JSON can hold, because a trace records it whole.
 """
 
 from msgspec import Struct

@@ -1,7 +1,7 @@
 """The signals that can answer each effect: the alphabet of exploration.
 
 It belongs to the world and not to a machine, so that no machine can forget what may happen to it.
-The rule to keep: one signal for each combination of values that a machine may decide by.
+One signal for each combination of values that a machine may decide by.
 """
 
 from itertools import product

@@ -1,7 +1,6 @@
 """The rules by which a machine must count what its bounds limit.
 
-Not here: whether a bound is kept (rules.py). The rule to keep: only counters of declared bounds are
-judged; the machine's other counters are free.
+Only counters of declared bounds are judged; the machine's other counters are free.
 """
 
 from collections import deque

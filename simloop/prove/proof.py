@@ -1,7 +1,7 @@
 """The proof that exploration gives about a machine under given limits.
 
-Not here: its display (cli/proof_text.py). The rule to keep: a proof is about the machine alone;
-what depends on a policy (how long a backoff is) names the policy that it was computed with.
+A proof is about the machine alone; what depends on a policy (how long a backoff is) names the
+policy that it was computed with.
 """
 
 from collections.abc import Callable, Iterator, Mapping

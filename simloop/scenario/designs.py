@@ -15,17 +15,14 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.loops import (
     opencode,
-    opencode_options,
     pi,
-    pi_options,
     react,
     reference,
-    reference_options,
 )
-from simloop.loops.opencode_options import OpencodeOptions
-from simloop.loops.pi_options import PiOptions
+from simloop.loops.opencode import OpencodeOptions
+from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
-from simloop.loops.reference_options import ReferenceOptions
+from simloop.loops.reference import ReferenceOptions
 from simloop.scenario.fields import Lax, Strict, Written, wrong
 
 
@@ -165,12 +162,10 @@ class BundledDesign(Struct, frozen=True):
 
 
 DESIGNS: Mapping[str, BundledDesign] = {
-    "reference": BundledDesign(
-        reference.ReferenceLoop, ReferenceOptions, reference_options.VERSIONS
-    ),
-    "pi": BundledDesign(pi.PiLoop, PiOptions, pi_options.VERSIONS),
+    "reference": BundledDesign(reference.ReferenceLoop, ReferenceOptions, reference.VERSIONS),
+    "pi": BundledDesign(pi.PiLoop, PiOptions, pi.VERSIONS),
     "react": BundledDesign(react.ReactLoop, ReactOptions),
-    "opencode": BundledDesign(opencode.OpencodeLoop, OpencodeOptions, opencode_options.VERSIONS),
+    "opencode": BundledDesign(opencode.OpencodeLoop, OpencodeOptions, opencode.VERSIONS),
 }
 """The designs that ship with simloop, in display order."""
 

@@ -1,8 +1,8 @@
 """Reading and writing the files that simloop is given: one function for each.
 
-Not here: the contents of files. The rules to keep: a reader gets regular files only, because a pipe
-blocks and a device need not end; a write leaves the old file or the whole new one, follows links,
-and never replaces a node that is not a regular file.
+A reader gets regular files only, because a pipe blocks and a device need not end; a write leaves
+the old file or the whole new one, follows links, and never replaces a node that is not a regular
+file.
 """
 
 import contextlib

@@ -24,7 +24,7 @@ from simloop.kernel.machine import Transition as Moved
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
-from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso, RuleViolation, Step
 from simloop.prove.proof import Proof, prove

@@ -16,8 +16,8 @@ from simloop import (
 from simloop import ToolExecution as Execution
 from simloop.kernel.checks import Checked, as_written, written_name
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
-from simloop.loops.opencode_options import OpencodeOptions, Steps
-from simloop.loops.pi_options import PiOptions
+from simloop.loops.opencode import OpencodeOptions, Steps
+from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
 
 

@@ -30,8 +30,15 @@ from simloop.kernel.signals import (
     ToolsReturned,
     WallClockExpired,
 )
-from simloop.loops.opencode import GO_ON, LEGAL, MAX_STEPS, OpencodeLoop, Turning
-from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode import (
+    GO_ON,
+    LEGAL,
+    MAX_STEPS,
+    OpencodeLoop,
+    OpencodeOptions,
+    Steps,
+    Turning,
+)
 from simloop.messages import FinishReason
 from simloop.prove.alphabet import ENDINGS, answers
 

@@ -8,8 +8,7 @@ from test_opencode import SECOND
 from test_opencode_runs import CALL, SLOWLY, TWO, failing, go, results_of
 
 from simloop import Limits, Outcome, Reply, Result, ScriptedHook
-from simloop.loops.opencode import MAX_STEPS
-from simloop.loops.opencode_options import Steps
+from simloop.loops.opencode import MAX_STEPS, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.expect import Expect
 from simloop.scenario.triggers import Trigger

@@ -43,8 +43,7 @@ from simloop.kernel.signals import (
     StepClosed,
     ToolsReturned,
 )
-from simloop.loops.opencode import GO_ON, MARKER, MAX_STEPS, OpencodeLoop
-from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode import GO_ON, MARKER, MAX_STEPS, OpencodeLoop, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Context

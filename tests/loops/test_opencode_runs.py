@@ -18,8 +18,7 @@ from simloop import (
     ScriptedTool,
     run,
 )
-from simloop.loops.opencode import GO_ON, MAX_STEPS
-from simloop.loops.opencode_options import OpencodeOptions
+from simloop.loops.opencode import GO_ON, MAX_STEPS, OpencodeOptions
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Pace, StreamFault

@@ -27,8 +27,7 @@ from simloop.kernel.signals import (
     WallClockExpired,
 )
 from simloop.loops import pi
-from simloop.loops.pi import LEGAL, PiLoop
-from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
+from simloop.loops.pi import LEGAL, VERSIONS, Delivery, PiLoop, PiOptions
 from simloop.messages import FinishReason, Queue
 from simloop.prove.alphabet import ENDINGS, answers
 

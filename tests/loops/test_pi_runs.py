@@ -19,7 +19,7 @@ from simloop import (
     run,
 )
 from simloop.kernel.policies import ToolOrder
-from simloop.loops.pi_options import Delivery, PiOptions
+from simloop.loops.pi import Delivery, PiOptions
 from simloop.messages import ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Context

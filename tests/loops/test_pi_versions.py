@@ -21,7 +21,7 @@ from simloop import (
     simulate,
 )
 from simloop.errors import CannotExpress
-from simloop.loops.pi_options import Delivery, PiOptions
+from simloop.loops.pi import Delivery, PiOptions
 from simloop.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolResult
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario

@@ -21,8 +21,7 @@ from simloop import (
     run,
 )
 from simloop.kernel.policies import ToolStart
-from simloop.loops.reference import ReferenceLoop
-from simloop.loops.reference_options import DOCUMENTED, VERSIONS, ReferenceOptions
+from simloop.loops.reference import DOCUMENTED, VERSIONS, ReferenceLoop, ReferenceOptions
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import StreamFault

@@ -12,8 +12,7 @@ from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.states import Finished
-from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.opencode_options import Steps
+from simloop.loops.opencode import OpencodeLoop, Steps
 from simloop.loops.pi import PiLoop
 from simloop.messages import FinishReason
 from simloop.trace.entries import Notice, Prompt, Request, Transition

@@ -10,10 +10,8 @@ from simloop import Limits, Scenario
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
-from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.opencode_options import OpencodeOptions, Steps
-from simloop.loops.pi import PiLoop
-from simloop.loops.pi_options import PiOptions
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
+from simloop.loops.pi import PiLoop, PiOptions
 from simloop.trace.entries import Notice
 
 TWICE = {"max_steps": 2}

@@ -15,8 +15,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
 from simloop.kernel.names import describe
 from simloop.kernel.states import Finished
-from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop

@@ -33,10 +33,8 @@ from simloop.kernel.machine import Bound, Machine, Run, Transition
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.kernel.signals import Began, ModelReplied
 from simloop.kernel.states import BackingOff, CallingModel, Ready
-from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.opencode_options import OpencodeOptions
-from simloop.loops.pi import PiLoop
-from simloop.loops.pi_options import PiOptions
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
+from simloop.loops.pi import PiLoop, PiOptions
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
 from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, machine_for

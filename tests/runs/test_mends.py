@@ -25,7 +25,7 @@ from simloop.kernel.policies import HookIsolation
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops import reference
 from simloop.loops.reference import ReferenceLoop as Loop
-from simloop.loops.reference_options import ReferenceOptions
+from simloop.loops.reference import ReferenceOptions
 from simloop.messages import FinishReason
 from simloop.runs.run import run
 from simloop.scenario.catalog import find

@@ -24,8 +24,7 @@ from simloop.kernel.machine import (
     checked_transition,
 )
 from simloop.kernel.signals import Began, Signal
-from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop

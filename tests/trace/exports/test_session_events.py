@@ -18,7 +18,7 @@ from simloop import (
     Scenario,
     run,
 )
-from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.messages import Outcome
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Context, ScriptedHook, ScriptedTool
