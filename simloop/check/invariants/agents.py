@@ -18,6 +18,7 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Fault, FinishReason, Outcome, ToolMessage
 from simloop.trace.entries import (
     Ended,
+    LeftBehind,
     LoopBlocked,
     Prompt,
     Queued,
@@ -456,6 +457,19 @@ def event_loop_not_blocked(_: Subject, entry: LoopBlocked) -> str:
     Shorter calls are not in the trace: a program that polls, or takes a lock, blocks for moments.
     """
     return f"a call blocks the event loop for {clock(entry.took_ns)} at {entry.place}"
+
+
+@invariant(
+    "No task of an agent fails without any code that looks at its exception.",
+    "asyncio, Detect never-retrieved exceptions",
+    sees=[LeftBehind],
+    needs=[Need.AGENT],
+)
+def no_failure_unseen(_: Subject, entry: LeftBehind) -> str:
+    """The agent goes on without the work of the task, and only a log tells of it, or nothing."""
+    if entry.what != "exception":
+        return ""
+    return f"a task fails at {entry.place}, and no code looks at it: {entry.name:.80}"
 
 
 @invariant(

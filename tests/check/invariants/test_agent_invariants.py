@@ -13,6 +13,7 @@ from simloop.check.invariants.agents import (
     agent_uses_its_steps,
     event_loop_not_blocked,
     no_failure_after_an_answer,
+    no_failure_unseen,
     no_retry_of_permanent_failure,
     repeated_retries_wait,
     retries_within_an_hour,
@@ -25,7 +26,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import FinishReason, Message, Outcome, UserMessage
-from simloop.trace.entries import LoopBlocked, ToolCallDelta
+from simloop.trace.entries import LeftBehind, LoopBlocked, ToolCallDelta
 
 GO = UserMessage("Go.")
 FAILED = Outcome.FAILED
@@ -179,6 +180,11 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
         "blocks the event loop for 2.000s at mine.py:3 in look",
     ),
+    (
+        no_failure_unseen,
+        asked().replied("Done.").add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
+        "a task fails at mine.py:3 in log, and no code looks at it: KeyError: 'id'",
+    ),
     (agent_stops_without_progress, failing(25, 30), "after 25 useless replies in a row"),
 ]
 
@@ -192,6 +198,7 @@ def test_an_agent_that_does_what_no_agent_should_is_found(
 
 
 GOOD = [
+    asked().replied("Done.").add(LeftBehind, "task", "tick", "mine.py:3 in tick").ended(),
     asked()
     .failed()
     .after(1)
