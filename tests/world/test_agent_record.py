@@ -135,14 +135,6 @@ async def of_a_future() -> None:
     await asyncio.wait_for(running_loop().create_future(), 1)
 
 
-async def of_a_task() -> None:
-    await asyncio.wait_for(asyncio.create_task(nap(0.9)), 0.5)
-
-
-async def in_a_named_task() -> None:
-    await asyncio.create_task(asyncio.wait_for(of_nested(), 0.5), name="outer")
-
-
 async def of_nested() -> None:
     await asyncio.wait_for(nap(0.9), 0.8)
 
@@ -170,8 +162,6 @@ async def at_once() -> None:
             [(0, "sleep 2.000s in of_a_library"), (1, "cancelled task in of_a_library")],
         ),
         (of_a_future, [(1, "cancelled task in of_a_future")]),
-        (of_a_task, [(0.5, "cancelled task in of_a_task"), (0.5, "cancelled task in nap")]),
-        (in_a_named_task, [(0.5, "cancelled task outer in nap")]),
         (cancelled_outside, [(0.25, "cancelled task outer in nap")]),
         (at_once, [(0, "cancelled task in nap")]),
     ],
@@ -184,28 +174,6 @@ def test_wait_for_leaves_the_same_entries_on_every_python(
             await code()
 
     assert own(play(agent).trace.entries) == expected
-
-
-def test_a_task_that_goes_on_in_wait_for_is_recorded_once() -> None:
-    async def agent(_: str) -> None:
-        asyncio.create_task(of_nested(), name="a")  # noqa: RUF006 - left behind on purpose
-        await asyncio.sleep(0.5)
-
-    assert own(play(agent).trace.entries) == [(0.5, "left behind task a in nap")]
-
-
-async def in_comprehensions() -> None:
-    naps = [await asyncio.sleep(n, n) for n in (1, 1)]
-    assert {n: [await asyncio.sleep(n, n)] for n in naps[:1]} == {1: [1]}
-
-
-def test_a_comprehension_counts_as_the_code_around_it_on_every_python() -> None:
-    async def agent(_: str) -> None:
-        await in_comprehensions()
-
-    record = play(agent).trace.entries
-    places = [entry.place for entry in record if isinstance(entry, entries.Sleep)]
-    assert [place.rpartition(" ")[2] for place in places] == ["in_comprehensions"] * 3
 
 
 def test_a_task_is_cancelled_once_under_the_name_that_it_was_given() -> None:

@@ -1,5 +1,6 @@
 """The five tools of document 003, called as they are and in whole runs."""
 
+import shlex
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from toolcalling import answer, result_of, results
 from simloop import Reply, Scenario, ToolResult, run
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
-from simloop.world.tools import wrong_arguments
+from simloop.world.tools import canonical_json, wrong_arguments
 
 NAMES = ["RunShellCommand", "ReadFile", "ReadFolder", "WriteFile", "EditFile"]
 
@@ -22,22 +23,11 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 # ------------------------------------------------------------------------- the tools
 
 
-def test_the_tools_are_those_of_the_document() -> None:
-    assert list(file_tools(Files())) == NAMES
-
-
 def test_only_the_shell_takes_time_and_it_has_the_timeout_of_the_document() -> None:
     tools = file_tools(Files())
     assert [name for name in NAMES if tools[name].function.is_async] == ["RunShellCommand"]
     timeouts = [tools[name].timeout_ms for name in NAMES]
     assert timeouts == [30_000, None, None, None, None]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_tool_is_described_in_one_sentence(name: str) -> None:
-    description = tool(name).spec.description
-    assert description.endswith(".")
-    assert "\n" not in description
 
 
 @pytest.mark.parametrize(
@@ -58,19 +48,10 @@ def test_each_tool_takes_its_texts_and_nothing_else(name: str, needed: list[str]
 # ------------------------------------------------------------------------- files and folders
 
 
-def test_a_file_is_read_whole() -> None:
-    expected = ToolResult("# hi\n", details={"path": "README.md", "bytes": 5})
-    assert call("ReadFile", Files(TREE), path="./README.md") == expected
-
-
 def test_a_folder_is_read_as_its_names() -> None:
     details = {"path": "src", "names": ["chat.ts", "index.ts"]}
     expected = ToolResult("chat.ts\nindex.ts", details=details)
     assert call("ReadFolder", Files(TREE), path="src/") == expected
-
-
-def test_without_a_path_the_root_is_read() -> None:
-    assert call("ReadFolder", Files(TREE)).text == ".env\nREADME.md\nsrc/"
 
 
 @given(texts)
@@ -87,15 +68,6 @@ def test_an_edit_changes_the_file() -> None:
     result = call("EditFile", files, path="README.md", old="hi", new="hello")
     assert result == ToolResult("edited README.md", details={"path": "README.md", "bytes": 8})
     assert files.read("README.md") == "# hello\n"
-
-
-@given(st.text("one\n", max_size=3), texts)
-def test_a_failed_edit_changes_nothing(old: str, new: str) -> None:
-    files = Files(TREE)
-    arguments = {"path": "src/chat.ts", "old": old, "new": new}
-    message = result_of(tool("EditFile", files), arguments)
-    assert message.is_error is (TREE["src/chat.ts"].count(old) != 1)
-    assert not message.is_error or files.snapshot() == TREE
 
 
 # ------------------------------------------------------------------------- the shell: commands
@@ -171,26 +143,6 @@ def test_a_command_that_fails_says_why_and_reports_its_exit_code(
     assert files.snapshot() == TREE
 
 
-def test_the_exit_code_stands_on_a_line_of_its_own() -> None:
-    files = Files({"a": "no end of line"})
-    assert (
-        shell("cat a && frob", files).text == "no end of linefrob: command not found\nexit code 127"
-    )
-    assert shell("cat a; grep x a", files).text == "no end of line\nexit code 1"
-
-
-def test_a_file_without_an_end_of_line_has_one_line_less_and_none_is_lost() -> None:
-    files = Files({"a": "one\ntwo"})
-    assert shell("wc -l a", files).text == "1 a\n"
-    assert shell("grep -n two a", files).text == "2:two\n"
-
-
-def test_touching_makes_an_empty_file_and_changes_no_other() -> None:
-    files = Files(TREE)
-    assert shell("touch new README.md src", files).text == ""
-    assert files.snapshot() == {**TREE, "new": ""}
-
-
 # ------------------------------------------------------------------------- in a run
 
 
@@ -243,3 +195,132 @@ def test_a_whole_run_works_on_one_set_of_files() -> None:
     assert told == ["4 total", "src/", "edited src/index.ts", "wrote docs/notes.md", "3 lines"]
     assert files.snapshot() == {**TREE, "src/index.ts": "1\n", "docs/notes.md": "3 lines"}
     assert (result.text, result.elapsed_ns) == ("4 lines.", 0)
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+words = st.sampled_from(
+    ["ls", "cat", "rm", "-r", "grep", "wc", "-l", "echo", "touch", "mkdir", "-p", "a", "src/*", "*",
+     "src", "no", "&&", ";", ">", ">>", "|", "'", '"', "\\", "[", "$x", "`", "#", "2>", "\n", "..",
+     "\ud800", "\0", "é"]
+)  # fmt: skip
+commands = st.text(max_size=15) | st.lists(words, max_size=8).map(" ".join)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("echo a && echo b", "a\nb\n"),
+        ("echo a;echo b;", "a\nb\n"),
+        ("echo a\n\n  echo b # c\n", "a\nb\n"),
+        ("echo a &&\n echo b", "a\nb\n"),
+        ("echo a \\\n b", "a b\n"),
+        ("frob && echo a ; pwd", "frob: command not found\n/\n"),
+        ("frob; pwd", "frob: command not found\n/\n"),
+    ],
+)
+def test_commands_are_joined(command: str, text: str) -> None:
+    assert shell(command).text == text
+
+
+def test_after_a_failure_nothing_joined_to_it_is_done() -> None:
+    files = Files(TREE)
+    text = shell("cat no && rm README.md && rm .env", files).text
+    assert text == "cat: no: no such file or folder\nexit code 1"
+    assert files.snapshot() == TREE
+
+
+def test_output_is_sent_to_a_file_or_to_its_end() -> None:
+    files = Files()
+    assert shell("echo a > 'x y' && echo b>>'x y'; echo c >> z", files).text == ""
+    assert files.snapshot() == {"x y": "a\nb\n", "z": "c\n"}
+    assert shell("echo d > z && cat z", files).text == "d\n"
+
+
+def test_what_went_wrong_is_said_and_not_sent_to_the_file() -> None:
+    files = Files(TREE)
+    assert shell("cat README.md no > out", files).text.startswith("cat: no: no such file")
+    assert files.read("out") == "# hi\n"
+
+
+@in_cases(
+    [
+        ("cat 'a", "a quote or a backslash has no end"),
+        ('echo "a', "a quote or a backslash has no end"),
+        ("echo a\\", "a quote or a backslash has no end"),
+        ("ls | wc -l", "this shell has no |"),
+        ("ls || pwd", "this shell has no ||"),
+        ("ls &", "this shell has no &"),
+        ("(ls)", "this shell has no ("),
+        ("cat < a", "this shell has no <"),
+        ("ls 2>/dev/null", "this shell has no 2>"),
+        ("ls;;ls", "this shell has no ;;"),
+        ("echo $HOME", "this shell has no $HOME"),
+        ('echo "a $(ls)"', "this shell has no $("),
+        ('echo "\\$x"', "this shell has no $x"),
+        ("echo `ls`", "this shell has no `"),
+        ("if ls no\nthen\nrm README.md\nfi", "this shell has no if"),
+        ("while ls no; do\nrm README.md\ndone", "this shell has no while"),
+        ("cd src; rm README.md", "this shell has no cd"),
+        ("ls && exit; rm README.md", "this shell has no exit"),
+        ("&& ls", "&& has nothing before it"),
+        ("ls ; && ls", "&& has nothing before it"),
+        ("ls &&", "&& has nothing after it"),
+        ("echo a >", "> and >> stand between a command and one path"),
+        ("echo > a b", "> and >> stand between a command and one path"),
+        ("> a", "> and >> stand between a command and one path"),
+        ("ls \0", "a command cannot hold NUL, nor more than 131072 characters"),
+    ]
+)
+def test_what_the_shell_does_not_know_is_refused_before_anything_is_done(
+    command: str, why: str
+) -> None:
+    files = Files(TREE)
+    text = f"syntax error: {why}\nexit code 2"
+    expected = ToolResult(text, is_error=True, details={"exit_code": 2})
+    assert shell(command, files) == expected
+    if not command.startswith("&&"):
+        assert shell(f"rm README.md; {command}", files) == expected
+    assert files.snapshot() == TREE
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("echo 'a && b' \"c > d\" e\\;f", "a && b c > d e;f\n"),
+        ("echo '$HOME' '`' \\$x 5$", "$HOME ` $x 5$\n"),
+        ("echo '*' \"*\" \\* a#b", "* * * a#b\n"),
+        ("echo *", "README.md src\n"),
+        ("echo 's'* '*'*", "src **\n"),
+        ("echo no*", "no*\n"),
+        ("echo 'a\n\nb'", "a\n\nb\n"),
+        ("echo ''", "\n"),
+    ],
+)
+def test_quotes_take_their_meaning_from_special_characters(command: str, text: str) -> None:
+    assert shell(command).text == text
+
+
+@given(texts)
+def test_a_quoted_text_is_one_word_as_it_stands(text: str) -> None:
+    assert shell(f"echo {shlex.quote(text)}").text == f"{text}\n"
+
+
+@given(commands)
+def test_no_command_raises_and_the_same_one_gives_the_same(command: str) -> None:
+    first, second = Files(TREE), Files(TREE)
+    result = shell(command, first)
+    assert result == shell(command, second)
+    assert first.snapshot() == second.snapshot()
+    assert result.is_error is (result.details != {"exit_code": 0})
+    canonical_json(result.details)
+
+
+@pytest.mark.parametrize("command", ["cat a a a", "cat a; cat a; cat a", "cat a a a > b"])
+def test_a_command_line_that_says_too_much_fails(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simloop.world.file_tools._MOST", 10)
+    result = shell(command, Files({"a": "fours"}))
+    assert result.is_error
+    assert result.text.endswith("the output is too long\nexit code 1")
+    assert len(result.text) < 50

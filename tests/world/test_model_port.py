@@ -115,26 +115,6 @@ def test_all_texts_of_a_part_count_towards_the_bound_of_the_trace(part: Part, ch
     assert in_world(main, lambda _: (part, *last)) == chars
 
 
-def test_a_part_is_in_the_trace_before_the_agent_has_it() -> None:
-    async def main(opened: Opened) -> list[int]:
-        stream = opened.world.model.stream(ASK)
-        return [len(opened.entries) async for _ in stream]
-
-    assert in_world(main, lambda _: PARTS) == [2, 3, 4, 5, 6]
-
-
-def test_the_ids_of_the_model_are_recorded_as_they_are_even_twice_the_same() -> None:
-    same = (ToolCallPart(CALL), ToolCallPart(CALL), STOP)
-    _, opened = iterated(lambda _: same)
-    assert [entry.call_id for entry in opened.of(entries.ToolCall)] == ["c", "c"]
-
-
-def test_a_stream_that_ends_without_a_finish_is_recorded_as_cut() -> None:
-    parts, opened = iterated(lambda _: (TextDelta("Half."),))
-    assert parts == [TextDelta("Half.")]
-    assert [kind(entry) for entry in opened.entries[1:]] == ["text-delta", "stream-cut"]
-
-
 def test_the_body_of_an_error_reaches_the_agent_and_not_the_trace() -> None:
     failure = StreamError(Fault("500 Internal Server Error", status=500), "<h1>500</h1>")
     parts, opened = iterated(lambda _: (failure,))
@@ -155,12 +135,6 @@ def test_nothing_is_read_after_the_last_part(last: Part) -> None:
     parts, opened = iterated(lambda _: (last, TextDelta("more")))
     assert parts == [last]
     assert len(opened.entries) == 2
-
-
-def test_an_error_is_recorded_as_it_arrived() -> None:
-    fault = Fault("no", status=429, code="insufficient_quota", headers=(("retry-after", "5"),))
-    _, opened = iterated(lambda _: (StreamError(fault),))
-    assert [entry.fault for entry in opened.of(entries.Error)] == [fault]
 
 
 def test_replies_that_come_at_the_same_time_are_told_apart_by_their_request() -> None:
@@ -393,3 +367,68 @@ def test_a_stream_knows_how_far_the_request_and_the_reply_came(
     parts, *found = read_of(reply)
     assert found == [headers, unreachable]
     assert not any(isinstance(part, WireState) for part in parts)
+
+
+def closing(log: list[str], *parts: Part) -> Any:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        try:
+            for part in parts:
+                yield part
+        finally:
+            await nap(3)
+            log.append("cleaned up")
+
+    return model
+
+
+def test_a_reply_that_is_read_to_its_end_is_closed_before_the_agent_goes_on() -> None:
+    log: list[str] = []
+
+    async def main(opened: Opened) -> None:
+        async for _ in opened.world.model.stream(ASK):
+            pass
+        log.append("goes on")
+
+    in_world(main, closing(log, TextDelta("a"), STOP, STOP))
+    assert log == ["cleaned up", "goes on"]
+
+
+def test_a_reply_that_is_given_up_records_nothing_more() -> None:
+    async def main(opened: Opened) -> tuple[list[Part], list[str]]:
+        stream = opened.world.model.stream(ASK)
+        await anext(stream)
+        await stream.aclose()
+        return [part async for part in stream], [kind(entry) for entry in opened.entries]
+
+    assert in_world(main, lambda _: PARTS) == ([], ["request", "reasoning-delta"])
+
+
+def test_an_exception_of_the_clean_up_is_kept_and_ends_nothing() -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        try:
+            yield TextDelta("a")
+            yield STOP
+            yield STOP
+        finally:
+            raise ValueError("cannot clean up")
+
+    parts, opened = iterated(model)
+    assert parts == [TextDelta("a"), STOP]
+    assert [each.where for each in opened.raised] == ["the model"]
+
+
+@pytest.mark.parametrize(("keeps_finish", "recorded"), [(False, False), (True, True)])
+def test_only_a_finish_that_is_kept_is_recorded_when_the_run_is_to_end(
+    *, keeps_finish: bool, recorded: bool
+) -> None:
+    async def main(opened: Opened) -> list[str]:
+        stream = opened.world.model.stream(ASK)
+        stream.keeps_finish = keeps_finish
+        opened.world.user.cancellation.polls = True  # so nothing is cancelled
+        opened.world.user.stop()
+        with contextlib.suppress(asyncio.CancelledError):
+            stream.take()
+        return [kind(entry) for entry in opened.entries]
+
+    kinds = in_world(main, lambda _: (STOP,))
+    assert ("finish" in kinds) is recorded

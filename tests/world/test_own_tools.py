@@ -130,14 +130,6 @@ def test_a_tool_may_cancel_itself() -> None:
     assert play(agent, cancels=True).text == "went on"
 
 
-def test_a_change_of_a_result_does_not_reach_the_next_call() -> None:
-    async def agent(_: str) -> str:
-        (await search("a"))["found"].append(2)
-        return repr(await search("b"))
-
-    assert play(agent, returns={"found": [1]}).text == "{'found': [1]}"
-
-
 def test_a_machine_runs_the_tools_of_the_world_alone() -> None:
     """A function that a tool of the world calls is not the tool of the scenario."""
 

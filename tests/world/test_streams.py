@@ -69,11 +69,6 @@ EITHER = pytest.mark.parametrize(
 
 
 @EITHER
-def test_each_part_comes_once_in_order_and_at_its_time(made: Any) -> None:
-    assert played(made(TIMED)) == DATED
-
-
-@EITHER
 def test_a_reader_that_stops_in_the_middle_of_what_is_due_goes_on_where_it_stopped(
     made: Any,
 ) -> None:
@@ -90,17 +85,6 @@ def test_timed_and_generated_streams_give_the_same_parts_at_the_same_times(
 ) -> None:
     parts: Any = timed
     assert played(TimedStream(timed), most=most) == played(generated(*parts), most=most)
-
-
-def test_the_parts_that_are_there_come_without_waiting() -> None:
-    assert list(TimedStream([(0, A), (0, B), (1, C)]).due()) == [A, B]
-
-
-def test_a_timed_stream_is_an_async_iterator_of_its_parts() -> None:
-    async def main() -> Seen:
-        return [(now_ms(), part) async for part in TimedStream(TIMED)]
-
-    assert run_virtual(main()) == DATED
 
 
 @EITHER
@@ -187,28 +171,6 @@ def test_a_generator_that_is_given_up_cleans_up_before_the_reader_goes_on() -> N
     assert log == ["cleaned up", "goes on"]
 
 
-def test_an_iterator_that_cannot_be_closed_is_given_up_all_the_same() -> None:
-    class Parts:
-        def __aiter__(self) -> "Parts":
-            return self
-
-        async def __anext__(self) -> Part:
-            return A
-
-    async def main() -> bool:
-        stream = stream_of(Parts())
-        await stream.wait()
-        await stream.aclose()
-        return await stream.wait()
-
-    assert run_virtual(main()) is False
-
-
-def test_an_answer_with_due_parts_is_a_stream_itself() -> None:
-    stream = TimedStream([])
-    assert stream_of(stream) is stream
-
-
 def test_a_stream_that_is_there_whole_goes_on_where_its_reader_stopped() -> None:
     async def main() -> list[object]:
         stream = WholeStream([A, B, C])
@@ -218,15 +180,6 @@ def test_a_stream_that_is_there_whole_goes_on_where_its_reader_stopped() -> None
         return [first, more, *rest, await stream.wait(), list(stream.due())]
 
     assert run_virtual(main()) == [A, True, B, C, False, []]
-
-
-def test_a_stream_that_is_there_whole_gives_nothing_after_it_was_given_up() -> None:
-    async def main() -> tuple[list[Part], bool]:
-        stream = WholeStream([A, B, C])
-        await stream.aclose()
-        return list(stream.due()), await stream.wait()
-
-    assert run_virtual(main()) == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -257,13 +210,3 @@ def test_a_look_ahead_takes_nothing_from_the_stream() -> None:
 
     for stream in (WholeStream([A, B, END]), TimedStream([(0, A), (0, B), (0, END)])):
         assert run_virtual(main(stream)) == (END, [(0.0, A), (0.0, B), (0.0, END)])
-
-
-def test_a_finish_that_was_waited_for_is_still_ahead() -> None:
-    async def main() -> Finish | None:
-        stream = TimedStream([(MS, END)])
-        list(stream.due())
-        await stream.wait()
-        return stream.ahead()
-
-    assert run_virtual(main()) == END

@@ -1,6 +1,6 @@
 """Tools: read from a function or given with a schema, and worded the same in every version."""
 
-import functools
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from work import lines_run
 
-from simloop import ScenarioError, Tool
-from simloop.world.tools import canonical_json, toolbox, wrong_arguments
+from simloop import ScenarioError, Tool, parse_scenario
+from simloop.world.tools import canonical_json, resolved_size, toolbox, wrong_arguments
 
 
 def read(path: str, limit: int = 10) -> str:
@@ -24,13 +25,6 @@ def read(path: str, limit: int = 10) -> str:
 
 async def fetch(url: str) -> str:
     return url
-
-
-class Reader:
-    """Reads."""
-
-    async def __call__(self, path: str) -> str:
-        return path
 
 
 def schema_of(function: Callable[..., Any]) -> Any:
@@ -48,16 +42,8 @@ def closed(**properties: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------- a tool
 
 
-def test_a_tool_is_called_what_its_function_is_called() -> None:
-    assert Tool(read).spec.name == "read"
-
-
 def test_a_tool_is_described_by_the_first_line_of_the_docstring() -> None:
     assert Tool(read).spec.description == "Read a file."
-
-
-def test_a_function_without_docstring_has_no_description() -> None:
-    assert Tool(fetch).spec.description == ""
 
 
 def test_a_given_name_and_description_go_before_those_of_the_function() -> None:
@@ -68,10 +54,6 @@ def test_a_given_name_and_description_go_before_those_of_the_function() -> None:
 def test_the_schema_is_read_from_the_signature() -> None:
     schema = schema_of(read)
     assert (schema["required"], sorted(schema["properties"])) == (["path"], ["limit", "path"])
-
-
-def test_arguments_that_the_signature_does_not_know_are_wrong() -> None:
-    assert wrong_arguments(Tool(read), {"path": "a", "mode": "r"}) != []
 
 
 def nothing_annotated(path, limit=3):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
@@ -85,22 +67,6 @@ def takes_a_socket(socket: "NotDefinedAnywhere") -> str:  # type: ignore[name-de
 @pytest.mark.parametrize("function", [nothing_annotated, takes_a_socket, len, lambda **_: ""])
 def test_any_function_gives_some_schema_of_an_object(function: Callable[..., Any]) -> None:
     assert schema_of(function)["type"] == "object"
-
-
-@pytest.mark.parametrize("function", [fetch, Reader(), functools.partial(fetch, "u")])
-def test_an_async_function_is_known_as_one_when_it_is_registered(
-    function: Callable[..., Any],
-) -> None:
-    assert Tool(function, name="t").function.is_async
-
-
-def test_a_plain_function_is_known_as_one_when_it_is_registered() -> None:
-    assert not Tool(read).function.is_async
-
-
-def test_the_schema_is_canonical_json() -> None:
-    spec = Tool(read, parameters={"type": "object", "additionalProperties": False}).spec
-    assert bytes(spec.parameters) == b'{"additionalProperties":false,"type":"object"}'
 
 
 @pytest.mark.parametrize("schema", [{"type": "no such type"}, {"required": 5}, {"pattern": "("}])
@@ -133,15 +99,6 @@ def test_a_toolbox_of_a_list_names_tools_by_their_functions() -> None:
     assert list(toolbox([read, fetch])) == ["read", "fetch"]
 
 
-def test_a_toolbox_of_a_mapping_names_tools_by_its_keys() -> None:
-    assert list(toolbox({"cat": read})) == ["cat"]
-
-
-def test_a_toolbox_takes_a_tool_as_it_is() -> None:
-    tool = Tool(read, name="cat")
-    assert toolbox([tool])["cat"] is tool
-
-
 # ------------------------------------------------------------------------- wrong arguments
 
 
@@ -170,20 +127,11 @@ def test_what_is_wrong_is_said_in_our_words(
     assert findings(schema, arguments) == lines
 
 
-def test_right_arguments_have_no_findings() -> None:
-    assert findings(closed(n={"type": "integer"}), {"n": 1}) == []
-
-
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-
-
-@given(anything)
-def test_arguments_are_wrong_for_a_type_exactly_if_there_is_a_finding(arguments: Any) -> None:
-    assert bool(findings({"type": "object"}, arguments)) is not isinstance(arguments, dict)
 
 
 # ------------------------------------------------------------------------- canonical JSON
@@ -203,3 +151,88 @@ def test_canonical_json_has_sorted_keys_no_spaces_and_plain_characters() -> None
 def test_numbers_that_json_does_not_have_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="JSON"):
         canonical_json(value)
+
+
+STRING = {"type": "string"}
+AGAIN = {"$ref": "#"}
+
+
+def chain(length: int, keyword: str = "anyOf") -> dict[str, Any]:
+    """A schema in which each level names the next one twice."""
+    levels = {str(n): {keyword: [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(length)}
+    return {"$defs": {**levels, str(length): STRING}, "$ref": "#/$defs/0"}
+
+
+TREE = {"properties": {"left": {"anyOf": [AGAIN, STRING]}, "right": {"anyOf": [AGAIN, STRING]}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "size"),
+    [
+        (True, 1),
+        ({}, 1),
+        ({"anyOf": [STRING, STRING]}, 3),
+        ({"not": STRING, "if": STRING, "then": STRING, "else": STRING}, 5),
+        ({"dependentSchemas": {"a": STRING, "b": STRING}}, 3),
+        ({"dependencies": {"a": STRING, "b": ["a"]}}, 2),
+        ({"$ref": "#/$defs/a~1b%20c", "$defs": {"a/b c": STRING}}, 2),
+        ({"enum": [{"anyOf": [STRING] * 9}, {"$ref": "#/enum/1"}]}, 1),
+        ({"properties": {"enum": {"not": STRING}, "b": STRING}}, 2),
+        ({"properties": {"not": {"$ref": "#"}}}, 2),
+        (TREE, 4),
+        (chain(3), 30),
+    ],
+)
+def test_a_reference_counts_as_what_it_names(schema: Any, size: int) -> None:
+    assert resolved_size(schema) == size
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+def test_a_schema_that_doubles_at_each_level_is_refused_before_it_is_compiled(keyword: str) -> None:
+    with pytest.raises(ScenarioError, match="more than 50,000 subschemas") as caught:
+        Tool(lambda: None, name="look", parameters=chain(300, keyword))
+    assert caught.value.key == "tools.look.parameters"
+
+
+def test_patterns_that_are_large_together_are_refused_and_small_ones_are_compiled() -> None:
+    def tool(pattern: str, count: int) -> Tool:
+        patterns: dict[str, Any] = {f"{pattern}{number}": {} for number in range(count)}
+        return Tool(lambda: None, name="look", parameters={"patternProperties": patterns})
+
+    tool(".{1500}", 1)
+    tool(r"^\w+$", 50)
+    with pytest.raises(ScenarioError, match="or the 40 patterns are too large together") as caught:
+        tool(".{1500}", 40)
+    assert caught.value.key == "tools.look.parameters"
+
+
+def test_a_file_with_such_a_schema_is_refused_with_its_place() -> None:
+    text = f"prompt: x\ntools:\n  look: {{json_schema: {json.dumps(chain(22))}}}\n"
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text, "a.yaml")
+    assert str(caught.value).startswith("a.yaml:3:10: tools.look.json_schema: ")
+    assert "it has more than 50,000 subschemas" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        AGAIN,
+        {"allOf": [AGAIN]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}},
+    ],
+)
+def test_a_schema_that_refers_to_itself_for_the_same_value_is_refused(schema: Any) -> None:
+    with pytest.raises(ScenarioError, match="refers to itself for the same value"):
+        Tool(lambda: None, name="look", parameters=schema)
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "properties"])
+def test_counting_takes_work_that_is_linear_in_the_schema(keyword: str) -> None:
+    def work_of(length: int) -> int:
+        schema = chain(length)
+        if keyword == "properties":
+            schema = {"properties": {str(n): {"anyOf": [STRING, STRING]} for n in range(length)}}
+        return lines_run(lambda: resolved_size(schema))
+
+    assert work_of(200) < 2.6 * work_of(100)

@@ -16,7 +16,6 @@ from simloop import ScenarioError, Tool
 from simloop.messages import ToolCall, ToolMessage, ToolResult
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.virtual.clock.timeouts import GRACE_NS
 
 
 def square(n: int) -> str:
@@ -72,13 +71,6 @@ def test_a_call_returns_the_result_of_its_tool(name: str, arguments: str, text: 
     assert kinds(opened) == ["tool-started", "tool-result"]
 
 
-def test_a_call_is_recorded_with_the_arguments_of_the_tool_and_the_time_that_it_took() -> None:
-    _, opened = called("look")
-    started, result = opened.entries
-    assert started == entries.ToolStarted(0, 0, "c", "look", "{}")
-    assert result == entries.ToolResult(1, 5 * MS, "c", "look", "seen")
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "text"),
     [
@@ -114,14 +106,6 @@ def test_a_tool_that_fails_is_an_error_result_that_says_why(
     assert kinds(opened) == ["tool-started", "tool-result"]
 
 
-@pytest.mark.parametrize("tool", [fail, fail_later])
-def test_the_exception_of_a_tool_is_kept_for_the_report(tool: Callable[[], Any]) -> None:
-    _, opened = called(tool.__name__, tools=[tool])
-    assert [(each.where, str(each.error)) for each in opened.raised] == [
-        (f"the tool {tool.__name__}", "no")
-    ]
-
-
 @pytest.mark.parametrize("wait_ms", [0, 5])
 def test_an_error_of_ours_in_a_tool_passes_through_the_port(wait_ms: int) -> None:
     async def wrong() -> str:
@@ -146,11 +130,6 @@ def test_details_are_recorded_and_not_for_the_model() -> None:
     message, opened = called("tool", tools={"tool": lambda: ToolResult("t", details={"a": (1,)})})
     assert message == ToolMessage("c", "t")
     assert [entry.details for entry in opened.of(entries.ToolResult)] == [{"a": [1]}]
-
-
-def test_details_that_are_no_json_are_recorded_by_their_type() -> None:
-    _, opened = called("tool", tools={"tool": lambda: ToolResult("t", details=object())})
-    assert [entry.details for entry in opened.of(entries.ToolResult)] == ["no JSON: object"]
 
 
 @given(st.text(st.characters(), max_size=5))
@@ -189,19 +168,6 @@ def test_a_tool_has_its_own_timeout_or_that_of_the_port(
     assert hurried(look, own_ms, port_ms) == (text, took_ms)
 
 
-def test_a_tool_that_goes_on_after_its_timeout_costs_no_more_than_the_grace() -> None:
-    async def sleeps_on() -> str:
-        try:
-            await nap(100)
-        except asyncio.CancelledError:
-            await nap(3_600_000)
-        return "late"
-
-    text, took_ms = hurried(sleeps_on, 10, None)
-    assert text == "Error: timed out after 10 ms"
-    assert took_ms <= 10 + GRACE_NS // MS
-
-
 def test_a_cancellation_of_the_task_ends_the_call_and_is_no_result() -> None:
     async def main(opened: Opened) -> tuple[bool, list[AnyEntry]]:
         task = asyncio.current_task()
@@ -212,22 +178,6 @@ def test_a_cancellation_of_the_task_ends_the_call_and_is_no_result() -> None:
         return stopped, opened.entries[1:]
 
     assert in_world(main, tools=[look]) == (True, [])
-
-
-def test_calls_run_at_the_same_time_each_have_their_own_timeout() -> None:
-    async def slow() -> str:
-        return str(await nap(100, "late"))
-
-    async def main(opened: Opened) -> tuple[list[str], int]:
-        run = opened.world.tools.run
-        both = await asyncio.gather(
-            run(ToolCall("1", "slow", "{}")), run(ToolCall("2", "look", "{}"))
-        )
-        return [message.text for message in both], opened.loop.now_ns // MS
-
-    assert in_world(main, tools=[slow, look], timeout_ms=10) == (
-        ["Error: timed out after 10 ms", "seen"], 10,
-    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------- for an engine
@@ -242,13 +192,6 @@ def test_a_tool_that_waits_for_nothing_has_its_result_when_it_is_begun() -> None
         return port.begin(ToolCall("c", "at_once", "{}"), port.tools["at_once"], {})
 
     assert in_world(main, tools=[at_once]) == ToolResult("done")
-
-
-def test_the_specs_are_those_of_the_tools_in_order() -> None:
-    async def main(opened: Opened) -> list[str]:
-        return [spec.name for spec in opened.world.tools.specs]
-
-    assert in_world(main, tools=[square, look]) == ["square", "look"]
 
 
 NONE: Any = None

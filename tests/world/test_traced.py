@@ -8,9 +8,9 @@ import pytest
 from simloop import Limits, Reply, Result, Scenario, Simulation, note, run, simulate, traced
 from simloop.check.trial import judged
 from simloop.errors import ScenarioError
-from simloop.messages import Message, ToolCall, ToolMessage, UserMessage
+from simloop.messages import Message, ToolMessage, UserMessage
 from simloop.scenario.expect import Expect
-from simloop.trace.entries import Note, ToolResult, ToolStarted
+from simloop.trace.entries import ToolResult, ToolStarted
 from simloop.world.chance import ChanceFaults
 from simloop.world.world import World
 
@@ -146,27 +146,6 @@ def test_a_tool_that_simloop_runs_is_recorded_once() -> None:
         tools=[shout],
     )
     assert started(machine) == [("call-1", "shout", '{"word":"a"}')]
-
-
-def test_the_world_and_the_code_of_an_agent_may_both_run_tools_of_a_name() -> None:
-    async def agent(prompt: str, world: World) -> None:
-        await world.model.reply([UserMessage(prompt)])
-        await world.tools.run(ToolCall("call-1", "shout", '{"word": "a"}'))
-        shout("b")
-
-    two: list[dict[str, Any]] = [{"shout": {"word": "a"}}, {"shout": {"word": "b"}}]
-    result = play(agent, Reply(call=two), tools=[shout])
-    assert [call_id for call_id, _, _ in started(result)] == ["call-1", "call-2"]
-
-
-def test_a_note_of_a_tool_stands_in_the_trace_of_a_machine() -> None:
-    def look() -> str:
-        note("looks \x00 around")
-        return "nothing"
-
-    scenario = Scenario(prompt="Hi", model=[Reply(call={"look": {}}), Reply(say="A")])
-    record = run(scenario, tools=[look]).trace.entries
-    assert [e.text for e in record if isinstance(e, Note)] == ["looks \x00 around"]
 
 
 def test_what_cannot_be_traced_is_refused() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simloop import Callbacks, Hooks, Reply, Request, Result, Scenario, ScriptedTool, run
+from simloop import Callbacks, Hooks, Reply, Result, Scenario, ScriptedTool, run
 from simloop.world.user_errors import MOST_KEPT, library_of
 
 
@@ -82,13 +82,6 @@ def test_of_many_exceptions_a_few_are_kept() -> None:
     replies = [Reply(call={"fail": {}}, times=MOST_KEPT + 10), Reply(say="Done.")]
     result = run(Scenario(prompt="Hi", model=replies), tools=[fail])
     assert len(result.exceptions) == MOST_KEPT
-
-
-def test_a_request_is_public() -> None:
-    def echo(request: Request) -> str:
-        return request.messages[-1].text
-
-    assert run(Scenario(prompt="Hi"), model=echo).text == "Hi"
 
 
 class TestALibrary:

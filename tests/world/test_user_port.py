@@ -10,7 +10,7 @@ from pacing import MS, nap
 from work import lines_run
 from worlds import Opened, in_world
 
-from simloop.kernel.signals import AbortRequested, HookFailed
+from simloop.kernel.signals import HookFailed
 from simloop.messages import Queue, StopCause
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
@@ -48,32 +48,14 @@ def play(moves: Sequence[Move]) -> tuple[list[tuple[int, Queue]], list[list[int]
 
 @SEEDED
 @given(moves)
-def test_every_message_is_taken_exactly_once(moves: list[Move]) -> None:
+def test_every_message_is_taken_once_and_in_the_order_in_which_it_was_sent(
+    moves: list[Move],
+) -> None:
     sent, taken, left = play(moves)
-    out = [number for numbers in taken for number in numbers]
-    out += [int(text) for text in left.take()]
+    of, rest = dict(sent), [int(text) for text in left.take()]
+    out = [number for numbers in taken for number in numbers] + rest
     assert sorted(out) == [number for number, _ in sent]
-
-
-@SEEDED
-@given(moves)
-def test_the_messages_of_a_queue_are_taken_in_the_order_in_which_they_were_sent(
-    moves: list[Move],
-) -> None:
-    sent, taken, _ = play(moves)
-    of = dict(sent)
-    for queue in Queue:
-        out = [number for numbers in taken for number in numbers if of[number] is queue]
-        assert out == sorted(out)
-
-
-@SEEDED
-@given(moves)
-def test_what_is_taken_together_is_in_the_order_in_which_it_was_sent(
-    moves: list[Move],
-) -> None:
-    _, taken, _ = play(moves)
-    for numbers in taken:
+    for numbers in (*taken, rest, *([n for n in out if of[n] is queue] for queue in Queue)):
         assert numbers == sorted(numbers)
 
 
@@ -115,30 +97,11 @@ def test_every_message_is_recorded_once_when_it_is_sent(moves: list[Move]) -> No
     assert found == [(str(number), queue) for number, queue in enumerate(sent)]
 
 
-@pytest.mark.parametrize("queue", Queue)
-def test_one_message_is_the_first_that_was_sent_and_then_there_is_none(queue: Queue) -> None:
-    user, _, _ = port()
-    user.send("a", queue)
-    user.send("b", queue)
-    assert [user.take(one=True) for _ in range(3)] == [["a"], ["b"], []]
-
-
 def test_the_one_message_of_both_queues_is_the_first_that_was_sent() -> None:
     user, _, _ = port()
     user.send("a", Queue.FOLLOW_UP)
     user.send("b", Queue.STEERING)
     assert [user.take(one=True), user.take(one=True)] == [["a"], ["b"]]
-
-
-def test_a_message_is_for_the_next_request_unless_it_says_otherwise() -> None:
-    user, _, _ = port()
-    user.send("a")
-    assert (user.has(Queue.FOLLOW_UP), user.take(Queue.STEERING)) == (False, ["a"])
-
-
-def test_where_nothing_waits_nothing_is_taken() -> None:
-    user, _, _ = port()
-    assert (user.take(), user.take(one=True), user.has()) == ([], [], False)
 
 
 # ------------------------------------------------------------------------- planned messages
@@ -156,13 +119,6 @@ def test_a_planned_message_is_sent_at_its_time_among_those_sent_then() -> None:
     loop.now_ns = 30
     assert user.take() == ["at once", "soon", "between", "later"]
     assert not user.has()
-
-
-def test_messages_planned_for_one_time_are_sent_in_the_order_in_which_they_were_planned() -> None:
-    user, _, loop = port()
-    user.plan([(5, Queue.STEERING, text) for text in ("a", "b", "c")])
-    loop.now_ns = 5
-    assert [user.take(one=True) for _ in range(4)] == [["a"], ["b"], ["c"], []]
 
 
 def test_a_planned_message_is_recorded_when_it_is_looked_for() -> None:
@@ -233,16 +189,6 @@ def test_a_hook_that_ends_its_run_is_not_recorded_as_the_user() -> None:
         return opened.world.user.stopped, opened.entries
 
     assert in_world(main) == (True, [])
-
-
-def test_a_run_that_lets_time_pass_without_waiting_finds_that_it_was_stopped() -> None:
-    async def main(opened: Opened) -> bool:
-        user = opened.world.user
-        user.cancellation.plan(5 * MS, AbortRequested())
-        opened.loop.advance_ns(6 * MS)
-        return user.stopped
-
-    assert in_world(main) is True
 
 
 def test_without_a_run_a_request_to_stop_does_nothing() -> None:
