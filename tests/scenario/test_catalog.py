@@ -1,10 +1,24 @@
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
-from simloop.errors import ScenarioError
+from simloop import Expect, Scenario, ScenarioError, load_scenario, run
+from simloop.kernel.limits import Limits
+from simloop.loops.react import ReactLoop
+from simloop.messages import UserMessage
 from simloop.scenario import catalog
-from simloop.scenario.catalog import bundled, bundled_folder, find, find_folder
+from simloop.scenario.catalog import (
+    bundled,
+    bundled_folder,
+    find,
+    find_bundled,
+    find_folder,
+    load_expectations,
+    name_of,
+    stated,
+)
+from simloop.world.world import World
 
 
 def write(folder: Path, *names: str) -> None:
@@ -21,10 +35,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_scenarios_are_found_beside_the_package_in_a_checkout(checkout: Path) -> None:
-    assert bundled_folder() == checkout / "scenarios"
-
-
 def test_scenarios_are_found_inside_the_package_in_a_wheel(checkout: Path) -> None:
     write(checkout / "simloop" / "_scenarios", "start/quickstart")
     write(checkout / "scenarios", "start/other")
@@ -37,11 +47,6 @@ def test_they_are_listed_by_name_with_title_and_loop(checkout: Path) -> None:
     assert listed == [
         (name, f"The title of {name}", "reference") for name in ("abort/z", "tools/a", "tools/b")
     ]
-
-
-def test_without_scenarios_the_list_is_empty(checkout: Path) -> None:
-    assert list(bundled()) == []
-    assert checkout.is_dir()
 
 
 def test_a_bundled_scenario_that_cannot_be_read_is_named(checkout: Path) -> None:
@@ -76,13 +81,6 @@ def test_an_unknown_name_gets_the_nearest(checkout: Path, name: str, nearest: st
     assert caught.value.hint.startswith(f"did you mean `{nearest}`? ")
 
 
-def test_a_name_like_no_other_gets_the_way_to_see_them_all(checkout: Path) -> None:
-    write(checkout / "scenarios", "start/quickstart")
-    with pytest.raises(ScenarioError) as caught:
-        find("zzz")
-    assert caught.value.hint == "see them with: simloop list"
-
-
 @pytest.mark.parametrize("name", ["mine.yaml", "folder/mine.yml", "mine.simloop.yaml"])
 def test_a_path_is_taken_as_it_stands_even_if_there_is_no_such_file(
     checkout: Path, name: str
@@ -112,3 +110,93 @@ def test_a_theme_without_its_slash_is_told_what_may_be_meant(checkout: Path) -> 
     with pytest.raises(ScenarioError) as caught:
         find("retry")
     assert caught.value.hint.startswith("did you mean `retry/`?")
+
+
+SAYS_BYE = {"start/quickstart": {"text": "Bye."}}
+
+
+def scenario_named(name: str) -> Scenario:
+    return load_scenario(find_bundled(name))
+
+
+def test_a_bundled_scenario_has_a_name_and_no_other_file_has_one(tmp_path: Path) -> None:
+    assert name_of(scenario_named("retry/rate-limit").path) == "retry/rate-limit"
+    assert name_of(tmp_path / "rate-limit.simloop.yaml") == ""
+    assert name_of("") == ""
+
+
+def test_expectations_are_found_by_the_name_of_the_scenario() -> None:
+    expect = stated({"retry/rate-limit": {"text": "Bye."}}, scenario_named("retry/rate-limit"))
+    assert expect == Expect(text="Bye.")
+    assert stated({"retry/rate-limit": expect}, scenario_named("retry/rate-limit")) == expect
+    assert stated({"retry/rate-limit": expect}, scenario_named("retry/auth")) is None
+    assert stated({"retry/rate-limit": expect}, Scenario(prompt="x")) is None
+
+
+def test_a_file_gives_the_expectations_of_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text("retry/rate-limit: {text: Bye., elapsed: {min: 1s}}\n", "utf-8")
+    loaded = load_expectations(path)
+    assert loaded.path == str(path)
+    expect = stated(loaded, scenario_named("retry/rate-limit"))
+    assert expect == Expect(text="Bye.", elapsed={"min": "1s"})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"retry/rate-limt": {}}, r"expect_on\.retry/rate-limt: .*did you mean `retry/rate-limit`"),
+        ({7: {}}, "there is no bundled scenario `7`"),
+        ({"retry/rate-limit": {"texts": ""}}, r"expect_on\.retry/rate-limit\.texts: unknown key"),
+        (["retry/rate-limit"], "expect_on: expectations are a mapping, not list"),
+    ],
+    ids=["a name", "no text", "a key", "no mapping"],
+)
+def test_a_mistake_is_refused_with_its_place(given: Any, says: str) -> None:
+    with pytest.raises(ScenarioError, match=says):
+        stated(given, scenario_named("retry/rate-limit"))
+
+
+@pytest.mark.parametrize("text", ["- retry/auth\n", "7\n", "retry/auth: 7\n", "retry/auth:\n"])
+def test_a_file_of_another_form_is_refused_with_its_place(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(ScenarioError, match=r"e\.yaml:1:"):
+        load_expectations(path)
+
+
+async def answers(prompt: str, world: World) -> str:
+    return (await world.model.reply([UserMessage(prompt)])).message.text
+
+
+class Answers:
+    expect_on: ClassVar = {"finish-reasons/stop": {"text": "Bye."}}
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        return await answers(prompt, world)
+
+
+def test_a_loop_has_expectations_as_an_attribute_which_those_of_the_call_replace() -> None:
+    assert "expected 'Bye.'" in run(scenario_named("finish-reasons/stop"), loop=Answers).failures[0]
+    assert (
+        "expected 'Bye.'" in run(scenario_named("finish-reasons/stop"), loop=Answers()).failures[0]
+    )
+    given = {"finish-reasons/stop": {"outcome": "completed"}}
+    assert run(scenario_named("finish-reasons/stop"), loop=Answers, expect_on=given).ok
+    assert run(scenario_named("finish-reasons/stop"), loop=answers, expect_on=given).ok
+
+
+def test_a_machine_has_them_too_in_every_form() -> None:
+    class Mine(ReactLoop):
+        name = "mine"
+        expect_on: ClassVar = {"finish-reasons/stop": {"text": "Bye."}}
+
+    def make(limits: Limits) -> Mine:
+        return Mine(limits)
+
+    for loop in (Mine, Mine(), make):
+        assert (
+            "expected 'Bye.'" in run(scenario_named("finish-reasons/stop"), loop=loop).failures[0]
+        )
+        given = {"finish-reasons/stop": {"outcome": "completed"}}
+        assert run(scenario_named("finish-reasons/stop"), loop=loop, expect_on=given).ok

@@ -1,6 +1,5 @@
 """The conversation before the first prompt."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -8,15 +7,12 @@ from builders import counters_of
 
 from simloop import (
     Compaction,
-    Conversation,
-    Limits,
     Reply,
     Result,
     Scenario,
     ScenarioError,
     read_trace,
     run,
-    simulate,
     write_trace,
 )
 from simloop.messages import (
@@ -27,9 +23,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.scenario.designs import names
-from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.schema import ScriptedTool
 from simloop.trace.requests import requests
 
 BEFORE: list[Any] = [
@@ -67,12 +61,6 @@ def test_a_trace_explains_the_messages_of_the_first_request(tmp_path: Any) -> No
     assert b'"history":[{"user":"What does README.md say?"}' in bytes(read.header.scenario)
 
 
-def test_a_history_may_be_given_as_models() -> None:
-    past = [PastMessage(user="Hi."), PastMessage(assistant="Hello.")]
-    sent = play(history=past).requests[0].messages
-    assert tuple(sent) == (UserMessage("Hi."), AssistantMessage("Hello."), PROMPT)
-
-
 def test_calls_without_text_failed_results_and_summaries_are_messages_too() -> None:
     past = [
         {"summary": "They talked."},
@@ -86,13 +74,6 @@ def test_calls_without_text_failed_results_and_summaries_are_messages_too() -> N
         ToolMessage("past-1", "no", is_error=True),
         ToolMessage("past-2", "seen"),
     )
-
-
-def test_a_new_call_does_not_take_the_id_of_a_past_one() -> None:
-    tools = {"read": ScriptedTool(returns="# Hello")}
-    result = play(Reply(call={"read": {}}, ids=["past-1"]), Reply(say="Done."), tools=tools)
-    ids = [m.call_id for m in result.messages if isinstance(m, ToolMessage)]
-    assert ids == ["past-1", "past-1#2"]
 
 
 def test_the_size_of_the_context_counts_the_history_and_compaction_shortens_it() -> None:
@@ -109,22 +90,6 @@ def test_the_size_of_the_context_counts_the_history_and_compaction_shortens_it()
     main = [request for request in result.requests if request.purpose == "main"]
     assert SummaryMessage("They talked.") in main[0].messages
     assert main[0].messages[-1] == PROMPT
-
-
-def test_an_agent_goes_on_from_the_history() -> None:
-    scenario = Scenario(prompt="unused", history=BEFORE, model=[Reply(say="Done.")])
-
-    async def main() -> Conversation:
-        agent = Conversation(scenario)
-        async for _ in agent.run("And now?"):
-            await asyncio.sleep(0)
-        return agent
-
-    assert simulate(main()).messages == (*MESSAGES, PROMPT, AssistantMessage("Done."))
-
-
-def test_a_history_spends_no_limit() -> None:
-    assert counters_of(play(limits=Limits(max_steps=1))).total_steps == 1
 
 
 WRONG = [
@@ -150,8 +115,3 @@ def test_a_history_that_no_provider_takes_is_refused_by_its_place(history: str, 
     with pytest.raises(ScenarioError) as caught:
         parse_scenario(text, "a.yaml")
     assert str(caught.value).startswith(f"a.yaml:{says}")
-
-
-def test_a_history_is_refused_in_python_as_in_a_file() -> None:
-    with pytest.raises(ScenarioError, match="the result of read is missing"):
-        play(history=BEFORE[:2])

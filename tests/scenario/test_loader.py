@@ -1,11 +1,11 @@
 import difflib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from incases import in_cases
+from incases import check_each, in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.loader import load_scenario, parse_scenario
@@ -64,46 +64,11 @@ def test_any_file_of_known_words_gives_a_scenario_or_a_line_with_a_place_for_eac
             assert line.startswith(f"a.yaml:{mistake.line}:{mistake.column}: ")
 
 
-@given(st.text())
-def test_any_text_gives_a_scenario_or_a_scenario_error(text: str) -> None:
-    assert isinstance(read(text), Scenario | ScenarioError)
-
-
 def test_a_scenario_knows_the_file_that_it_was_read_from(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("prompt: Hi\n")
     assert load_scenario(path).path == str(path)
     assert load_scenario(str(path)) == parse_scenario("prompt: Hi\n", "b.yaml")
-
-
-@pytest.mark.parametrize("name", ["none.yaml", ""], ids=["missing", "folder"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        load_scenario(tmp_path / name)
-    assert str(caught.value).startswith(f"{tmp_path / name}: ")
-
-
-def test_words_of_the_file_stand_for_members_of_the_enums() -> None:
-    scenario = parse_scenario("prompt: x\nexpect: {outcome: timed-out}\n")
-    assert scenario.expect.outcome == "timed-out"
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("prompt: x\nlimits:\n  max_stepz: 3\n", (3, 3)),
-        ("prompt: x\nmodel:\n  - say: a\n  - sya: b\n", (4, 5)),
-        ("prompt: x\nmodel:\n  - say: a\n    times: 0\n", (4, 12)),
-        ("prompt: x\r\nmodel:\r\n  - http: {status: 99}\r\n", (3, 20)),
-        ("\ufeffseed: -1\nprompt: x\n", (1, 7)),
-    ],
-    ids=["key", "key-in-list", "value", "crlf", "byte-order-mark"],
-)
-def test_the_place_is_that_of_the_key_if_it_is_wrong_else_of_the_value(
-    text: str, place: tuple[int, int]
-) -> None:
-    error = refusal_of(text)
-    assert (error.line, error.column) == place
 
 
 def test_all_mistakes_of_a_file_are_reported_in_the_order_of_their_places() -> None:
@@ -134,49 +99,6 @@ def test_every_key_is_recognised_with_one_wrong_letter(key: str) -> None:
     assert nearest[0] == key
 
 
-@pytest.mark.parametrize(
-    ("text", "known"),
-    [
-        ("hooks:\n  - {at: before_llm_call, zzz: 1}", "known here: at, name, tool, nth, takes"),
-        ("abort: {at: 1s, zzz: 1}", "known here: at"),
-        ("retry: {zzz: 1}", "initial_delay, max_delay, max_retry_after, jitter"),
-        ("expect: {counters: {zzz: 1}}", "error_count, total_steps, compaction_attempts"),
-        ("tools: {clock: {zzz: 1}}", "description, parameters, json_schema, returns"),
-        ("model: [{say: x, usage: {zzz: 1}}]", "known here: input, output"),
-        ("model: [{say: x, when: {zzz: 1}}]", "known here: role, contains"),
-        ("summaries: [{say: x, pace: {zzz: 1}}]", "known here: first_part, per_part, per_token"),
-    ],
-    ids=["hook", "abort", "retry", "counters", "tool", "usage", "when", "pace"],
-)
-def test_a_key_like_no_other_gets_the_list_of_those_that_can_stand_there(
-    text: str, known: str
-) -> None:
-    assert known in refusal_of(f"prompt: x\n{text}\n").hint
-
-
-@pytest.mark.parametrize(
-    ("fields", "claim"),
-    [
-        ("compaction: {window: '100'}", "compaction.window"),
-        ("compaction: {keep_turns: true}", "compaction.keep_turns"),
-        ("hook_isolation: {timeout: 3_000}", "hook_isolation.timeout"),
-        ("tool_execution: {timeout: '5'}", "tool_execution.timeout"),
-        ("limits: {max_steps: '5'}", "limits.max_steps"),
-        ("retry: {initial_delay: 1.0}", "retry.initial_delay"),
-        ("seed: '7'", "seed"),
-    ],
-    ids=lambda part: str(part).partition(":")[0],
-)
-def test_no_value_is_guessed_from_another_type(fields: str, claim: str) -> None:
-    assert refusal_of(f"prompt: x\n{fields}\n").key == claim
-
-
-def test_limits_of_a_file_and_limits_of_python_are_equal() -> None:
-    loaded: Any = parse_scenario("prompt: x\nlimits: {max_steps: 7, max_wall_clock: null}\n")
-    assert loaded.limits.max_steps == 7
-    assert loaded == Scenario(prompt="x", limits=loaded.limits)
-
-
 def test_the_name_of_a_bundled_scenario_is_no_file_and_the_error_says_how_to_copy_one() -> None:
     with pytest.raises(ScenarioError, match=r"cannot be read: .*`simloop cat NAME > FILE` copies"):
         load_scenario("retry/rate-limit")
@@ -195,3 +117,289 @@ def test_all_unknown_loops_of_a_file_are_reported_at_once(also: str) -> None:
     assert [(one.path, one.line) for one in mistakes] == [
         ("a.yaml", line) for line in (2, 3, 3, 5)[: len(keys)]
     ]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file, the place and the words of its error. Without a leading `prompt:` it gets one."""
+
+    name: str
+    text: str
+    place: str
+    says: str
+    hint: str = ""
+
+
+CASES = [
+    # The YAML itself.
+    Case("empty", "", "1:1", "the file is empty", "title: ..."),
+    Case("only-a-comment", "# nothing yet\n", "1:1", "the file is empty"),
+    Case("list-at-the-top", "- prompt: x\n", "1:1", "the file holds no mapping"),
+    Case("text-at-the-top", "hello\n", "1:1", "the file holds no mapping"),
+    Case("two-documents", "prompt: x\n---\nprompt: y\n", "2:1", "a second document"),
+    Case("duplicate-key", "prompt: x\nprompt: y\n", "2:1", "on line 1 already", "keep one"),
+    Case("duplicate-key-inside", "limits: {max_steps: 1, max_steps: 2}\n", "2:24", "on line 2"),
+    Case("anchor", "title: &a x\n", "2:8", "anchors are not read: &a", "write the value out"),
+    Case("alias", "title: *a\n", "2:8", "aliases are not read: *a", "write the value out"),
+    Case("merge-key", "limits: {<<: {}}\n", "2:10", "merge keys (<<)", "write the keys out"),
+    Case("tag", "title: !!python/name:os.system x\n", "2:8", "tags are not read", "starts with !"),
+    Case("tab", "limits:\n\tmax_steps: 3\n", "3:1", "a tab stands", "by spaces"),
+    Case("open-bracket", "limits: {max_steps: 3\n", "2:9", "bracket is never closed", "closing"),
+    Case("open-quote", 'title: "x\n', "2:8", "quoted text is never closed", "same quote"),
+    Case("colon-in-text", "title: This: that\n", "2:12", "': ' cannot stand here", "in quotes"),
+    Case("indent", "limits:\n    max_steps: 3\n  max_error_count: 1\n", "4:3", "does not fit"),
+    Case("control", "title: \x1b[2J\n", "2:8", "U+001B", "an escape in double quotes"),
+    Case("number-as-key", "tools: {7: {}}\n", "2:9", "must be text, not 7", "in quotes"),
+    Case("huge-number", f"seed: {2**70}\n", "2:7", "number is too large", "64 bits"),
+    # Keys.
+    Case("missing-prompt", "title: x\n", "1:1", "the key `prompt` is missing", "add it"),
+    Case("misspelt-prompt", "title: x\npromt: y\n", "2:1", "promt: unknown key", "mean `prompt`?"),
+    Case("unknown-key", "modle: []\n", "2:1", "modle: unknown key", "did you mean `model`?"),
+    Case("far-from-any-key", "zzz: 1\n", "2:1", "zzz: unknown key", "known here: title, loop"),
+    Case("key-in-limits", "limits: {max_step: 3}\n", "2:10", "limits.max_step: ", "max_steps"),
+    Case("key-in-retry", "retry: {initial: 3}\n", "2:9", "retry.initial: ", "`initial_delay`?"),
+    Case(
+        "key-in-compaction", "compaction: {windows: 9}\n", "2:14", "compaction.windows: ", "window"
+    ),
+    Case(
+        "key-in-http", "model:\n  - http: {status: 429, retry-after: 5s}\n",
+        "3:25", "model.0.http.retry-after: unknown key", "did you mean `retry_after`?",
+    ),
+    Case(
+        "key-in-reply", "model:\n  - say: x\n  - text: y\n",
+        "4:5", "model.1.text: unknown key", "known here: say, think, call",
+    ),
+    Case(
+        "key-in-summary", "summaries:\n  - sya: x\n",
+        "3:5", "summaries.0.sya: unknown key", "did you mean `say`?",
+    ),
+    Case(
+        "key-in-pace", "model:\n  - {say: x, pace: {first: 3s}}\n",
+        "3:21", "model.0.pace.first: unknown key", "did you mean `first_part`?",
+    ),
+    Case(
+        "key-in-when", "model:\n  - {say: x, when: {contain: a}}\n",
+        "3:21", "model.0.when.contain: unknown key", "did you mean `contains`?",
+    ),
+    Case(
+        "key-in-tool", "tools: {clock: {return: x}}\n",
+        "2:17", "tools.clock.return: unknown key", "did you mean `returns`?",
+    ),
+    Case(
+        "key-in-hook", "hooks: [{at: after_llm_call, raise: x}]\n",
+        "2:30", "hooks.0.raise: unknown key", "did you mean `raises`?",
+    ),
+    Case(
+        "key-in-counters", "expect: {counters: {errors: 1}}\n",
+        "2:21", "expect.counters.errors: unknown key", "known here: error_count, total_steps",
+    ),
+    Case(
+        "several-findings", "seed: -1\nlimits: {max_steps: 0}\nmodle: []\n",
+        "2:7", "seed: must be at least 0",
+    ),
+    # Types.
+    Case(
+        "python-type", "tools: {t: {parameters: {path: str}}}\n",
+        "2:32", "tools.t.parameters.path: must be 'string', 'integer'", "did you mean `string`?",
+    ),
+    Case(
+        "python-type-of-another-name", "tools: {t: {parameters: {path: float}}}\n",
+        "2:32", "tools.t.parameters.path: must be 'string', 'integer'", "did you mean `number`?",
+    ),
+    Case("number-for-text", "title: 5\n", "2:8", "title: must be a text", "put it in quotes"),
+    Case("nothing-for-text", "prompt:\n", "1:8", "prompt: must be a text"),
+    Case("word-for-number", "limits: {max_steps: ten}\n", "2:21", "must be a whole number"),
+    Case("quoted-number", 'limits: {max_steps: "10"}\n', "2:21", "a whole number", "write 10"),
+    Case(
+        "python-number", "compaction: {keep_turns: 3_000}\n",
+        "2:26", "compaction.keep_turns: must be a whole number", "write 3000",
+    ),
+    Case(
+        "limit-without-unit", "limits: {max_wall_clock: 300}\n",
+        "2:26", "limits.max_wall_clock: 300 has no unit: write '300s' or '300ms'",
+    ),
+    Case(
+        "unit-in-a-limit", "limits: {max_wall_clock_ms: 300}\n",
+        "2:10", "limits.max_wall_clock_ms: unknown key", "did you mean `max_wall_clock`?",
+    ),
+    Case(
+        "unit-in-a-delay", "retry: {max_ms: 300}\n",
+        "2:9", "retry.max_ms: unknown key", "did you mean `max_delay`?",
+    ),
+    Case(
+        "unit-in-a-tool", "tools: {t: {timeout_ms: 300}}\n",
+        "2:13", "tools.t.timeout_ms: unknown key", "did you mean `timeout`?",
+    ),
+    Case(
+        "finer-than-milliseconds", "tools: {t: {timeout: 1us}}\n",
+        "2:13", "tools.t.timeout: must be a whole number of milliseconds",
+    ),
+    Case("fraction", "limits: {max_steps: 1.5}\n", "2:21", "limits.max_steps: must be a whole"),
+    Case("truth-for-number", "compaction: {keep_turns: true}\n", "2:26", "must be a whole number"),
+    Case("word-for-truth", "model: [{unfinished: yes}]\n", "2:22", "must be true or false"),
+    Case(
+        "list-for-mapping", "limits: [3]\n",
+        "2:9", "limits: must be a mapping (such as {max_steps: ...}; known here: max_steps, ",
+    ),
+    Case("number-for-mapping", "limits: 3\n", "2:9", "must be a mapping (such as {max_steps: 3}; "),
+    Case("word-for-mapping", "wire: cr\n", "2:7", "must be a mapping (such as {framing: cr}; "),
+    Case("number-for-truth-of-the-wire", "wire: {pings: 1}\n", "2:15", "must be true or false"),
+    Case("text-for-number-of-the-wire", "wire: {rate_limit_tokens: '3'}\n", "2:27", "(write 3)"),
+    Case("nothing-for-mapping", "limits:\n", "2:8", "limits: must be a mapping"),
+    Case("list-for-tools", "tools: []\n", "2:8", "tools: must be a mapping", "{key: value}, or"),
+    Case("mapping-for-list", "model: {say: x}\n", "2:8", "model: must be a list", "start with -"),
+    Case(
+        "text-for-reply", "model:\n  - Hello\n",
+        "3:5", "model.0: must be a mapping (such as {say: Hello}; known here: say, think, call,",
+    ),
+    Case(
+        "text-for-error", "model: [{error: Overloaded}]\n", "2:17",
+        "error: must be a mapping (such as {message: Overloaded}; known here: message, code)",
+    ),
+    Case(
+        "number-for-error", "model: [{error: 503}]\n",
+        "2:17", "error: must be a mapping (such as {message: ...}; known here: message, code)",
+    ),
+    Case(
+        "markup-for-error", "model: [{error: '}, x: {'}]\n",
+        "2:17", "error: must be a mapping (such as {message: ...}; known here: message, code)",
+    ),
+    Case(
+        "number-for-status", "model: [{http: 429}]\n",
+        "2:16", "model.0.http: must be a mapping (such as {status: 429}; known here: status, code,",
+    ),
+    Case("text-for-abort", "abort: 5s\n", "2:8", "abort: must be a mapping"),
+    Case(
+        "name-for-call", "model:\n  - call: read_file\n",
+        "3:11", "model.0.call: must be a mapping from tools to their arguments, or a list",
+        "such as {read_file: {path: README.md}}",
+    ),
+    Case("names-for-call", "model:\n  - call: [{a: {}}, b]\n", "3:21", "model.0.call.1: must be a"),
+    Case(
+        "number-for-say", "model: [{say: 5}]\n",
+        "2:15", "model.0.say: must be a text or a list of texts", "put it in quotes",
+    ),
+    Case("number-in-say", "model: [{say: [a, 5]}]\n", "2:19", "must be a text or a list of texts"),
+    Case(
+        "number-for-header", "model: [{http: {status: 429, headers: {retry-after-ms: 50}}}]\n",
+        "2:56", "headers.retry-after-ms: must be a text", "put it in quotes",
+    ),
+    # Ranges and words.
+    Case("below-minimum", "limits: {max_steps: 0}\n", "2:21", "max_steps: must be at least 1"),
+    Case("over-maximum", "retry: {jitter: 2}\n", "2:17", "retry.jitter: must be at most 1"),
+    Case("percent", "compaction: {trigger_percent: 101}\n", "2:31", "must be at most 100"),
+    Case("status-of-success", "model: [{http: {status: 200}}]\n", "2:17", "must be at least"),
+    Case("seed", f"seed: {2**63}\n", "2:7", "seed: must be less than 9223372036854775808"),
+    Case("never-true", "expect: {requests: -1}\n", "2:20", "expect.requests: must be at least 0"),
+    Case("times", "model: [{say: x, times: 0}]\n", "2:25", "a whole number from 1, or always"),
+    Case("times-word", "model: [{say: x, times: ever}]\n", "2:25", "number from 1, or always"),
+    Case(
+        "american-strategy", "compaction: {strategy: summarize}\n",
+        "2:24", "must be 'summarise' or 'drop-oldest'", "did you mean `summarise`?",
+    ),
+    Case(
+        "outcome", "expect: {outcome: complete}\n",
+        "2:19", "expect.outcome: must be 'completed', 'max-steps'", "did you mean `completed`?",
+    ),
+    Case("hook-point", "hooks: [{at: before_tool}]\n", "2:14", "hooks.0.at: ", "before_tool_call"),
+    Case("no-hook-point", "hooks: [{block: x}]\n", "2:9", "the key `at` is missing", "add it"),
+    Case("role", "model: [{say: x, when: {role: system}}]\n", "2:31", "must be 'user'"),
+    Case("place", "model: [{lost: midway}]\n", "2:16", "must be 'before-connect', 'before-"),
+    Case(
+        "parameter-type", "tools: {clock: {parameters: {zone: str}}}\n",
+        "2:36", "tools.clock.parameters.zone: must be 'string'", "did you mean `string`?",
+    ),
+    # Durations.
+    Case("no-unit", "abort: {at: 5}\n", "2:13", "abort.at: 5 has no unit: write '5s' or"),
+    Case("long-unit", "expect: {backoffs: [2s, 4sec]}\n", "2:25", "expect.backoffs.1: a duration"),
+    Case("negative", "abort: {at: -1s}\n", "2:13", "such as 120ms"),
+    Case("line-end", 'abort: {at: "5s\\n"}\n', "2:13", "such as 120ms"),
+    Case("too-fine", "abort: {at: 0.5ns}\n", "2:13", "cannot be finer than a nanosecond"),
+    Case("too-long", "abort: {at: 99999999h}\n", "2:13", "at most a hundred years"),
+    # What contradicts itself, at the key that does.
+    Case("two-ends", "model: [{say: x, finish: stop, lost: mid-output}]\n", "2:32", "finish, lost"),
+    Case("text-and-status", "model: [{say: x, http: {status: 500}}]\n", "2:18", "in two entries"),
+    Case("no-reply", "model: [{}]\n", "2:9", "for an empty one write finish: stop"),
+    Case("lost-too-early", "model: [{say: x, lost: before-headers}]\n", "2:18", "has no output"),
+    Case("lost-too-late", "model: [{lost: mid-output}]\n", "2:10", "needs some output"),
+    Case("ids", "model: [{call: {a: {}}, ids: [x, y]}]\n", "2:25", "2 ids for 1 call"),
+    Case("steps", "model: [{http: {status: 500}, steps: 3}]\n", "2:31", "reports steps"),
+    Case("interrupted", "model: [{finish: interrupted}]\n", "2:10", "write unfinished: true"),
+    Case("infinite-argument", "model: [{call: {a: {b: .inf}}}]\n", "2:10", "no NaN and no"),
+    Case("hook-field", "hooks: [{at: after_llm_call, block: x}]\n", "2:30", "no meaning at after"),
+    Case(
+        "two-schemas", "tools: {a: {parameters: {b: string}, json_schema: {}}}\n",
+        "2:38", "give either parameters or json_schema",
+    ),
+    Case("returns-and-raises", "tools: {a: {returns: x, raises: y}}\n", "2:25", "tools.a.raises: "),
+    Case("not-a-number", "tools: {a: {returns: .nan}}\n", "2:13", "tools.a.returns: this is no"),
+    Case("no-schema", "tools: {a: {json_schema: {type: strin}}}\n", "2:13", "is not a JSON Schema"),
+    Case(
+        "remote-schema", "tools: {a: {json_schema: {$ref: 'http://a/b'}}}\n",
+        "2:13", "tools.a.json_schema: this is not a JSON Schema", "",
+    ),
+]  # fmt: skip
+
+_WHOLE = {
+    *("empty", "only-a-comment", "list-at-the-top", "text-at-the-top", "missing-prompt"),
+    *("two-documents", "duplicate-key", "misspelt-prompt", "nothing-for-text"),
+}
+
+
+def refusal_in(path: Path) -> ScenarioError:
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(path)
+    return caught.value
+
+
+def written(case: Case, folder: Path) -> Path:
+    file = folder / "bad.simloop.yaml"
+    file.write_text(case.text if case.name in _WHOLE else f"prompt: x\n{case.text}")
+    return file
+
+
+def name_of(case: Case) -> str:
+    return case.name
+
+
+def test_each_mistake_is_a_line_with_its_place_and_its_fix(tmp_path: Path) -> None:
+    def check(case: Case) -> None:
+        path = written(case, tmp_path)
+        error = refusal_in(path)
+        line = str(error)
+        assert line.startswith(f"{path}:{case.place}: ")
+        assert case.says in line
+        assert case.hint in error.hint
+        assert len(line.splitlines()) == 1 + len(error.others)
+        assert "Input should" not in line  # the words of pydantic
+
+    check_each(check, CASES, name_of)
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "says"),
+    [
+        (b"prompt: x\n#" + b"x" * 1_000_000, "", "the file is over 1,000,000 bytes"),
+        (b"prompt: x\ntools: " + b"[" * 5000, ":2:71", "nested more than 64 deep"),
+        (b"prompt: x\nmodel: " + b"{a: " * 90 + b"}" * 90, ":2:260", "nested more than 64 deep"),
+        (b"\x7fELF\x02\x01\x01\x00", ":1:1", "the hidden character U+007F"),
+        (b"prompt: x\ntitle: \xff\xfe\n", ":2:8", "byte 0xff at offset 17 is not UTF-8"),
+        (b"prompt: x\x00\n", ":1:10", "the hidden character U+0000"),
+        pytest.param(
+            b"prompt: x\nmodel: [" + b"{}," * 60_000 + b"]",
+            ":2:",
+            "more than 50,000 keys and values",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["over-a-megabyte", "deep-list", "deep-mapping", "binary", "latin-1", "nul", "many-nodes"],
+)
+def test_a_hostile_file_is_refused_in_one_line(
+    content: bytes, place: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.simloop.yaml"
+    path.write_bytes(content)
+    line = str(refusal_in(path))
+    assert line.startswith(f"{path}{place}")
+    assert says in line
+    assert len(line.splitlines()) == 1

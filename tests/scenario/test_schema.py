@@ -1,4 +1,3 @@
-import copy
 import json
 import sys
 from collections.abc import Iterator
@@ -122,21 +121,6 @@ def test_a_scenario_dumped_to_json_is_a_scenario_file(scenario: Scenario) -> Non
     assert parse_scenario(dumped) == scenario
 
 
-def test_a_scenario_needs_nothing_but_a_prompt() -> None:
-    assert Scenario(prompt="Hi").model_dump_json(exclude_defaults=True) == '{"prompt":"Hi"}'
-
-
-def test_a_scenario_is_made_without_a_copy_of_a_default() -> None:
-    # A deep copy takes longer than the check of all arguments.
-    called = set()
-    sys.setprofile(lambda frame, *_: called.add(frame.f_code))
-    try:
-        Scenario(prompt="Go.")
-    finally:
-        sys.setprofile(None)
-    assert copy.deepcopy.__code__ not in called
-
-
 def test_a_tuple_is_given_as_a_list_or_a_tuple_and_never_as_a_set() -> None:
     given: list[Any] = [["a", "b"], ("a", "b")]
     assert [Expect(broken_pairs=each).broken_pairs for each in given] == [("a", "b")] * 2
@@ -155,13 +139,6 @@ def test_a_default_is_left_out_of_json_without_a_look_at_its_fields() -> None:
     assert plain == '{"prompt":"Go."}'
     assert BaseModel.__eq__.__code__ not in called
     assert "loops" in scenario.model_dump_json(exclude_defaults=True)
-
-
-def test_scenarios_share_no_default_that_can_be_changed() -> None:
-    one, other = Scenario(prompt="Go."), Scenario(prompt="Go.")
-    one.model.append(Reply(say="Done."))
-    assert other.model == []
-    hash(one.expect)  # it holds nothing that can be changed, so both may have the same
 
 
 def test_a_scenario_cannot_be_changed() -> None:
@@ -215,24 +192,6 @@ def test_the_short_form_of_parameters_is_a_closed_object() -> None:
     }
 
 
-def test_a_json_schema_of_a_tool_is_taken_as_it_stands() -> None:
-    schema = {"type": "object", "minProperties": 1}
-    assert ScriptedTool(json_schema=schema).schema_of_arguments() == schema
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]], ids=repr)
-def test_what_json_cannot_carry_is_no_result_of_a_tool(value: Any) -> None:
-    with pytest.raises(ScenarioError, match=r"^ScriptedTool\.returns: this is not JSON"):
-        ScriptedTool(returns=value)
-
-
-@pytest.mark.parametrize("field", ["requests", "counters"])
-def test_an_expectation_that_can_never_hold_is_refused(field: str) -> None:
-    impossible: Any = {"requests": -1, "counters": {"error_count": -1}}[field]
-    with pytest.raises(ScenarioError, match="must be at least 0"):
-        Expect(**{field: impossible})
-
-
 def properties(schema: Any, where: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(schema, dict):
         for name, prop in schema.get("properties", {}).items():
@@ -281,11 +240,6 @@ def test_an_editor_accepts_every_bundled_scenario(validator: jsonschema_rs.Valid
 def test_what_was_changed_unchecked_is_checked_in_a_scenario(given: dict[str, Any]) -> None:
     with pytest.raises(ScenarioError, match="must be at least 0"):
         Scenario(prompt="x", **given)
-
-
-def test_a_shell_that_waits_for_no_time_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="shell_timeout: a command needs at least 1ms"):
-        Scenario(prompt="x", shell_timeout="1us")
 
 
 def test_the_text_of_a_model_shows_what_differs_from_the_defaults() -> None:

@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 import pytest
@@ -102,12 +101,6 @@ def test_a_text_is_read_as_it_was_written_wherever_it_stands(text: str) -> None:
     assert written(scenario) == scenario
 
 
-@given(texts, texts)
-def test_a_comment_of_any_text_changes_nothing(text: str, more: str) -> None:
-    scenario = Scenario(prompt="Go.")
-    assert parse_scenario(scenario_text(scenario, f"{text}\n{more}")) == scenario
-
-
 def test_a_scenario_is_written_as_a_person_writes_it() -> None:
     text = """\
 # yaml-language-server: $schema=../schema.json
@@ -169,11 +162,3 @@ def test_what_no_file_can_hold_is_refused(value: Any, words: str) -> None:
     hook = ScriptedHook(at="before_tool_call", arguments={"a": value})
     with pytest.raises(ScenarioError, match=words):
         scenario_text(Scenario(prompt="Go.", hooks=[hook]))
-
-
-def test_the_content_is_json_without_defaults() -> None:
-    scenario = Scenario(prompt="Go.", model=[Reply(say="Hello.")])
-    assert json.loads(json.dumps(content(scenario))) == {
-        "prompt": "Go.",
-        "model": [{"say": "Hello."}],
-    }
