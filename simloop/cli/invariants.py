@@ -39,7 +39,8 @@ def command(*, loop: str | None, output_format: str) -> None:
     """List the invariants: the properties that every run must have.
 
     `simloop check` and `simloop fuzz` judge each run by every invariant whose needs the loop meets.
-    A scenario lists known violations of its loop under `violates`.
+    A scenario lists known violations of its loop under `violates`. Below each is its source: rows
+    of scenarios/BUGS.md, the list of real bugs, or a page of docs/ in the repository.
     """
     invariants = all_invariants()
     reasons: Mapping[str, str] = {} if loop is None else _unjudged(loop, invariants)

@@ -105,7 +105,11 @@ def replayer_picture() -> str:
 
     async def act(driven: Driven) -> None:
         await driven.press("e", "j", "j", "j")
-        pictures.append(driven.picture().svg)
+        before = ""
+        while (now := driven.picture().svg) != before:  # a scrollbar is drawn after its pane
+            before = now
+            await driven.settled()
+        pictures.append(now)
 
     drive(stepping(), act, (120, 40))
     return pictures[0]
