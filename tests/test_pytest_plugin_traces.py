@@ -257,7 +257,7 @@ def test_importing_the_plugin_imports_nothing_but_itself_and_the_name_of_a_folde
         "simloop",
         "simloop.pytest_plugin",
         *(f"simloop.pytest_plugin.{name}" for name in modules),
-        *("simloop.trace", "simloop.trace.kept"),
+        "simloop.trace",
     ]
 
 

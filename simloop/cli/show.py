@@ -68,8 +68,7 @@ def _print_run(
 ) -> None:
     """Print the timeline, or views of the facts at an entry, each under its name."""
     # They bring pydantic along, which events do not need.
-    from simloop.cursor.places import place_of  # noqa: PLC0415
-    from simloop.cursor.position import Position  # noqa: PLC0415
+    from simloop.cursor.position import Position, place_of  # noqa: PLC0415
     from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415
     from simloop.cursor.views import view  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
 """The position of the cursor: the facts that are true after one entry of a recording.
 
-Not here: wording (views.py, why.py). The rule to keep: each fact is found when it is asked for, by
-the index, so that a screen which shows three of them pays for three.
+Each fact is found when it is asked for, by the index, so that a screen which shows three of them
+pays for three.
 """
 
 from bisect import bisect_right
@@ -10,10 +10,13 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 from simloop.cursor.index import AnsweredCall, Landmark, Watched, between
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.errors import ScenarioError
+from simloop.kernel.durations import parse_duration
 from simloop.kernel.signals import Signal
 from simloop.messages import Counters, Message, Request, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.clock.waits import Wait
 
 T = TypeVar("T")
@@ -414,3 +417,31 @@ def _call_state(found: dict[str, Any]) -> CallState:
     returned, answered = found.get("ToolResult"), found.get("Answered")
     begun = found.get("CallBegun")
     return CallState(found["id"], shown.name, arguments, call, begun, started, returned, answered)
+
+
+_HINT = "write the number of an entry, counted from 0, or a virtual time such as 5.2s"
+
+
+def place_of(trace: LoopTrace, named: str | None) -> int:
+    """Return the place of an entry by its number or by a time; None is the last entry.
+
+    Raises ScenarioError for a trace without entries, and for a name that is neither.
+    """
+    last = len(trace.entries) - 1
+    if last < 0:
+        raise ScenarioError("the trace has no entries", hint="record the run again")
+    if named is None:
+        return last
+    if named.isdecimal() and named.isascii():
+        if len(named) > len(str(last)) or int(named) > last:
+            raise ScenarioError(f"there is no such entry; the last one is {last}", key="--at")
+        return int(named)
+    try:
+        return place_at(trace, parse_duration(named))
+    except ValueError as error:
+        raise ScenarioError(f"{named!r} is no entry: {error}", key="--at", hint=_HINT) from error
+
+
+def place_at(trace: LoopTrace, at_ns: int) -> int:
+    """Return the place of the last entry at or before a virtual time, or 0."""
+    return max(bisect_right(trace.entries, at_ns, key=lambda entry: entry.at_ns) - 1, 0)

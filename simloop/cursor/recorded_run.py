@@ -1,13 +1,14 @@
-"""A recording: the trace of a run, with everything that is known about the loop that made it.
+"""A recording: the trace of a run, what is known about the loop that made it, and what is wrong.
 
-Not here: the facts at one entry (position.py). The rule to keep: a trace of a stranger's loop
-imports no code, so a recording without the loop has the facts of the boundary alone.
+A trace of a stranger's loop imports no code, so a recording without the loop has the facts of the
+boundary alone. Every interface takes its verdict on a run from here, so that a run which `simloop
+check` refuses is shown as good by none.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 from pydantic import ValidationError
 
@@ -15,17 +16,16 @@ from simloop.check.invariants.judge import Violation
 from simloop.check.invariants.subject import Subject
 from simloop.check.replay import needs_loop, recorded_run, recorded_scenario
 from simloop.check.trial import violations
-from simloop.cursor.findings import Finding, RunEnding, ending
 from simloop.cursor.index import Index
 from simloop.cursor.rows import words_of
 from simloop.cursor.waits import Waits
 from simloop.engine.settings import EngineSettings
-from simloop.errors import ScenarioError, SimloopError
+from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES
 from simloop.kernel.retry import RetryPolicy
-from simloop.messages import Request
+from simloop.messages import Outcome, Request
 from simloop.runs.expectations import Mismatch
 from simloop.runs.loop import without_engine
 from simloop.runs.options import RunOptions
@@ -38,6 +38,67 @@ from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry, Transition
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
+
+
+class Finding(NamedTuple):
+    """Something that is wrong in a run.
+
+    `name` is for a heading, and `subject` and `detail` make a sentence. `seq` is the first entry
+    that shows the finding, or None if only the end of the run shows it.
+    """
+
+    name: str
+    subject: str
+    detail: str
+    seq: int | None = None
+
+    @property
+    def brief(self) -> str:
+        """Return the name with the entry, if there is one."""
+        return self.name if self.seq is None else f"{self.name} at entry {self.seq}"
+
+    def sentence(self, place: int) -> str:
+        """Return the finding as a sentence for a reader who looks at the entry `place`."""
+        at = "" if self.seq is None else " here" if self.seq == place else f" at entry {self.seq}"
+        return f"{self.subject}{at}: {self.detail}"
+
+    @classmethod
+    def of_mismatch(cls, found: Mismatch) -> "Finding":
+        """Return the finding for an expectation that does not hold."""
+        subject, _, detail = str(found).partition(": ")
+        return cls(f"{subject} does not hold", subject, detail, found.seq)
+
+    @classmethod
+    def of_violation(cls, found: Violation) -> "Finding":
+        """Return the finding for an invariant that is violated."""
+        subject = f"The run violates `{found.name}`"
+        return cls(f"violates {found.name}", subject, f"{found.text}.", found.seq)
+
+    @classmethod
+    def of_error(cls, error: SimloopError) -> "Finding":
+        """Return the finding for an error that the run raised."""
+        name = type(error).__name__
+        return cls(name, name, error.finding if isinstance(error, CheckFailed) else str(error))
+
+
+class RunEnding(NamedTuple):
+    """How a run ended: its outcomes in words, what is wrong with it, and whether all is well."""
+
+    words: str
+    wrong: str
+    is_good: bool
+
+
+def ending(trace: LoopTrace, findings: tuple[Finding, ...], *, as_expected: bool) -> RunEnding:
+    """Return the ending of a run. `as_expected` says that its scenario states how it ends."""
+    outcomes = trace.outcomes
+    words = ", ".join(map(str, outcomes)) if outcomes else "did not end"
+    wrong = findings[0].brief if findings else ""
+    if len(findings) > 1:
+        wrong = f"{wrong}, and {len(findings) - 1} more"
+    well = as_expected or set(outcomes) == {Outcome.COMPLETED}
+    return RunEnding(words, wrong, well and not findings)
+
 
 MOST_JUDGED = 20_000
 """The entries of the longest trace that is judged when it is opened: that takes about a second."""

@@ -38,15 +38,8 @@ from simloop.pytest_plugin.reports import (
     is_finding,
     message_alone,
 )
-from simloop.pytest_plugin.settings import (
-    PLAYED,
-    TAKES,
-    check_use,
-    command,
-    played_by,
-    settings_of,
-)
-from simloop.trace.kept import TRACES
+from simloop.pytest_plugin.settings import PLAYED, TAKES, check_use, command, played_by, settings_of
+from simloop.trace import TRACES
 
 if TYPE_CHECKING:
     from simloop.bench.hook_bench import HookBenchmark

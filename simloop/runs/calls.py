@@ -13,10 +13,9 @@ from simloop.errors import CannotExpress, ScenarioError
 from simloop.messages import ToolMessage, ToolSpec
 from simloop.runs.scripted import stated
 from simloop.scenario.schema import Scenario, ScriptedTool
-from simloop.trace import entries, views
+from simloop.trace import entries, looptrace
 from simloop.trace.entries import AnyEntry, Header
-from simloop.trace.looptrace import LoopTrace
-from simloop.trace.views import Call
+from simloop.trace.looptrace import Call, LoopTrace
 from simloop.world.files import Files
 from simloop.world.tools import Tool, canonical_json, wrong_arguments
 
@@ -24,7 +23,7 @@ from simloop.world.tools import Tool, canonical_json, wrong_arguments
 def calls_of(trace: LoopTrace) -> list[tuple[int, Call]]:
     """Return the calls that were run, each with the number of the entry that shows it, in order."""
     started = [entry for entry in trace.entries if type(entry) is entries.ToolStarted]
-    recorded = zip((entry.seq for entry in started), views.calls(started), strict=True)
+    recorded = zip((entry.seq for entry in started), looptrace.calls(started), strict=True)
     return sorted((*recorded, *_seen_calls(trace)), key=lambda call: call[0])
 
 

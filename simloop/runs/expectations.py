@@ -15,7 +15,7 @@ from simloop.kernel.durations import format_duration
 from simloop.messages import Counters, Message, Outcome
 from simloop.runs.calls import calls_of
 from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span
-from simloop.trace import entries, views
+from simloop.trace import entries, looptrace
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
@@ -155,11 +155,11 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     if expect.backoffs is not None:
         waits = expect.backoffs
         wanted = [each if isinstance(each, str) else format_duration(each) for each in waits]
-        waited = [format_duration(delay_ns) for delay_ns in views.backoffs_ns(record)]
+        waited = [format_duration(delay_ns) for delay_ns in looptrace.backoffs_ns(record)]
         for found in _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff)):
             yield found if trace.has_machine else replace(found, note=_NO_BACKOFFS)
     if expect.hooks is not None:
-        ran = [" ".join(run) for run in views.hook_log(record)]
+        ran = [" ".join(run) for run in looptrace.hook_log(record)]
         yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
     if expect.sent is not None:
         roles = [_roles(request.messages) for request in requests(record)]

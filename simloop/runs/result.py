@@ -17,7 +17,7 @@ from simloop.runs.calls import calls_of
 from simloop.runs.expectations import Mismatch, mismatches, mismatches_by_default
 from simloop.scenario import loader
 from simloop.scenario.expect import Expect
-from simloop.trace import views
+from simloop.trace import looptrace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.trace.timeline import timeline
@@ -83,7 +83,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return list(requests(self.trace.entries))
 
     @property
-    def calls(self) -> list[views.Call]:
+    def calls(self) -> list[looptrace.Call]:
         """Return the tool calls that ran: name and arguments, in the order of their starts.
 
         A function of an agent that is not traced counts when a request has its result.
@@ -93,12 +93,12 @@ class Result(Struct, frozen=True, kw_only=True):
     @property
     def backoffs_s(self) -> list[float]:
         """Return the waits before retries, in virtual seconds."""
-        return [delay_ns / 1e9 for delay_ns in views.backoffs_ns(self.trace.entries)]
+        return [delay_ns / 1e9 for delay_ns in looptrace.backoffs_ns(self.trace.entries)]
 
     @property
-    def hook_log(self) -> list[views.HookRun]:
+    def hook_log(self) -> list[looptrace.HookRun]:
         """Return the hooks that ran: point, name and effect."""
-        return list(views.hook_log(self.trace.entries))
+        return list(looptrace.hook_log(self.trace.entries))
 
     def expect(self, **expected: Any) -> Self:
         """Check the given expectations, keyed as `expect` in a scenario file; return the result.

@@ -15,9 +15,8 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.trace.entries import Footer, Header
-from simloop.trace.lines import TraceLine, fold
+from simloop.trace.lines import Reading, TraceLine, fold
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.reading import Reading
 from simloop.trace.storage import read_file, write_file
 
 FORMAT = "simloop-trace"

@@ -1,12 +1,14 @@
-"""A trace in memory, and the summary of its rounds that document 002 section 10 asks for.
+"""A trace in memory, the summary of its rounds (document 002 section 10), and views for tests.
 
-Not here: the file format (codec.py). The rule to keep: everything a trace says can be read from
-its header, entries and footer; a view computes, it stores nothing.
+A view is computed from entries alone, so it works for a trace read from a file as for one just
+made; requests.py has the requests.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 
 from simloop.messages import FinishReason, Outcome
@@ -116,3 +118,37 @@ def _in_hooks_ns(hooks: list[entries.Hook]) -> int:
         total_ns += max(0, min(hook.at_ns, counted_ns) - start_ns)
         counted_ns = min(counted_ns, start_ns)
     return total_ns
+
+
+class Call(NamedTuple):
+    """A tool call that was run, with the arguments that the tool got."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class HookRun(NamedTuple):
+    """A hook that ran: where, which, and its result (ok, blocked, failed, timed-out)."""
+
+    point: str
+    hook: str
+    result: str
+
+
+def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:
+    """Yield every tool call that was run, in the order of the starts."""
+    for entry in record:
+        if isinstance(entry, entries.ToolStarted):
+            yield Call(entry.name, msgspec.json.decode(entry.arguments))
+
+
+def backoffs_ns(record: Iterable[AnyEntry]) -> list[int]:
+    """Return the waits before retries in nanoseconds, in order."""
+    return [entry.delay_ns for entry in record if isinstance(entry, entries.Backoff)]
+
+
+def hook_log(record: Iterable[AnyEntry]) -> Iterator[HookRun]:
+    """Yield every hook run, in order."""
+    for entry in record:
+        if isinstance(entry, entries.Hook):
+            yield HookRun(entry.point, entry.hook, entry.result)

@@ -123,7 +123,8 @@ def test_the_documents_events_are_shown_of_any_loop(cli: Cli, recorded: Path) ->
 
 
 def test_the_events_of_a_session_of_opencode_are_shown(cli: Cli, tmp_path: Path) -> None:
-    failing = "prompt: Hi\nmodel: [{http: {status: 429}}, {http: {status: 401}}]\nexpect: {outcome: failed}\n"
+    failing = "prompt: Hi\nmodel: [{http: {status: 429}}, {http: {status: 401}}]\n"
+    failing += "expect: {outcome: failed}\n"
     trace = recorded_on(cli, "opencode@1.18.34", failing, tmp_path)
     shown = types(show(cli, trace, "--events", "session"))
     assert shown == ["session.status", "session.error"]

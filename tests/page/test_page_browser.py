@@ -9,8 +9,7 @@ from shop import of_shop
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.keys import FactView
 from simloop.cursor.opening import opened_run
-from simloop.cursor.places import place_of
-from simloop.cursor.position import Position
+from simloop.cursor.position import Position, place_of
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import Mark, words_of
 from simloop.cursor.views import view

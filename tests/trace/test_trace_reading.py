@@ -13,9 +13,8 @@ from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, decode, encode
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.exports.events import DocumentEvents, SessionEvents
-from simloop.trace.looptrace import LoopTrace
+from simloop.trace.looptrace import LoopTrace, calls
 from simloop.trace.timeline import timeline
-from simloop.trace.views import calls
 
 HEADER = Header(FORMAT, VERSION, "", "own", 0, "", msgspec.Raw(b"{}"))
 PROMPT = entries.Prompt(0, 0, "Go.")

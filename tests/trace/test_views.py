@@ -14,7 +14,7 @@ from simloop.runs.run import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario, parse_scenario
-from simloop.trace import entries, views
+from simloop.trace import entries, looptrace
 from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import requests
 from simloop.world.fake_model import FakeModel, Model
@@ -138,7 +138,7 @@ def test_backoffs_are_the_waits_in_order() -> None:
           - http: {status: 429, retry_after: 7s}
           - say: Done.
     """)
-    assert views.backoffs_ns(result.trace.entries) == [2_000_000_000, 7_000_000_000]
+    assert looptrace.backoffs_ns(result.trace.entries) == [2_000_000_000, 7_000_000_000]
     assert result.backoffs_s == [2.0, 7.0]
 
 
@@ -163,9 +163,9 @@ def test_the_hook_log_says_where_which_and_what_it_did() -> None:
 
 def test_of_a_run_in_which_nothing_happened_the_views_are_empty() -> None:
     assert list(requests([])) == []
-    assert list(views.calls([])) == []
-    assert views.backoffs_ns([]) == []
-    assert list(views.hook_log([])) == []
+    assert list(looptrace.calls([])) == []
+    assert looptrace.backoffs_ns([]) == []
+    assert list(looptrace.hook_log([])) == []
 
 
 LAST_STEPS = """

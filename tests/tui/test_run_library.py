@@ -7,8 +7,8 @@ import pytest
 from simloop.check.trial import run_to_the_end
 from simloop.scenario.catalog import bundled_names
 from simloop.scenario.loader import parse_scenario
+from simloop.trace import TRACES
 from simloop.trace.codec import write_trace
-from simloop.trace.kept import TRACES
 from simloop_tui.library import found, items, seen
 
 PASSES = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\n"

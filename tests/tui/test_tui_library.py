@@ -10,8 +10,8 @@ from textual.widgets import Input, OptionList
 from simloop.check.trial import run_to_the_end
 from simloop.scenario.catalog import bundled_names
 from simloop.scenario.loader import parse_scenario
+from simloop.trace import TRACES
 from simloop.trace.codec import write_trace
-from simloop.trace.kept import TRACES
 from simloop_tui.app import StepApp
 from simloop_tui.library import found, items
 from simloop_tui.screens.library import LibraryScreen

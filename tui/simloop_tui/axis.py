@@ -3,7 +3,7 @@
 The column of an entry leads back to an entry of that column.
 """
 
-from simloop.cursor.places import place_at
+from simloop.cursor.position import place_at
 from simloop.cursor.recorded_run import RecordedRun
 
 

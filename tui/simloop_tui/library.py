@@ -14,8 +14,8 @@ from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import escape
 from simloop.scenario.catalog import SUFFIX, bundled, find
 from simloop.scenario.loader import load_scenario
+from simloop.trace import TRACES
 from simloop.trace.codec import read_trace
-from simloop.trace.kept import TRACES
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 

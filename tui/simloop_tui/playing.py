@@ -3,7 +3,7 @@
 It is told how many have passed, and reads no clock. A long wait of the run takes at most a second.
 """
 
-from simloop.cursor.places import place_at
+from simloop.cursor.position import place_at
 from simloop.cursor.recorded_run import RecordedRun
 from simloop_tui.rows import TimelineRows
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.keys import FactView
-from simloop.cursor.places import place_of
-from simloop.cursor.position import Position
+from simloop.cursor.position import Position, place_of
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark, counted, row
 from simloop.cursor.views import view

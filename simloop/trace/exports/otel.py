@@ -1,17 +1,281 @@
 """A trace as OpenTelemetry spans with the GenAI attributes, in the JSON encoding of OTLP.
 
-Not here: sending them. The rules to keep: the spans are made from entries alone; ids come from the
-digest of the trace and times are virtual, so equal runs have equal spans; and the span of a model
-call covers its retries, with an event for each attempt.
+The spans are made from entries alone. Ids come from the digest of the trace and times are virtual,
+so equal runs have equal spans. A request after one that failed is another attempt of the same call,
+as it is for the landmarks of the cursor: the span of a model call covers all its attempts, with an
+event for each.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from simloop.messages import Fault, Outcome
+from simloop.trace import entries
 from simloop.trace.codec import digest, encode
 from simloop.trace.entries import AnyEntry, Prompt
-from simloop.trace.exports.otel_spans import OtelSpan, RunSpans
+from simloop.trace.kinds import OF_CODE, kind_of
 from simloop.trace.looptrace import LoopTrace
+
+INTERNAL, CLIENT = 1, 3
+"""The kinds of spans."""
+_NS_PER_S = 1_000_000_000
+_PROVIDER = "simloop"
+_MODEL = "scripted"
+
+
+class OtelSpan:
+    """One span that grows until it is closed."""
+
+    def __init__(self, name: str, kind: int, start_ns: int, attributes: Mapping[str, Any]) -> None:
+        self.name = name
+        self.kind = kind
+        self.start_ns = start_ns
+        self.end_ns: int | None = None
+        self.attributes = dict(attributes)
+        self.events: list[tuple[str, int, Mapping[str, Any]]] = []
+        self.error = ""
+
+    def add(self, event: str, at_ns: int, /, **attributes: Any) -> None:
+        """Add an event; the names of its attributes begin with that of the event."""
+        named = {f"{event}.{key}": value for key, value in attributes.items()}
+        self.events.append((event, at_ns, named))
+
+    def close(self, at_ns: int, error_type: str = "", message: str = "") -> None:
+        """End the span, as failed if there is a type of error; a retry opens it again."""
+        self.end_ns = at_ns
+        self.error = message
+        self.attributes.pop("error.type", None)
+        if error_type:
+            self.attributes["error.type"] = error_type
+
+
+class RunSpans:
+    """The spans of one prompt: the first is that of the agent, and the parent of the others."""
+
+    def __init__(self, loop: str, conversation: str) -> None:
+        given = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.provider.name": _PROVIDER,
+            "gen_ai.agent.name": loop,
+            "gen_ai.conversation.id": conversation,
+        }
+        self.agent = OtelSpan(f"invoke_agent {loop}", INTERNAL, 0, given)
+        self.spans = [self.agent]
+        self._calls: dict[int, _ModelCall] = {}  # by the number of a request
+        self._failed: dict[str, _ModelCall] = {}  # by purpose: the call that may be tried again
+        self._newest: _ModelCall | None = None  # the newest main call
+        self._tools: dict[str, list[OtelSpan]] = {}
+
+    def feed(self, entry: AnyEntry) -> None:
+        """Take the next entry."""
+        at_ns = entry.at_ns
+        match entry:
+            case entries.Prompt(text=text):
+                self.agent.start_ns = at_ns
+                self.agent.attributes["gen_ai.input.messages"] = _messages("user", _text(text))
+            case entries.Request():
+                self._request(entry)
+            case entries.Error(request=request, fault=fault):
+                self._fail(request, at_ns, _error_type(fault), fault.message)
+            case entries.StreamCut(request=request):
+                self._fail(request, at_ns, "stream_cut", "the stream ended without a finish reason")
+            case entries.Backoff(delay_ns=delay_ns):
+                self._back_off(at_ns, delay_ns)
+            case entries.ToolStarted() | entries.ToolResult():
+                self._tool(entry)
+            case entries.Ended():
+                self._ended(entry)
+            case _:
+                self._other(entry)
+
+    def _request(self, entry: entries.Request) -> None:
+        call = self._failed.pop(entry.purpose, None)
+        if call is None:
+            call = _ModelCall(entry)
+            self.spans.append(call.span)
+        if entry.purpose == "main":
+            self._newest = call
+        call.attempt(entry)
+        self._calls[entry.number] = call
+
+    def _fail(self, request: int, at_ns: int, error_type: str, message: str) -> None:
+        call = self._calls.get(request)
+        if call is not None:
+            call.fail(at_ns, error_type, message)
+            self._failed[call.purpose] = call
+
+    def _back_off(self, at_ns: int, delay_ns: int) -> None:
+        """Note a wait in the newest main call, which the engine will try again."""
+        if self._newest is not None:
+            self._newest.span.add("simloop.backoff", at_ns, delay_s=delay_ns / _NS_PER_S)
+            self._failed["main"] = self._newest
+
+    def _tool(self, entry: entries.ToolStarted | entries.ToolResult) -> None:
+        if isinstance(entry, entries.ToolStarted):
+            given = {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": entry.name,
+                "gen_ai.tool.type": "function",
+                "gen_ai.tool.call.id": entry.call_id,
+                "gen_ai.tool.call.arguments": entry.arguments,
+            }
+            span = OtelSpan(f"execute_tool {entry.name}", INTERNAL, entry.at_ns, given)
+            self.spans.append(span)
+            self._tools.setdefault(entry.call_id, []).append(span)
+        elif running := self._tools.get(entry.call_id):
+            span = running.pop(0)
+            span.attributes["gen_ai.tool.call.result"] = entry.text
+            error = "tool_error" if entry.is_error else ""
+            span.close(entry.at_ns, error, entry.text if error else "")
+
+    def _other(self, entry: AnyEntry) -> None:
+        at_ns = entry.at_ns
+        match entry:
+            case entries.Compaction(forced=forced, tokens_before=before, tokens_after=after):
+                given = {"forced": forced, "tokens_before": before, "tokens_after": after}
+                self.agent.add("simloop.compaction", at_ns, **given)
+            case entries.StopRequested(cause=cause):
+                self.agent.add("simloop.stop", at_ns, cause=str(cause))
+            case entries.Queued(text=text, queue=queue):
+                self.agent.add("simloop.queued", at_ns, queue=str(queue), text=text)
+            case entries.Hook(hook=hook, result=result) if result != "ok":
+                self.agent.add("simloop.hook", at_ns, name=hook, result=result)
+            case entries.RequestRefused(status=status, text=text):
+                self.agent.add("simloop.request_refused", at_ns, status=status, text=text)
+            case _ if type(entry) in OF_CODE:
+                event = f"simloop.{kind_of(entry).replace('-', '_')}"
+                self.agent.add(event, at_ns, **dict(_fields(entry)))
+            case _ if (call := self._calls.get(getattr(entry, "request", 0))) is not None:
+                call.receive(entry)
+            case _:
+                pass
+
+    def _ended(self, entry: entries.Ended) -> None:
+        reached = entry.outcome is Outcome.COMPLETED
+        self.agent.attributes["simloop.outcome"] = str(entry.outcome)
+        if entry.text:
+            said = _messages("assistant", _text(entry.text), finish_reason=str(entry.outcome))
+            self.agent.attributes["gen_ai.output.messages"] = said
+        error = "" if reached else str(entry.outcome)
+        self.agent.close(entry.at_ns, error, "" if reached else entry.message)
+
+    def close(self, at_ns: int) -> None:
+        """Close the spans that have no end of their own: their run was stopped, or is cut off."""
+        why = self.agent.attributes.get("simloop.outcome", "unfinished")
+        for span in self.spans:
+            if span.end_ns is None:
+                span.close(at_ns, why, "it has no end of its own")
+
+
+class _ModelCall:
+    """A logical call of the model: one span for all attempts, with the reply of the last one."""
+
+    def __init__(self, entry: entries.Request) -> None:
+        self.purpose = entry.purpose
+        self._attempts = 0
+        self._sent_ns = entry.at_ns
+        self._has_begun = False
+        self._parts: list[Mapping[str, Any]] = []
+        given = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _PROVIDER,
+            "gen_ai.request.model": _MODEL,
+            "gen_ai.request.stream": True,
+            "simloop.purpose": entry.purpose,
+        }
+        self.span = OtelSpan(f"chat {_MODEL}", CLIENT, entry.at_ns, given)
+
+    def attempt(self, entry: entries.Request) -> None:
+        self._attempts += 1
+        self._sent_ns = entry.at_ns
+        self._has_begun = False
+        self._parts = []
+        self.span.end_ns = None
+        given = {"number": self._attempts, "request": entry.number}
+        self.span.add("simloop.attempt", entry.at_ns, **given)
+
+    def fail(self, at_ns: int, error_type: str, message: str) -> None:
+        given = {"number": self._attempts, "type": error_type, "message": message}
+        self.span.add("simloop.attempt_failed", at_ns, **given)
+        self.span.close(at_ns, error_type, message)
+
+    def receive(self, entry: AnyEntry) -> None:
+        """Take a part of the reply."""
+        if not self._has_begun:
+            self._has_begun = True
+            waited = (entry.at_ns - self._sent_ns) / _NS_PER_S
+            self.span.attributes["gen_ai.response.time_to_first_chunk"] = waited
+        match entry:
+            case entries.TextDelta(text=text) | entries.ReasoningDelta(text=text):
+                kind = "text" if isinstance(entry, entries.TextDelta) else "reasoning"
+                self._parts.append({"type": kind, "content": text})
+            case entries.ToolCall(call_id=call_id, name=name, arguments=arguments):
+                call = {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
+                self._parts.append(call)
+            case entries.Finish():
+                self._finish(entry)
+            case _:
+                pass
+
+    def _finish(self, entry: entries.Finish) -> None:
+        attributes = self.span.attributes
+        attributes["gen_ai.response.finish_reasons"] = [str(entry.reason)]
+        if entry.usage is not None:
+            attributes["gen_ai.usage.input_tokens"] = entry.usage.input_tokens
+            attributes["gen_ai.usage.output_tokens"] = entry.usage.output_tokens
+        reason = str(entry.reason)
+        said = _messages("assistant", *_joined(self._parts), finish_reason=reason)
+        attributes["gen_ai.output.messages"] = said
+        self.span.close(entry.at_ns)
+
+
+def _fields(entry: AnyEntry) -> Iterator[tuple[str, Any]]:
+    """Yield the data of an entry; times are in seconds."""
+    for name in entry.__struct_fields__[2:]:
+        value = getattr(entry, name)
+        is_time = name.endswith("_ns")
+        yield (f"{name[:-3]}_s", value / _NS_PER_S) if is_time else (name, value)
+
+
+def _error_type(fault: Fault) -> str:
+    """Return the status of a failure, or its code."""
+    if isinstance(fault.status, int):
+        return str(fault.status)
+    return fault.code or "_OTHER"
+
+
+def _text(text: str) -> Mapping[str, Any]:
+    return {"type": "text", "content": text}
+
+
+def _joined(parts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the parts of a reply with the pieces of one text, or of one reasoning, joined."""
+    joined: list[dict[str, Any]] = []
+    pieces: list[str] = []
+    for part in parts:
+        if joined and "content" in part and part["type"] == joined[-1]["type"]:
+            pieces.append(part["content"])
+            continue
+        _end(joined, pieces)
+        joined.append(dict(part))
+        pieces = [part["content"]] if "content" in part else []
+    _end(joined, pieces)
+    return list(joined)
+
+
+def _end(joined: list[dict[str, Any]], pieces: list[str]) -> None:
+    if pieces:
+        joined[-1]["content"] = "".join(pieces)
+
+
+def _messages(role: str, *parts: Mapping[str, Any], finish_reason: str = "") -> str:
+    """Return one message in the JSON of the attributes for messages."""
+    message: dict[str, Any] = {"role": role, "parts": parts}
+    if finish_reason:
+        message["finish_reason"] = finish_reason
+    return json.dumps([message])
+
 
 _ERROR = 2  # the code of a status
 
