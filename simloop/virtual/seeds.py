@@ -1,9 +1,8 @@
 """One seed, many independent random streams.
 
-Not here: what the streams are used for, and the seed that shuffles ties of timers.
-The rule to keep: a stream depends on the seed and its own name only, never on which streams were
-used before it, so that a new user of randomness does not change what the others draw. Never
-`hash()`: it differs between processes.
+A stream depends on the seed and its own name only, never on which streams were used before it, so
+a new user of randomness does not change what the others draw. Never `hash()`: it differs between
+processes.
 """
 
 import _random

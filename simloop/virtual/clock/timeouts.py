@@ -1,9 +1,8 @@
 """Timeouts: bounds, in virtual time, on the blocks in which one task waits.
 
 asyncio has `timeout`, which is not enough here: code that swallows its cancellation must be
-cancelled again, and an inner bound may not outlast an outer one. The rule to keep: code that
-catches a CancelledError which this module caused also calls `uncancel`, so that a cancellation
-from outside is never swallowed.
+cancelled again, and an inner bound may not outlast an outer one. Code that catches a CancelledError
+which this module caused also calls `uncancel`, so a cancellation from outside is never swallowed.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The waits of a program on a virtual loop: its sleeps, its timeouts, its tasks and its threads.
 
 They are found without a change to the program. A place is the innermost one of the program, as in a
-report (waiting.py), and never an address.
+report (places.py), and never an address.
 """
 # ruff: noqa: SLF001 - the loop, its tasks and its timers keep in private slots what they wait for
 
