@@ -14,15 +14,6 @@ async def returns(value: Any) -> Any:
     return value
 
 
-async def fails(error: BaseException) -> None:
-    raise error
-
-
-async def fails_later(error: BaseException) -> None:
-    await nap(1)
-    raise error
-
-
 def test_an_awaitable_that_waits_has_run_up_to_its_wait() -> None:
     seen: list[str] = []
 
@@ -75,16 +66,18 @@ def test_an_awaitable_that_waits_again_and_again_is_waited_for_to_its_end() -> N
     assert run_virtual(main()) == 0.015
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError(), KeyboardInterrupt()])
-def test_an_error_before_the_first_wait_is_raised_at_once(error: BaseException) -> None:
-    with pytest.raises(type(error)):
-        begin(fails(error))
+async def fails(error: BaseException, *, wait_ms: int) -> None:
+    if wait_ms:
+        await nap(wait_ms)
+    raise error
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError()])
-def test_an_error_after_a_wait_is_raised_where_it_is_awaited(error: BaseException) -> None:
+def test_an_error_is_raised_at_once_or_where_the_rest_is_awaited(error: BaseException) -> None:
     async def main() -> str:
-        started = begin(fails_later(error))
+        with pytest.raises(type(error)):
+            begin(fails(error, wait_ms=0))
+        started = begin(fails(error, wait_ms=1))
         with pytest.raises(type(error)):
             await started
         return "goes on"
@@ -165,35 +158,17 @@ def test_a_future_can_be_begun_too() -> None:
     assert run_virtual(main()) == ("set", "set")
 
 
-USUAL_RESULTS = (None, True, 3, 1.5, "text", b"bytes", [1], (1,), {"key": 1})
-
-
 class Text(str):
     """A text of another type."""
 
     __slots__ = ()
 
 
-@pytest.mark.parametrize(
-    "value", [*USUAL_RESULTS, {1}, Text("of another type"), object(), Awaitable(0)]
-)
-def test_a_value_is_no_coroutine(value: object) -> None:
-    assert not is_coroutine(value)
-    assert not asyncio.iscoroutine(value)
+VALUES = (None, True, 3, 1.5, "text", b"bytes", [1], (1,), {"key": 1}, {1}, Text("x"), object())
 
 
-def test_what_an_async_function_returns_is_a_coroutine() -> None:
+def test_only_what_an_async_function_returns_is_a_coroutine() -> None:
+    assert [value for value in (*VALUES, Awaitable(0)) if is_coroutine(value)] == []
     coroutine = returns("done")
     assert is_coroutine(coroutine)
     coroutine.close()
-
-
-@pytest.mark.parametrize("value", USUAL_RESULTS[1:])
-def test_asyncio_is_not_asked_about_a_usual_result(
-    value: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def is_asked(_: object) -> bool:
-        pytest.fail("this takes ten times as long")
-
-    monkeypatch.setattr(asyncio, "iscoroutine", is_asked)
-    assert not is_coroutine(value)

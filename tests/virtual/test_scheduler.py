@@ -23,6 +23,13 @@ from simloop.virtual.simulate import running_loop
 KEPT: list[ThreadPoolExecutor] = []  # a pool that is collected ends its workers itself
 
 
+def run_all(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def order(number: int, seed: int, *, shuffle: bool) -> list[int]:
     done: list[int] = []
 
@@ -32,10 +39,7 @@ def order(number: int, seed: int, *, shuffle: bool) -> list[int]:
 
     async def main() -> list[int]:
         threads = [threading.Thread(target=work, args=(n,)) for n in range(number)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_all(threads)
         return done
 
     return simulate(main(), seed=seed, shuffle_ties=shuffle)
@@ -89,10 +93,7 @@ def test_a_lock_that_is_taken_again_and_again_is_handed_over() -> None:
             stop.set()
 
         threads = [threading.Thread(target=each) for each in (greedy, modest)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_all(threads)
         return log
 
     assert in_thread(compete) == ["greedy", "greedy", "modest", "greedy"]
@@ -141,10 +142,7 @@ def test_a_deadlock_by_the_order_of_locks_names_threads_places_and_holders() -> 
             threading.Thread(target=take, args=names, name=names[0])
             for names in ((one, other), (other, one))
         ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_all(threads)
 
     with pytest.raises(Deadlock) as caught:
         in_thread(both)
