@@ -6,7 +6,6 @@ back when the last simulation with a run ends, because tasks that a run left beh
 """
 
 import functools
-import importlib.abc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -213,7 +212,7 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
 }
 
 
-class _Interception(importlib.abc.MetaPathFinder):
+class _Interception:
     """The patches of all clients: made by the first run in the process, undone after the last.
 
     As a finder of modules, it sees the imports of clients in a run.
@@ -263,11 +262,13 @@ class _Interception(importlib.abc.MetaPathFinder):
         found = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self.patch)
+            # No subclass of `importlib.abc.Loader`, whose module imports a dozen others.
+            patching: Any = _Loader(spec.loader, self.patch)
+            spec.loader = patching
         return spec
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader:
     """Loads a module as if its own loader did, then patches it."""
 
     def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
