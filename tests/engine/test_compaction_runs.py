@@ -1,10 +1,13 @@
 """Compaction in a run: what the model, the callbacks and the counters see of it."""
 
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 from builders import counters_of
 from histories import PAD
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simloop import (
     Callbacks,
@@ -18,10 +21,18 @@ from simloop import (
     ScriptExhausted,
     run,
 )
-from simloop.messages import Request, SummaryMessage
+from simloop.engine.compaction import Compacted, ScriptedContext
+from simloop.engine.context import History
+from simloop.engine.settings import ContextScript
+from simloop.kernel.policies import utf8_bytes_over_4
+from simloop.messages import Request, SummaryMessage, UserMessage
 from simloop.runs.run import Simulation
+from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.recorder import Recorder
 from simloop.trace.timeline import timeline
+from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.fake_model import FunctionModel
 
 
@@ -40,26 +51,10 @@ def tell(*summaries: Reply, rounds: int, **options: Any) -> tuple[Result, list[R
     return Simulation(scenario, model=model, callbacks=callbacks).run(), model.requests
 
 
-def test_the_second_summary_is_made_from_the_first_one() -> None:
-    _, requests = tell(Reply(say="First."), Reply(say="Second."), rounds=6)
-    second = [request for request in requests if request.purpose == "summary"][1]
-    assert SummaryMessage("First.") in second.messages
-
-
 def test_the_second_summary_takes_the_place_of_the_first_one() -> None:
     result, _ = tell(Reply(say="First."), Reply(say="Second."), rounds=6)
     summaries = [m for m in result.messages if isinstance(m, SummaryMessage)]
     assert summaries == [SummaryMessage("Second.")]
-
-
-def test_a_second_summary_that_fails_does_not_lose_the_first_one() -> None:
-    result, _ = tell(Reply(say="First."), Reply(http=Http(status=500)), rounds=6)
-    assert SummaryMessage("First.") in result.messages
-
-
-def test_a_summary_is_no_step_and_no_error() -> None:
-    result, _ = tell(Reply(http=Http(status=500)), Reply(http=Http(status=500)), rounds=3)
-    assert (counters_of(result).total_steps, counters_of(result).error_count) == (4, 0)
 
 
 def test_a_summary_is_told_to_no_callback() -> None:
@@ -148,13 +143,70 @@ def test_a_context_that_cannot_be_shortened_is_reported_in_each_run_of_a_convers
     ]
 
 
-def test_too_many_messages_that_cannot_be_shortened_are_reported_as_a_count_of_messages() -> None:
-    policy = Compaction(max_messages=2, keep_turns=1)
-    replies = [Reply(call={"gone": {}}), Reply(say="Done.")]
-    scenario = Scenario(prompt="Go.", loop="pi", compaction=policy, model=replies)
-    assert notices(run(scenario)) == [f"the context has 3 messages (trigger 2), {STAY} turn stays"]
+SEEDED = settings(derandomize=True)
+WORDS = st.lists(st.booleans(), max_size=6).map(tuple)
+T = TypeVar("T")
 
 
-def test_a_context_that_is_shortened_or_under_its_trigger_is_not_reported() -> None:
-    assert notices(tell(Reply(say="First."), Reply(say="Second."), rounds=6)[0]) == []
-    assert notices(run(Scenario(prompt="Go.", model=[Reply(say="Done.")]))) == []
+def inside(main: Coroutine[Any, Any, T]) -> T:
+    return run_virtual(main)
+
+
+async def asked(script: ContextScript, times: int) -> tuple[list[bool], list[Compacted], History]:
+    """Ask a context that is so many times how full it is, and have it shortened as often."""
+    history = History((UserMessage("What does README.md say?"),), utf8_bytes_over_4)
+    record: list[AnyEntry] = []
+    context = ScriptedContext(script, history, Recorder(record, running_loop()))
+    over = [context.over() for _ in range(times)]
+    done = [await context.shorten(forced=bool(number % 2)) for number in range(times)]
+    told = [entry for entry in record if isinstance(entry, entries.Compaction)]
+    assert [(e.tokens_before, e.tokens_after) for e in told] == [
+        (one.tokens_before, one.tokens_after) for one in done
+    ]
+    assert [e.forced for e in told] == [bool(number % 2) for number in range(times)]
+    return over, done, history
+
+
+@SEEDED
+@given(over=WORDS, shrunk=WORDS, times=st.integers(0, 10))
+def test_the_words_are_played_in_order_and_the_last_one_for_ever(
+    over: tuple[bool, ...], shrunk: tuple[bool, ...], times: int
+) -> None:
+    measured, done, _ = inside(asked(ContextScript(over=over, shrunk=shrunk), times))
+    assert measured == [(*over, *over[-1:] * 10)[n] if over else False for n in range(times)]
+    gained = [one.shrunk for one in done]
+    assert gained == [(*shrunk, *shrunk[-1:] * 10)[n] if shrunk else True for n in range(times)]
+
+
+# ---------------------------------------------------------------------- in a run
+
+
+def compacting(context: str, **limits: int) -> Result:
+    bounds = ", ".join(f"{name}: {value}" for name, value in limits.items())
+    return run(
+        parse_scenario(f"""
+prompt: x
+limits: {{{bounds}}}
+context: {context}
+tools: {{look: {{}}}}
+model: [{{call: {{look: {{}}}}}}, {{say: Done.}}]
+""")
+    )
+
+
+def test_a_run_compacts_where_the_script_says_so_and_asks_no_summary() -> None:
+    result = compacting("{over: [false, true, false]}")
+    assert (result.outcome, counters_of(result).compaction_attempts) == (Outcome.COMPLETED, 1)
+    assert [request.purpose for request in result.requests] == ["main", "main"]
+    kinds = [type(entry) for entry in result.trace.entries]
+    assert kinds.count(entries.Compaction) == 1
+    assert kinds.index(entries.ToolResult) < kinds.index(entries.Compaction)
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+def test_a_context_that_is_always_over_uses_up_the_attempts(attempts: int) -> None:
+    result = compacting("{over: [true]}", max_compaction_attempts=attempts)
+    assert (result.outcome, counters_of(result).compaction_attempts) == (
+        Outcome.COMPLETED,
+        attempts,
+    )

@@ -67,42 +67,12 @@ def test_hooks_of_a_point_run_in_the_order_in_which_they_are_listed(point: str) 
     assert seen[:3] == ["first", "second", "third"]
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_plain_hook_waits_for_an_async_one_before_it(point: str) -> None:
-    seen: list[str] = []
-
-    async def slow(_: Any) -> None:
-        await asyncio.sleep(0.001)
-        seen.append("slow")
-
-    def quick(_: Any) -> None:
-        seen.append("quick")
-
-    play(Hooks(**{point: [slow, quick]}))
-    assert seen[:2] == ["slow", "quick"]
-
-
 def test_added_hooks_run_after_ours() -> None:
     seen: list[str] = []
     ours = before_llm(lambda _: seen.append("ours"))
     theirs = before_llm(lambda _: seen.append("theirs"))
     play(ours + theirs, DONE)
     assert seen == ["ours", "theirs"]
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_added_hooks_keep_their_point(point: str) -> None:
-    added = Hooks() + Hooks(**{point: [look]})
-    assert [name for name in POINTS if getattr(added, name)] == [point]
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_hooks_with_one_at_any_point_are_some(point: str) -> None:
-    assert Hooks(**{point: [look]})
-
-
-def test_hooks_without_any_are_none() -> None:
-    assert not Hooks()
 
 
 # ------------------------------------------------------------------------- before the model
@@ -136,12 +106,6 @@ def test_a_hook_sees_the_conversation_and_the_number_of_the_step() -> None:
     assert seen == [(1, 1), (2, 3)]
 
 
-def test_a_hook_that_keeps_the_conversation_keeps_it_as_it_was() -> None:
-    seen: list[Any] = []
-    play(before_llm(lambda given: seen.append(given.messages)))
-    assert [len(messages) for messages in seen] == [1, 3]
-
-
 @pytest.mark.parametrize(
     "change",
     [{"tools": None}, {"tools": []}, {"tools": {"look": None}}, {"system_prompt": None},
@@ -168,20 +132,8 @@ def test_a_blocked_model_call_ends_the_run_as_blocked() -> None:
     assert play(before_llm(block))[0].outcome is Outcome.BLOCKED
 
 
-def test_a_blocked_run_says_the_reason() -> None:
-    assert play(before_llm(block))[0].message == "Blocked: not allowed"
-
-
 def test_a_blocked_model_call_sends_no_request() -> None:
     assert play(before_llm(block))[1] == []
-
-
-def test_a_model_call_blocked_later_keeps_the_text_so_far() -> None:
-    def hook(given: BeforeLLMCall) -> None:
-        if given.step_number == 2:
-            given.block("enough")
-
-    assert play(before_llm(hook))[0].text == "I look."
 
 
 @pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
@@ -189,18 +141,6 @@ def test_hooks_after_one_that_blocks_do_not_run(point: str) -> None:
     seen: list[Any] = []
     play(Hooks(**{point: [block, seen.append]}))
     assert seen == []
-
-
-@pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
-def test_a_hook_that_blocks_is_recorded_with_its_reason(point: str) -> None:
-    result, _ = play(Hooks(**{point: [block]}))
-    hook = next(e for e in result.trace.entries if isinstance(e, entries.Hook))
-    assert (hook.point, hook.hook, hook.result, hook.detail) == (
-        point,
-        "block",
-        "blocked",
-        "not allowed",
-    )
 
 
 # ------------------------------------------------------------------------- after the model
@@ -225,16 +165,6 @@ def test_the_hook_after_the_model_is_told_what_it_said() -> None:
     )
 
 
-def test_the_hook_after_the_model_runs_after_the_tools() -> None:
-    seen: list[str] = []
-    hooks = Hooks(
-        after_llm_call=[lambda _: seen.append("after model")],
-        after_tool_call=[lambda _: seen.append("after tool")],
-    )
-    play(hooks)
-    assert seen[:2] == ["after tool", "after model"]
-
-
 # ------------------------------------------------------------------------- around tools
 
 
@@ -244,17 +174,6 @@ def test_a_hook_sees_the_arguments_that_the_hook_before_it_made() -> None:
 
     result, _ = play(Hooks(before_tool_call=[append, append]))
     assert result.messages[2] == ToolMessage("call-1", "saw abb")
-
-
-def test_changed_arguments_are_gone_with_the_call() -> None:
-    seen: list[Any] = []
-
-    def change(given: Any) -> None:
-        seen.append(dict(given.arguments))
-        given.arguments["at"] = "changed"
-
-    play(Hooks(before_tool_call=[change]), LOOK, LOOK, DONE)
-    assert seen == [{"at": "a"}] * 2
 
 
 def test_a_hook_sees_the_result_that_the_hook_before_it_made() -> None:
@@ -305,12 +224,6 @@ def test_a_callback_is_given_what_its_name_says(name: str, arguments: tuple[Any,
     seen: list[tuple[Any, ...]] = []
     play(Hooks(), callbacks=Callbacks(**{name: lambda *given: seen.append(given)}))
     assert seen[0] == arguments
-
-
-def test_on_response_is_given_the_messages_that_the_step_adds() -> None:
-    seen: list[Any] = []
-    result, _ = play(Hooks(), callbacks=Callbacks(on_response=seen.append))
-    assert [*seen[0], *seen[1]] == list(result.messages[1:])
 
 
 @pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])

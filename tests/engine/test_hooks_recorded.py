@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from simloop import Hooks, Reply, Scenario, ToolResult
 from simloop.engine.hooks import AfterToolCall, BeforeLLMCall, BeforeToolCall
 from simloop.runs.run import Simulation
@@ -32,32 +30,8 @@ def replace_prompt(given: BeforeLLMCall) -> None:
     given.system_prompt = "Be long."
 
 
-def remove_tools(given: BeforeLLMCall) -> None:
-    given.tools = {}
-
-
-def replace_both(given: BeforeLLMCall) -> None:
-    replace_prompt(given)
-    remove_tools(given)
-
-
 def watch(given: object) -> None:
     pass
-
-
-@pytest.mark.parametrize(
-    ("hook", "changed"),
-    [
-        (replace_prompt, ("system_prompt",)),
-        (remove_tools, ("tools",)),
-        (replace_both, ("system_prompt", "tools")),
-        (watch, ()),
-    ],
-)
-def test_a_hook_before_the_model_is_recorded_with_its_changes(
-    hook: Callable[..., Any], changed: tuple[str, ...]
-) -> None:
-    assert changes(run(before_llm_call=[hook]))[0] == changed
 
 
 def test_a_change_is_recorded_at_the_hook_that_made_it_and_at_no_later_one() -> None:

@@ -42,11 +42,6 @@ def test_a_tool_that_a_hook_withholds_cannot_be_called() -> None:
     assert result.messages[2] == ToolMessage("call-1", "Error: tool look not found", is_error=True)
 
 
-def test_a_tool_that_a_hook_withholds_is_back_at_the_next_call() -> None:
-    _, requests = play(before_llm(only_at_first(withhold)))
-    assert [len(request.tools) for request in requests] == [0, 1]
-
-
 def test_a_tool_withheld_from_one_call_can_be_called_in_the_next() -> None:
     result, _ = play(before_llm(only_at_first(withhold)), LOOK, LOOK, DONE)
     answers = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
@@ -82,13 +77,6 @@ def test_a_tool_that_a_hook_adds_is_offered_and_run(kind: str) -> None:
     assert result.messages[2] == ToolMessage("call-1", "found b")
 
 
-def test_a_tool_that_a_hook_adds_to_one_call_is_gone_from_the_next() -> None:
-    result, requests = play(before_llm(only_at_first(put("find", find))), FIND, FIND, DONE)
-    assert [len(request.tools) for request in requests] == [2, 1, 1]
-    answers = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
-    assert answers == [False, True]
-
-
 def test_a_tool_that_a_hook_replaces_runs_in_the_place_of_the_first() -> None:
     def look_elsewhere(at: str) -> str:
         """Look somewhere else."""
@@ -99,11 +87,6 @@ def test_a_tool_that_a_hook_replaces_runs_in_the_place_of_the_first() -> None:
     assert result.messages[2] == ToolMessage("call-1", "elsewhere a")
 
 
-def test_the_arguments_of_a_replaced_tool_are_validated_by_its_own_schema() -> None:
-    result, _ = play(before_llm(put("look", find)), LOOK, DONE)
-    assert result.messages[2].text.startswith("Error: Invalid parameters\n")
-
-
 def test_a_later_hook_sees_the_tool_that_a_hook_added() -> None:
     seen: list[Any] = []
 
@@ -112,13 +95,6 @@ def test_a_later_hook_sees_the_tool_that_a_hook_added() -> None:
 
     play(before_llm(put("find", find), watch), DONE)
     assert seen == [{"look": Tool, "find": Tool}]
-
-
-def test_a_later_hook_can_withhold_the_tool_that_a_hook_added() -> None:
-    hooks = before_llm(put("find", find), lambda given: given.tools.pop("find"))
-    result, requests = play(hooks, FIND, DONE)
-    assert [spec.name for spec in requests[0].tools] == ["look"]
-    assert result.messages[2] == ToolMessage("call-1", "Error: tool find not found", is_error=True)
 
 
 def test_a_failed_hook_leaves_no_added_tool_behind() -> None:
@@ -151,17 +127,6 @@ def test_a_tool_that_a_hook_adds_can_fail_by_chance_like_any_other() -> None:
     result = Simulation(scenario, model=Recorded(FIND, LOOK, DONE), hooks=hooks, tools=[look]).run()
     answers = [m.text for m in result.messages if isinstance(m, ToolMessage)]
     assert answers == ["Error: the tool lost its connection"] * 2
-
-
-def test_a_tool_that_a_hook_renames_fails_by_chance_once_a_call() -> None:
-    def rename(given: BeforeLLMCall) -> None:
-        given.tools["find"] = given.tools.pop("look")
-
-    chances = ChanceFaults(activate=1, fire=1, sites=("tool.slow",))
-    scenario = Scenario(prompt="Go.", faults=chances)
-    model = Recorded(Reply(call={"find": {"at": "a"}}), DONE)
-    result = Simulation(scenario, model=model, hooks=before_llm(rename), tools=[look]).run()
-    assert result.elapsed_ns == 20 * 10**9
 
 
 def hook_details(result: Result) -> list[str]:

@@ -1,7 +1,10 @@
 """The machine agent: one run from prompt to outcome, within its bounds, the same every time."""
 
+import json
+from typing import Any
+
 import pytest
-from builders import DONE, HANGS, JITTERY, LOOK, counters_of, look
+from builders import DONE, HANGS, JITTERY, LOOK, S, counters_of
 from builders import play_loosely as play
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +12,21 @@ from msgspec import Struct
 from pacing import paced
 from worlds import Opened, in_world
 
-from simloop import Callbacks, Compaction, Http, Limits, Outcome, Reply, RunawayRun, Scenario
+from simloop import (
+    Compaction,
+    Http,
+    Limits,
+    Outcome,
+    Reply,
+    Result,
+    RunawayRun,
+    ScenarioError,
+    parse_scenario,
+)
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
+from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.signals import Signal
@@ -23,7 +37,7 @@ from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.trace.entries import AnyEntry
-from simloop.world.fake_model import FunctionModel
+from simloop.trace.recorder import MAX_TRACE_CHARS
 
 # ------------------------------------------------------------------------- a whole run
 
@@ -39,16 +53,8 @@ def test_the_transcript_holds_prompt_replies_and_results_in_order() -> None:
     )
 
 
-def test_the_text_of_a_run_is_the_models_last_words() -> None:
-    assert play(LOOK, DONE).text == "Done."
-
-
 def test_a_run_that_ends_early_keeps_the_last_words_there_were() -> None:
     assert play(LOOK, Reply(http=Http(status=401))).text == "I look."
-
-
-def test_a_completed_run_tells_its_text() -> None:
-    assert play(LOOK, DONE).message == "Done."
 
 
 @pytest.mark.parametrize(
@@ -70,40 +76,6 @@ def test_every_early_end_says_what_it_is(
 ) -> None:
     result = play(*replies, limits=Limits(**limits))
     assert (result.outcome, result.message) == (outcome, message)
-
-
-def test_a_reply_that_cannot_be_used_is_not_sent_back() -> None:
-    messages = play(Reply(say="Half.", unfinished=True), DONE).messages
-    assert messages == (UserMessage("Go."), AssistantMessage("Done."))
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply(say="Half.", call={"look": {}}, unfinished=True),
-        Reply(say="Half.", call={"look": {}}, lost="mid-output"),
-        Reply(say="Half.", call={"look": {}}, finish="length"),
-    ],
-)
-def test_calls_of_a_reply_that_broke_off_are_not_run(reply: Reply) -> None:
-    result = play(reply, DONE, LOOK)
-    assert not [e for e in result.trace.entries if isinstance(e, entries.ToolStarted)]
-
-
-def test_no_request_ends_with_an_assistant_message() -> None:
-    replies = iter([Reply(say="Half.", finish="other"), LOOK, Reply(finish="stop"), DONE])
-    model = FunctionModel(lambda _: next(replies))
-    Simulation(Scenario(prompt="Go."), model=model, tools=[look]).run()
-    last = [request.messages[-1] for request in model.requests]
-    assert not [message for message in last if isinstance(message, AssistantMessage)]
-
-
-def test_a_step_number_counts_model_calls() -> None:
-    numbers: list[int] = []
-    callbacks = Callbacks(on_step_finish=lambda number, _: numbers.append(number))
-    scenario = Scenario(prompt="Go.", model=[LOOK, Reply(http=Http(status=503)), DONE])
-    Simulation(scenario, tools=[look], callbacks=callbacks).run()
-    assert numbers == [1, 3]
 
 
 # ------------------------------------------------------------------------- bounds
@@ -178,13 +150,6 @@ def test_the_same_scenario_and_seed_give_the_same_bytes(replies: list[Reply], se
 
 
 @given(st.lists(REPLIES, max_size=6))
-def test_entries_are_numbered_without_a_gap_and_time_never_goes_back(replies: list[Reply]) -> None:
-    recorded = play(*replies, DONE).trace.entries
-    assert [entry.seq for entry in recorded] == list(range(len(recorded)))
-    assert [entry.at_ns for entry in recorded] == sorted(entry.at_ns for entry in recorded)
-
-
-@given(st.lists(REPLIES, max_size=6))
 def test_the_last_entry_says_what_the_result_says(replies: list[Reply]) -> None:
     result = play(*replies, DONE)
     last = result.trace.entries[-1]
@@ -213,3 +178,139 @@ def test_the_work_of_a_run_is_bounded_by_its_limits(
 def test_the_outcome_of_a_finish_reason_does_not_depend_on_the_way_it_was_spelled() -> None:
     assert play(Reply(say="Done.", finish="end_turn")).outcome is Outcome.COMPLETED
     assert play(Reply(say="Done.", finish="STOP")).outcome is Outcome.COMPLETED
+
+
+LONG = "x" * 400
+CALL = {"call": {"look": {}}, "times": "always"}
+SEES = {"look": {"returns": "found"}}
+FAILING = {"limits": {"max_error_count": 99}}
+HOOK = {"at": "before_tool_call", "raises": LONG}
+SPEAKERS: dict[str, dict[str, Any]] = {
+    "a tool": {"tools": {"look": {"returns": LONG}}, "model": [CALL]},
+    "a tool's details": {"tools": {"look": {"details": LONG}}, "model": [CALL]},
+    "a tool that raises": {"tools": {"look": {"raises": LONG}}, "model": [CALL]},
+    "the model": {"tools": SEES, "model": [{**CALL, "say": LONG}]},
+    "its reasoning": {"tools": SEES, "model": [{**CALL, "think": LONG}]},
+    "its arguments": {"tools": SEES, "model": [{**CALL, "call": {"look": {"a": LONG}}}]},
+    "a provider that fails": {
+        "model": [{"http": {"status": 500, "message": LONG}, "times": "always"}], **FAILING
+    },
+    "a header": {
+        "model": [{"http": {"status": 500, "headers": {"a": LONG}}, "times": "always"}], **FAILING
+    },
+    "a hook": {"tools": SEES, "model": [CALL], "hooks": [HOOK]},
+    "a hook that changes the system prompt now and then": {
+        "tools": SEES,
+        "model": [CALL],
+        "hooks": [
+            {"at": "before_llm_call", "system_prompt": LONG, "nth": n} for n in range(1, 20, 2)
+        ],
+    },
+    "the user": {
+        "tools": SEES,
+        "model": [CALL],
+        "queue": [{"after": "tool-started", "nth": n, "say": LONG} for n in range(1, 20)],
+    },
+    "requests for summaries": {
+        "prompt": LONG,
+        "tools": SEES,
+        "model": [CALL],
+        "summaries": [{"say": "s", "times": "always"}],
+        "compaction": {"window": 500, "trigger_percent": 20, "keep_turns": 1},
+        "limits": {"max_compaction_attempts": 99},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SPEAKERS.values(), ids=SPEAKERS)
+def test_a_run_in_which_too_much_is_said_is_a_runaway(said: dict[str, Any]) -> None:
+    scenario = parse_scenario(json.dumps({"prompt": "Go.", "max_trace_chars": 3000, **said}))
+    simulation = Simulation(scenario)
+    with pytest.raises(RunawayRun, match="the trace passed max_trace_chars=3000 characters"):
+        simulation.run()
+    requests = sum(type(entry).__name__ == "Request" for entry in simulation.trace.entries)
+    assert 2 <= requests <= 20
+
+
+def test_the_texts_of_one_reply_are_bounded_too() -> None:
+    calls: list[dict[str, Any]] = [{"look": {}} for _ in range(200)]
+    scenario = parse_scenario(
+        json.dumps(
+            {
+                "prompt": "Go.",
+                "tools": {"look": {"returns_chars": 50_000}},
+                "model": [{"call": calls}],
+                "max_trace_chars": 200_000,
+            }
+        )
+    )
+    simulation = Simulation(scenario)
+    with pytest.raises(RunawayRun):
+        simulation.run()
+    results = sum(type(entry).__name__ == "ToolResult" for entry in simulation.trace.entries)
+    assert results == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "most"),
+    [("max_transitions", MAX_TRANSITIONS), ("max_trace_chars", 10 * MAX_TRACE_CHARS)],
+)
+def test_the_bounds_are_bounded_themselves(key: str, most: int) -> None:
+    parse_scenario(f"prompt: x\n{key}: {most}\n")
+    with pytest.raises(ScenarioError, match=rf"a\.yaml:2:\d+: {key}: .*{most}"):
+        parse_scenario(f"prompt: x\n{key}: {10**18}\n", "a.yaml")
+
+
+def backoffs(result: Result) -> list[int]:
+    return [e.delay_ns for e in result.trace.entries if isinstance(e, entries.Backoff)]
+
+
+def test_a_run_waits_as_long_as_the_backoff_says() -> None:
+    failures = [Reply(http=Http(status=503))] * 2
+    assert play(*failures, DONE).elapsed_ns == 6 * S
+
+
+def test_retry_after_is_kept_to_the_nanosecond() -> None:
+    result = play(Reply(http=Http.model_validate({"status": 429, "retry_after": "1.5s"})), DONE)
+    assert (backoffs(result), result.elapsed_ns) == ([3 * S // 2], 3 * S // 2)
+
+
+def test_a_wait_that_the_provider_asked_for_is_recorded_as_such() -> None:
+    result = play(
+        Reply(http=Http.model_validate({"status": 429, "retry_after": "1s"})),
+        Reply(http=Http(status=503)),
+        DONE,
+    )
+    asked = [e.retry_after for e in result.trace.entries if isinstance(e, entries.Backoff)]
+    assert asked == [True, False]
+
+
+def test_retry_after_as_a_date_is_read_by_the_virtual_clock() -> None:
+    headers = {"Retry-After": "Thu, 01 Jan 2026 00:00:07 GMT"}
+    assert backoffs(play(Reply(http=Http(status=429, headers=headers)), DONE)) == [7 * S]
+
+
+def test_a_useless_reply_after_a_rate_limit_does_not_wait_as_the_rate_limit_asked() -> None:
+    result = play(
+        Reply(http=Http.model_validate({"status": 429, "retry_after": "100s"})),
+        Reply(finish="stop"),
+        DONE,
+    )
+    assert backoffs(result) == [100 * S, 4 * S]
+
+
+def jittered(seed: int) -> list[int]:
+    failures = [Reply(http=Http(status=503))] * 2
+    return backoffs(play(*failures, DONE, retry=JITTERY, seed=seed))
+
+
+def test_jitter_differs_from_wait_to_wait() -> None:
+    first, second = jittered(0)
+    assert 2 * first != second
+
+
+@given(st.integers(0, 1_000))
+def test_jitter_takes_off_no_more_than_its_share(seed: int) -> None:
+    first, second = jittered(seed)
+    assert S <= first <= 2 * S
+    assert 2 * S <= second <= 4 * S

@@ -39,20 +39,6 @@ def script(*replies: Reply) -> object:
     return lambda _: next(left)
 
 
-def test_the_agent_answers_a_prompt_with_its_end() -> None:
-    async def main(opened: Opened) -> Ending:
-        return await reference().answer("Go.", opened.world)
-
-    ending = in_world(main, script(LOOK, DONE), [look])  # type: ignore[arg-type]
-    assert (ending.outcome, ending.text, ending.message) == (Outcome.COMPLETED, "Done.", "Done.")
-    assert ending.counters is not None
-    assert ending.counters.total_steps == 2
-
-
-def test_before_its_first_prompt_the_agent_has_no_conversation() -> None:
-    assert reference().messages == ()
-
-
 def test_the_conversation_goes_on_from_prompt_to_prompt_and_the_counters_begin_anew() -> None:
     async def main(opened: Opened) -> tuple[MachineAgent, list[int]]:
         agent, steps = reference(), []
@@ -67,16 +53,6 @@ def test_the_conversation_goes_on_from_prompt_to_prompt_and_the_counters_begin_a
     assert [type(message) for message in agent.messages] == [
         UserMessage, AssistantMessage, ToolMessage, AssistantMessage, UserMessage, AssistantMessage,
     ]  # fmt: skip
-
-
-def test_the_agent_records_its_decisions_and_leaves_prompt_and_end_to_those_who_call_it() -> None:
-    async def main(opened: Opened) -> set[type]:
-        await reference()("Go.", opened.world)
-        return {type(entry) for entry in opened.entries}
-
-    assert in_world(main) == {
-        entries.Transition, entries.Request, entries.TextDelta, entries.Finish,
-    }  # fmt: skip
 
 
 def test_a_transition_holds_the_whole_signal_so_a_machine_can_be_fed_with_it_again() -> None:

@@ -60,27 +60,6 @@ def test_a_run_that_raised_does_not_stop_its_caller_later() -> None:
     assert simulate(main()) == 10
 
 
-def test_a_run_that_was_cancelled_does_not_stop_its_caller_later() -> None:
-    bounded = Scenario(prompt="Go.", limits=Limits(max_wall_clock_ms=5_000), model=[HANGS])
-
-    async def give_up() -> None:
-        async with asyncio.timeout(3):
-            await arun(bounded)
-
-    async def main() -> float:
-        with pytest.raises(TimeoutError):
-            await give_up()
-        await asyncio.sleep(10)
-        return time.monotonic()
-
-    assert simulate(main()) == 13
-
-
-def test_to_abort_a_run_that_is_over_has_no_effect() -> None:
-    scenario = Scenario(prompt="Go.", model=[DONE])
-    assert simulate(goes_on_after(scenario, lambda simulation: simulation.abort())) == 10
-
-
 def test_the_wall_clock_of_one_run_does_not_stop_the_next_one() -> None:
     bounded = Scenario(prompt="Go.", limits=Limits(max_wall_clock_ms=5), model=[DONE])
 
@@ -128,15 +107,6 @@ def test_a_cancellation_from_outside_is_never_swallowed(
     assert cancelled_from_outside(also_abort=also_abort, tool=tool).cancelled()
 
 
-def test_a_timeout_from_outside_ends_a_run() -> None:
-    async def main() -> float:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(arun(Scenario(prompt="Go.", model=[HANGS])), 3)
-        return time.monotonic()
-
-    assert simulate(main()) == 3
-
-
 def slow(wait: str) -> Scenario:
     return Scenario(prompt="Go.", model=[Reply(say=wait, pace=paced(first_part=wait))])
 
@@ -147,14 +117,6 @@ def test_two_runs_at_once_do_not_disturb_each_other() -> None:
         return [(result.text, result.elapsed_ns) for result in results]
 
     assert simulate(main()) == [("3s", 3 * S), ("2s", 2 * S)]
-
-
-def test_time_of_a_run_is_counted_from_its_own_start() -> None:
-    async def main() -> int:
-        await asyncio.sleep(100)
-        return (await arun(slow("1s"))).elapsed_ns
-
-    assert simulate(main()) == S
 
 
 def test_entries_of_a_run_are_dated_from_its_own_start() -> None:

@@ -1,7 +1,6 @@
 """Loops that go on for a little after an abort: what they still do, and what still ends them."""
 
 from simloop import Outcome, Result, run
-from simloop.messages import ToolMessage
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 
@@ -31,18 +30,6 @@ def test_one_more_call_is_made_which_the_model_never_sees() -> None:
     assert [len(request.messages) for request in result.requests] == [1, 4]
     failures = [entry for entry in result.trace.entries if isinstance(entry, entries.Classified)]
     assert [(entry.error_class, entry.retryable) for entry in failures] == [("aborted", False)]
-
-
-def test_what_it_still_asks_has_a_result_for_every_call() -> None:
-    last = aborted("pi@0.87.1").requests[-1].messages
-    assert [message.call_id for message in last if isinstance(message, ToolMessage)] == [
-        "call-1",
-        "call-2",
-    ]
-
-
-def test_a_loop_without_such_a_habit_asks_nothing_more() -> None:
-    assert len(aborted("pi").requests) == 1
 
 
 def test_the_wait_before_a_retry_gives_way_to_one_more_call() -> None:

@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from simloop import Callbacks, Compaction, Hooks, Http, Limits, Reply, Scenario, Tool, ToolExecution
+from simloop import Callbacks, Compaction, Hooks, Http, Reply, Scenario, Tool, ToolExecution
 from simloop.kernel.names import NAMES
-from simloop.kernel.policies import CompactionStrategy, ToolOrder
+from simloop.kernel.policies import ToolOrder
 from simloop.messages import Request
 from simloop.runs.run import Simulation
-from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -110,15 +109,6 @@ def run_of(name: str) -> list[str]:
     ]  # fmt: skip
 
 
-def refusal_of(name: str) -> list[str]:
-    return [f"answered {name}, not run", "on_tool_result!"]
-
-
-def test_a_step_without_tools_is_measured_hooked_sent_streamed_closed_and_decided() -> None:
-    journal = Journal(Scenario(prompt="Go."), script(Reply(say="Done.")))
-    assert journal.lines() == [*BEGAN, *LAST_STEP]
-
-
 def test_a_tool_round_follows_the_order_of_the_design() -> None:
     rounds = script(Reply(say="Hm.", call={"look": {}}), Reply(say="Done."))
     journal = Journal(Scenario(prompt="Go."), rounds, tools=["look"])
@@ -132,17 +122,6 @@ def test_a_tool_round_follows_the_order_of_the_design() -> None:
         *CLOSED,
         "step-closed -> measuring",
         *LAST_STEP,
-    ]  # fmt: skip
-
-
-def test_all_calls_of_a_reply_are_announced_before_the_first_of_them_is_run() -> None:
-    rounds = script(Reply(call={"look": {}, "note": {}}), Reply(say="Done."))
-    lines = Journal(Scenario(prompt="Go."), rounds, tools=["look", "note"]).lines()
-    start = lines.index("request main") + 1
-    assert lines[start : lines.index("tools-returned -> closing-step")] == [
-        *call("look"), *call("note"), *FINISH,
-        "model-replied -> running-tools",
-        *run_of("look"), *run_of("note"),
     ]  # fmt: skip
 
 
@@ -164,22 +143,6 @@ def test_a_compaction_is_over_and_told_before_the_round_starts_again_at_the_top(
     ]  # fmt: skip
 
 
-def test_a_compaction_without_gain_is_not_told_and_does_not_start_the_round_again() -> None:
-    policy = Compaction(
-        window=1000, trigger_percent=1, target_percent=100, keep_turns=1,
-        strategy=CompactionStrategy.DROP_OLDEST,
-    )  # fmt: skip
-    rounds = script(Reply(call={"look": {}}), Reply(call={"look": {}}), Reply(say="Done."))
-    lines = Journal(Scenario(prompt="Go.", compaction=policy), rounds, tools=["look"]).lines()
-    start = lines.index("context-measured -> compacting")
-    assert lines[start : start + 4] == [
-        "context-measured -> compacting",
-        "compaction",
-        "context-compacted -> calling-model",
-        "before_llm_call!",
-    ]
-
-
 def test_a_retry_records_the_failure_waits_and_starts_again_at_the_top() -> None:
     rounds = script(Reply(http=Http(status=429)), Reply(say="Done."))
     assert Journal(Scenario(prompt="Go."), rounds).lines() == [
@@ -192,47 +155,6 @@ def test_a_retry_records_the_failure_waits_and_starts_again_at_the_top() -> None
         "backoff-elapsed -> measuring",
         *LAST_STEP,
     ]  # fmt: skip
-
-
-def test_calls_of_a_reply_that_breaks_are_answered_without_being_run() -> None:
-    broken = Reply(say="Hm.", call={"look": {}}, error=StreamFault(message="overloaded"))
-    scenario = Scenario(prompt="Go.", limits=Limits(max_error_count=1))
-    assert Journal(scenario, script(broken), tools=["look"]).lines() == [
-        *BEGAN,
-        "context-measured -> calling-model",
-        *CALLED, *TEXT, *call("look"),
-        *FAILED,
-        *refusal_of("look"),
-        "model-failed -> finished",
-        "ended",
-    ]  # fmt: skip
-
-
-def test_calls_of_a_reply_that_was_cut_off_are_refused_and_then_a_compaction_is_forced() -> None:
-    rounds = script(Reply(say="Hm.", call={"look": {}}, finish="length"))
-    journal = Journal(
-        Scenario(prompt="Go.", limits=Limits(max_compaction_attempts=1)), rounds, tools=["look"]
-    )
-    assert journal.lines() == [
-        *BEGAN,
-        "context-measured -> calling-model",
-        *CALLED, *TEXT, *call("look"), *FINISH,
-        "model-replied -> running-tools",
-        *refusal_of("look"),
-        "tools-returned -> closing-step",
-        *CLOSED,
-        "step-closed -> compacting",
-        "compaction",
-        "context-compacted -> finished",
-        "ended",
-    ]  # fmt: skip
-
-
-def test_an_unknown_tool_is_answered_without_hooks() -> None:
-    rounds = script(Reply(call={"gone": {}}), Reply(say="Done."))
-    lines = Journal(Scenario(prompt="Go."), rounds).lines()
-    start = lines.index("model-replied -> running-tools") + 1
-    assert lines[start : start + 3] == [*refusal_of("gone"), "tools-returned -> closing-step"]
 
 
 def test_parallel_calls_all_go_through_their_hooks_and_start_before_the_first_tool_runs() -> None:

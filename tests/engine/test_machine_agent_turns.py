@@ -11,13 +11,12 @@ from pacing import nap, paced
 from simloop import Conversation, Hooks, Http, Outcome, Reply, Scenario, ToolExecution, simulate
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.messages import Request, UserMessage
+from simloop.messages import Request
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.world.world import World
 
 User = Simulation | Conversation
 Turns = Sequence[tuple[int, str]]
@@ -129,14 +128,6 @@ def test_an_abort_by_a_background_task_takes_effect_watched_or_not(
 
 
 @watched
-def test_a_message_of_a_background_task_is_in_the_next_request_watched_or_not(watcher: str) -> None:
-    reply = Reply(say=["word "] * 40, call={"look": {}})
-    recorded = play(watcher, [(10, "Stop that.")], [reply])
-    requests = [entry for entry in recorded if isinstance(entry, entries.Request)]
-    assert [UserMessage("Stop that.") in entry.added for entry in requests] == [False, False, True]
-
-
-@watched
 def test_a_background_task_gets_a_turn_before_each_part(watcher: str) -> None:
     parts = []
     for turns in range(20):
@@ -198,37 +189,3 @@ def test_watching_changes_nothing_in_any_run(
 
 
 # ------------------------------------------------------------------------- agents without a machine
-
-
-def of_an_agent(turns: int, *, listens: bool) -> list[AnyEntry]:
-    """A run of an agent on the native client, with a task that aborts after some turns."""
-
-    async def background() -> None:
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        run.abort()
-
-    async def agent(prompt: str, world: World) -> str:
-        task = asyncio.create_task(background())
-        said = ""
-        for _ in range(20):
-            reply = await world.model.reply([UserMessage(prompt)])
-            said += reply.message.text
-        await task
-        return said
-
-    given: RunOptions = {"loop": agent, "model": lambda _: "Yes."}
-    run = Simulation(Plan(Scenario(prompt="Go."), given))
-    if listens:
-        run.listen(lambda _: None)
-    simulate(run.send("Go."))
-    return run.trace.entries
-
-
-@pytest.mark.parametrize("turns", [0, 1, 5, 20])
-def test_an_abort_by_a_background_task_takes_effect_in_an_agent_listened_to_or_not(
-    turns: int,
-) -> None:
-    recorded = of_an_agent(turns, listens=False)
-    assert outcome(recorded) is Outcome.ABORTED
-    assert recorded == of_an_agent(turns, listens=True)

@@ -1,18 +1,17 @@
 """One model call, read part by part to the end of its stream."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 from builders import counters_of
 from growth import LINEAR, growth
-from hypothesis import given
-from hypothesis import strategies as st
 from modelcalling import STOP, play, says
 from stopping import call_ids
 
 from simloop import Callbacks, Reply
-from simloop.escape import writable
-from simloop.kernel.signals import ModelReplied
+from simloop.engine.model_calls import read_part
+from simloop.kernel.policies import ReplyReading
 from simloop.messages import (
     Fault,
     Finish,
@@ -25,23 +24,12 @@ from simloop.messages import (
     ToolCall,
     ToolCallDelta,
     ToolCallPart,
+    ToolSpec,
 )
 from simloop.trace import entries
 from simloop.trace.codec import encode
 
 # ------------------------------------------------------------------------- the end of a stream
-
-
-@pytest.mark.parametrize("after", [TextDelta(" More."), StreamError(Fault("late")), STOP])
-def test_what_comes_after_the_finish_is_not_read(after: Part) -> None:
-    assert play(says(TextDelta("Done."), STOP, after)).text == "Done."
-
-
-def test_a_stream_that_ends_without_a_finish_is_interrupted() -> None:
-    trace = play(says(TextDelta("Half."))).trace
-    signals = [e.signal for e in trace.entries if isinstance(e, entries.Transition)]
-    (replied,) = [signal for signal in signals if isinstance(signal, ModelReplied)]
-    assert replied.finish is FinishReason.INTERRUPTED
 
 
 def test_a_stream_that_ends_without_a_finish_is_recorded_as_cut_and_not_as_finished() -> None:
@@ -91,21 +79,6 @@ def test_a_generator_is_closed_before_the_run_goes_on() -> None:
     assert log == ["closed", "step"]
 
 
-def test_a_plain_generator_is_closed_before_the_run_goes_on() -> None:
-    log: list[str] = []
-
-    def model(_: Request) -> Iterator[Part]:
-        try:
-            yield TextDelta("Done.")
-            yield STOP
-            yield STOP
-        finally:
-            log.append("closed")
-
-    play(model, callbacks=Callbacks(on_step_finish=lambda *_: log.append("step")))
-    assert log == ["closed", "step"]
-
-
 # ------------------------------------------------------------------------- parts
 
 
@@ -143,22 +116,6 @@ def test_on_chunk_is_told_every_part() -> None:
     assert heard == list(parts)
 
 
-def test_reasoning_is_no_part_of_the_text() -> None:
-    assert play(says(ReasoningDelta("Hm."), TextDelta("Done."), STOP)).text == "Done."
-
-
-def test_reasoning_alone_is_an_empty_reply() -> None:
-    result = play(says(ReasoningDelta("Hm."), STOP))
-    assert result.message == "Failed after 1 errors: the reply is empty"
-
-
-def test_on_text_is_told_every_piece() -> None:
-    heard: list[str] = []
-    play(says(TextDelta("a"), TextDelta(""), TextDelta("b"), STOP),
-         callbacks=Callbacks(on_text=heard.append))  # fmt: skip
-    assert heard == ["a", "", "b"]
-
-
 @pytest.mark.parametrize(
     "parts",
     [
@@ -179,15 +136,43 @@ def test_a_trace_of_a_hostile_stream_can_be_written(parts: tuple[Part, ...]) -> 
     assert encode(play(says(*parts)).trace)
 
 
-@given(st.text())
-def test_writable_text_can_be_written_and_keeps_its_length(text: str) -> None:
-    assert len(writable(text).encode()) >= len(text)
+TOOL = ToolSpec("look", "", msgspec.Raw(b"{}"))
+REQUEST = Request(1, "main", "", (), (TOOL,))
 
 
-@given(st.text(st.characters(codec="utf-8")))
-def test_text_that_can_be_written_stays_as_it_is(text: str) -> None:
-    assert writable(text) == text
+def read(reading: ReplyReading, *parts: Part) -> list[Part]:
+    return [read_part(part, REQUEST, reading) for part in parts]
 
 
-def test_a_pair_of_surrogates_becomes_the_character_that_it_spells() -> None:
-    assert writable("\ud83d\ude00") == "\U0001f600"
+def test_by_default_every_part_is_passed_on() -> None:
+    call = ToolCallPart(ToolCall("1", "Look", "{}"))
+    parts: list[Part] = [TextDelta("a"), call, Finish(FinishReason.STOP, "STOP")]
+    assert read(ReplyReading(), *parts) == parts
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [("stop", FinishReason.STOP), ("STOP", FinishReason.OTHER), ("", FinishReason.STOP)],
+)
+def test_a_finish_word_that_is_not_known_as_spelled_is_other(
+    word: str, reason: FinishReason
+) -> None:
+    reading = ReplyReading(finish_words=frozenset({"stop"}))
+    assert read(reading, Finish(FinishReason.STOP, word)) == [Finish(reason, word)]
+
+
+def test_a_failing_word_stands_as_an_error_with_that_code() -> None:
+    reading = ReplyReading(failing_words=frozenset({"network_error"}))
+    (part,) = read(reading, Finish(FinishReason.INTERRUPTED, "network_error"))
+    assert isinstance(part, StreamError)
+    assert part.fault.code == "network_error"
+
+
+@pytest.mark.parametrize(
+    ("name", "read_as"), [("LOOK", "look"), ("look", "look"), ("FIND", "FIND")]
+)
+def test_a_name_is_lowered_only_if_a_tool_has_it_then(name: str, read_as: str) -> None:
+    reading = ReplyReading(lower_case_names=True)
+    (part,) = read(reading, ToolCallPart(ToolCall("1", name, "{}")))
+    assert isinstance(part, ToolCallPart)
+    assert part.call.name == read_as

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from pacing import nap
-from toolcalling import EVERY_ORDER, answer, result_of, results, square
+from toolcalling import EVERY_ORDER, answer, result_of, square
 
-from simloop import Callbacks, Reply, ScenarioError, Tool, ToolExecution, ToolResult
+from simloop import Reply, ScenarioError, ToolExecution, ToolResult
 from simloop.messages import ToolMessage
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
@@ -36,11 +36,6 @@ def test_what_a_tool_returns_is_told_as_text(value: Any, text: str) -> None:
     assert result_of(tool) == ToolMessage("call-1", text)
 
 
-class Unreadable(Exception):  # noqa: N818 - it is the message that is wrong with it
-    def __str__(self) -> str:
-        raise ValueError("no message")
-
-
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
@@ -53,30 +48,11 @@ def test_a_result_that_is_no_json_is_an_error_result(value: Any) -> None:
     assert result_of(tool).is_error
 
 
-@pytest.mark.parametrize("value", [5, None, b"bytes"])
-def test_a_tool_result_whose_text_is_no_text_is_an_error_result(value: Any) -> None:
-    def tool() -> ToolResult:
-        return ToolResult(value)
-
-    assert result_of(tool).is_error
-
-
 def test_a_result_may_say_itself_that_it_is_an_error() -> None:
     def tool() -> ToolResult:
         return ToolResult("no such file", is_error=True)
 
     assert result_of(tool) == ToolMessage("call-1", "no such file", is_error=True)
-
-
-def test_details_of_a_result_reach_the_callback_untouched() -> None:
-    details, seen = {"lines": [1]}, []
-    callbacks = Callbacks(on_tool_result=lambda _, result: seen.append(result.details))
-
-    def tool() -> ToolResult:
-        return ToolResult("told", details=details)
-
-    result_of(tool, callbacks=callbacks)
-    assert seen == [details]
 
 
 def details_of(*tools: Any, **code: Any) -> list[Any]:
@@ -123,24 +99,6 @@ def test_details_that_are_no_json_are_recorded_by_their_type(details: object) ->
     assert details_of(tool) == [f"no JSON: {type(details).__name__}"]
 
 
-def test_details_that_are_no_json_still_reach_the_callback_untouched() -> None:
-    details, seen = {1, 2}, []
-    callbacks = Callbacks(on_tool_result=lambda _, result: seen.append(result.details))
-
-    def tool() -> ToolResult:
-        return ToolResult("told", details=details)
-
-    result_of(tool, callbacks=callbacks)
-    assert seen == [details]
-
-
-def test_a_tool_that_raises_says_why_in_its_details_too() -> None:
-    def tool() -> None:
-        raise ValueError("bad value")
-
-    assert details_of(tool) == [{"error": "bad value"}]
-
-
 def test_wrong_arguments_are_listed_in_the_details() -> None:
     run = answer(Reply(call={"square": {"n": "three"}}), square)
     found = [entry.details for entry in run.trace.entries if isinstance(entry, entries.Answered)]
@@ -177,38 +135,6 @@ def test_an_exception_of_a_tool_is_an_error_result(error: BaseException, text: s
         raise error
 
     assert result_of(tool) == ToolMessage("call-1", text, is_error=True)
-
-
-@pytest.mark.parametrize("error", [ValueError("bad"), asyncio.CancelledError()], ids=repr)
-@EVERY_ORDER
-def test_an_exception_of_an_async_tool_is_an_error_result(
-    error: BaseException, policy: ToolExecution
-) -> None:
-    async def tool() -> None:
-        await nap(1)
-        raise error
-
-    run = answer(Reply(call={"tool": {}, "square": {"n": 2}}), tool, square, policy=policy)
-    assert [message.is_error for message in results(run)] == [True, False]
-
-
-def test_an_exception_that_cannot_be_worded_is_an_error_result() -> None:
-    def tool() -> None:
-        raise Unreadable
-
-    assert result_of(tool).is_error
-
-
-def test_a_tool_that_is_not_callable_as_its_schema_says_is_an_error_result() -> None:
-    message = result_of(Tool(square, name="square", parameters={"type": "object"}), {"m": 1})
-    assert message.is_error
-
-
-def test_a_coroutine_from_a_plain_function_is_awaited() -> None:
-    def tool() -> Any:
-        return nap(1, "slept")
-
-    assert result_of(tool).text == "slept"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 from pacing import MS, nap, paced
 from stopping import EARLY, EARLY_PARALLEL
-from toolcalling import EVERY_ORDER, PARALLEL, SEQUENTIAL, answer, results, started
+from toolcalling import EVERY_ORDER, PARALLEL, SEQUENTIAL, answer, results
 
 from simloop import (
     Callbacks,
     HookIsolation,
     Hooks,
-    Http,
-    Limits,
     Outcome,
     Reply,
     Result,
@@ -22,10 +20,8 @@ from simloop import (
     Tool,
     simulate,
 )
-from simloop.engine.hooks import BeforeLLMCall
 from simloop.kernel.policies import OnHookFailure
 from simloop.kernel.signals import ModelReplied
-from simloop.messages import Finish, FinishReason, TextDelta, ToolCall, ToolCallPart
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
@@ -79,12 +75,6 @@ def test_a_tool_starts_after_the_reply_where_the_policy_says_so() -> None:
     assert times(play(CALLS_ONE, tool_execution=SEQUENTIAL), entries.ToolStarted) == [20]
 
 
-def test_a_tool_and_the_rest_of_its_reply_share_their_time() -> None:
-    reply = Reply(call={"look": {}}, pace=paced(first_part="10ms", per_part="30ms"))
-    assert play(reply).elapsed_ns == 50 * MS
-    assert play(reply, tool_execution=SEQUENTIAL).elapsed_ns == 80 * MS
-
-
 def test_the_finish_is_recorded_as_it_arrives_and_counts_after_the_results() -> None:
     result = play(CALLS_ONE)
     shown = (entries.ToolStarted, entries.ToolResult, entries.Finish, entries.Answered)
@@ -100,23 +90,6 @@ def test_the_finish_is_recorded_as_it_arrives_and_counts_after_the_results() -> 
     assert replied == [50, 50]
 
 
-def test_a_result_is_recorded_when_the_tool_ends_while_the_reply_goes_on() -> None:
-    async def model(request: Any) -> Any:
-        if request.number == 1:
-            yield ToolCallPart(ToolCall("one", "look", "{}"))
-            await nap(100)
-            yield TextDelta("Still talking.")
-            yield Finish(FinishReason.TOOL_CALLS, "tool_calls")
-        yield TextDelta("Done.")
-        yield Finish(FinishReason.STOP, "stop")
-
-    result = Simulation(
-        Scenario(prompt="Go.", tool_execution=EARLY), model=model, tools=[look]
-    ).run()
-    assert times(result, entries.ToolResult) == [40]
-    assert times(result, entries.TextDelta)[0] == 100
-
-
 def test_in_sequence_a_call_waits_for_the_calls_before_it() -> None:
     assert times(play(CALLS_TWO), entries.ToolStarted) == [0, 40]
 
@@ -127,20 +100,9 @@ def test_in_parallel_a_call_starts_when_it_arrives() -> None:
 
 
 @EITHER_ORDER
-def test_results_go_into_the_transcript_in_the_order_of_the_calls(policy: Any) -> None:
-    result = play(CALLS_TWO, tool_execution=policy)
-    assert [message.text for message in results(result)] == ["seen", "noted"]
-
-
-@EITHER_ORDER
 def test_a_tool_has_started_before_the_next_part_if_no_time_passes(policy: Any) -> None:
     result = play(Reply(call={"look": {}, "note": {}}), tool_execution=policy)
     assert kinds(result, entries.ToolCall, entries.ToolStarted)[:2] == ["tool-call", "tool-started"]
-
-
-def test_the_time_of_a_tool_is_not_the_model_s() -> None:
-    limits = Limits(first_part_timeout_ms=35, model_call_timeout_ms=35)
-    assert play(CALLS_ONE, limits=limits).outcome is Outcome.COMPLETED
 
 
 def test_a_tool_has_its_own_timeout() -> None:
@@ -159,26 +121,11 @@ def test_a_tool_of_a_stream_that_breaks_has_run_and_the_retry_runs_it_again() ->
     assert [message.text for message in results(result)] == ["seen"]
 
 
-def test_a_tool_of_a_stream_that_breaks_has_not_run_if_tools_start_after_the_reply() -> None:
-    result = play(BREAKS, Reply(call={"look": {}}), tool_execution=SEQUENTIAL)
-    assert started(result) == ["look"]
-
-
-def test_a_broken_stream_is_retried_when_its_tool_has_ended() -> None:
-    assert times(play(BREAKS, Reply(say="Done.")), entries.Backoff) == [40]
-
-
 @pytest.mark.parametrize("finish", ["length", "content-filter", "error"])
 def test_a_tool_that_has_run_keeps_its_result_when_the_loop_refuses_its_call(finish: str) -> None:
     result = play(Reply(say="I look.", call={"look": {}}, finish=finish))
     (message,) = results(result)
     assert (message.text, message.is_error) == ("seen", False)
-
-
-def test_a_stream_that_ends_without_a_finish_has_run_its_tool() -> None:
-    result = play(Reply(call={"look": {}}, unfinished=True))
-    assert times(result, entries.ToolResult) == [40]
-    assert started(result) == ["look"]
 
 
 @EITHER_ORDER
@@ -191,20 +138,6 @@ def test_unknown_and_invalid_calls_are_answered_as_they_come(policy: Any) -> Non
 
 
 # ------------------------------------------------------------------------- hooks
-
-
-def test_a_call_that_a_hook_blocks_does_not_run_while_the_reply_goes_on() -> None:
-    hooks = Hooks(before_tool_call=[lambda given: given.block("no")])
-    result = play(CALLS_ONE, hooks=hooks)
-    assert (started(result), results(result)[0].text) == ([], "Error: no")
-
-
-def test_a_tool_that_a_hook_brings_starts_when_called() -> None:
-    def bring(given: BeforeLLMCall) -> None:
-        given.tools["look"] = look
-
-    result = play(CALLS_ONE, tools=(), hooks=Hooks(before_llm_call=[bring]))
-    assert times(result, entries.ToolStarted) == [10]
 
 
 @pytest.mark.parametrize("point", ["before_tool_call", "after_tool_call"])
@@ -241,32 +174,6 @@ def test_an_error_of_ours_in_a_tool_is_raised_and_leaves_no_task(policy: Any, re
     assert simulate(main()) == 0
 
 
-@EITHER_ORDER
-def test_a_run_that_an_error_of_ours_ends_stops_the_tools_that_run(policy: Any) -> None:
-    ended: list[str] = []
-
-    async def slow() -> None:
-        try:
-            await nap(1_000)
-        finally:
-            ended.append("stopped")
-
-    async def model(_: Any) -> Any:
-        yield ToolCallPart(ToolCall("one", "slow", "{}"))
-        await nap(10)
-        raise ScenarioError("this script is wrong")
-
-    scenario = Scenario(prompt="Go.", tool_execution=policy)
-    simulation = Simulation(scenario, model=model, tools=[slow])
-
-    async def main() -> int:
-        with pytest.raises(ScenarioError, match="this script is wrong"):
-            await simulation.arun()
-        return len(asyncio.all_tasks()) - 1
-
-    assert (simulate(main()), ended) == (0, ["stopped"])
-
-
 # ------------------------------------------------------------------------- no difference
 
 
@@ -276,11 +183,6 @@ def test_without_time_the_start_makes_no_difference_to_the_transcript(policy: An
     reply = Reply(say="Now.", call={"look": {}, "note": {}})
     one, other = (answer(reply, look, note, policy=each) for each in (policy, early))
     assert (one.messages, one.message) == (other.messages, other.message)
-
-
-def test_a_retry_within_the_limit_ends_with_the_same_outcome() -> None:
-    result = play(Reply(http=Http(status=503)), CALLS_ONE)
-    assert (result.outcome, started(result)) == (Outcome.COMPLETED, ["look"])
 
 
 # ------------------------------------------------------------------------- callbacks

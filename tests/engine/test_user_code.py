@@ -1,7 +1,6 @@
 """User code that fails, hangs or is cancelled stays on its side of the fence."""
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from functools import cache
 from itertools import product
@@ -22,12 +21,11 @@ from simloop import (
     ScenarioError,
 )
 from simloop.kernel.policies import OnHookFailure
-from simloop.messages import Request, ToolMessage
+from simloop.messages import Request
 from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.virtual.clock.timeouts import GRACE_NS
-from simloop.world.user_errors import describe
 
 MS = 1_000_000
 POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")
@@ -136,20 +134,10 @@ FAILURES = {
 
 
 @in_cases(product(POINTS, FAILURES))
-def test_isolated_a_failing_hook_does_not_end_the_run(point: str, failure: str) -> None:
-    assert hooked(point, FAILURES[failure]).outcome is Outcome.COMPLETED
-
-
-@in_cases(product(POINTS, FAILURES))
 def test_isolated_a_failing_hook_changes_nothing_in_the_transcript(
     point: str, failure: str
 ) -> None:
     assert hooked(point, FAILURES[failure]).messages == undisturbed().messages
-
-
-@in_cases(product(POINTS, FAILURES))
-def test_a_failing_hook_may_fail_the_run(point: str, failure: str) -> None:
-    assert hooked(point, FAILURES[failure], policy=OnHookFailure.FAIL_RUN).outcome is Outcome.FAILED
 
 
 @at_each_point
@@ -178,23 +166,10 @@ def test_a_failing_hook_may_block_the_tool_call(failure: str) -> None:
     assert [e for e in result.trace.entries if isinstance(e, entries.ToolStarted)] == []
 
 
-def test_a_tool_call_blocked_by_a_failure_tells_the_model_why() -> None:
-    result = hooked("before_tool_call", raises(ValueError("no")), policy=OnHookFailure.BLOCK_CALL)
-    answers = [m for m in result.messages if isinstance(m, ToolMessage)]
-    assert answers[-1].text == "Error: hook fails failed: ValueError: no"
-
-
 @pytest.mark.parametrize("point", ["after_llm_call", "after_tool_call"])
 def test_where_there_is_no_call_to_block_a_failure_is_isolated(point: str) -> None:
     result = hooked(point, raises(ValueError("no")), policy=OnHookFailure.BLOCK_CALL)
     assert result.outcome is Outcome.COMPLETED
-
-
-@at_each_point
-def test_hooks_after_an_isolated_failure_run_all_the_same(point: str) -> None:
-    seen: list[Any] = []
-    play(hooks=Hooks(**{point: [raises(ValueError("no")), seen.append]}))
-    assert seen
 
 
 @at_each_point
@@ -248,12 +223,6 @@ def test_a_hook_that_hangs_costs_its_timeout(point: str) -> None:
 
 
 @at_each_point
-def test_a_hook_within_its_timeout_is_not_disturbed(point: str) -> None:
-    hook = hook_entries(hooked(point, waits(49)))[0]
-    assert (hook.result, hook.took_ns) == ("ok", 49 * MS)
-
-
-@at_each_point
 def test_a_hook_that_sleeps_on_after_its_timeout_costs_no_more_than_the_grace(point: str) -> None:
     assert hook_entries(hooked(point, sleeps_on))[0].took_ns <= 50 * MS + GRACE_NS
 
@@ -269,25 +238,7 @@ def test_a_hook_that_answers_its_timeout_with_an_exception_counts_as_failed(poin
     assert hook_entries(hooked(point, hook))[0].result in {"failed", "timed-out"}
 
 
-def test_each_hook_has_the_whole_timeout() -> None:
-    result = play(hooks=Hooks(before_llm_call=[waits(40), waits(40)]))
-    assert [hook.result for hook in hook_entries(result)] == ["ok"] * len(hook_entries(result))
-
-
-def test_a_hook_may_have_a_timeout_of_its_own_inside() -> None:
-    async def hook(_: Any) -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.sleep(1), 0.001)
-
-    assert hook_entries(hooked("before_llm_call", hook))[0].result == "ok"
-
-
 # ------------------------------------------------------------------------- callbacks
-
-
-@in_cases(product(CALLBACKS, FAILURES))
-def test_a_failing_callback_does_not_end_the_run(name: str, failure: str) -> None:
-    assert watched(name, FAILURES[failure]).outcome is Outcome.COMPLETED
 
 
 @in_cases(product(CALLBACKS, FAILURES))
@@ -342,38 +293,7 @@ def test_an_error_of_ours_in_a_hook_is_raised_as_it_is(point: str) -> None:
         hooked(point, raises(ScenarioError("the author is wrong")))
 
 
-@in_each_callback
-def test_an_error_of_ours_in_a_callback_is_raised_as_it_is(name: str) -> None:
-    with pytest.raises(ScenarioError, match="the author is wrong"):
-        watched(name, raises(ScenarioError("the author is wrong")))
-
-
 # ------------------------------------------------------------------------- words
-
-
-def test_an_exception_is_described_by_type_and_message() -> None:
-    assert describe(ValueError("no")) == "ValueError: no"
-
-
-def test_an_exception_without_message_is_described_by_its_type() -> None:
-    assert describe(ValueError()) == "ValueError"
-
-
-def test_an_exception_that_cannot_be_worded_is_described_by_its_type() -> None:
-    assert describe(Unreadable()).startswith("Unreadable")
-
-
-@in_cases(product(POINTS, OnHookFailure))
-def test_a_trace_with_a_hostile_failure_of_a_hook_can_be_written(
-    point: str, policy: OnHookFailure
-) -> None:
-    result = hooked(point, raises(ValueError("\ud800")), policy=policy)
-    assert encode(result.trace)
-
-
-@pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
-def test_a_trace_with_a_hostile_reason_for_blocking_can_be_written(point: str) -> None:
-    assert encode(hooked(point, lambda given: given.block("\ud800")).trace)
 
 
 def test_a_trace_with_a_hostile_system_prompt_can_be_written() -> None:
@@ -381,12 +301,3 @@ def test_a_trace_with_a_hostile_system_prompt_can_be_written() -> None:
         given.system_prompt = "\ud800"
 
     assert encode(hooked("before_llm_call", hook).trace)
-
-
-@in_each_callback
-def test_a_trace_with_a_hostile_failure_of_a_callback_can_be_written(name: str) -> None:
-    assert encode(watched(name, raises(ValueError("\ud800"))).trace)
-
-
-def test_every_callback_is_under_test() -> None:
-    assert set(inspect.signature(Callbacks).parameters) == set(CALLBACKS)
