@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as Output
-from fifth import AGAIN, GIVEN_UP, Careless, Tries, TwoTries, one_try
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from fifth import AGAIN, GIVEN_UP, Careless, Tries, TwoTries
 
 from simloop.check.counterexamples import scenario_of_ending
 from simloop.check.replay import rerun
@@ -17,12 +15,9 @@ from simloop.check.trial import verify
 from simloop.cli import main
 from simloop.errors import CannotExpress
 from simloop.kernel import signals
-from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
-from simloop.prove.alphabet import ENDINGS, answers
 from simloop.prove.proof import Longest, prove
 from simloop.runs.run import run
 from simloop.scenario.designs import LoopOptions
@@ -76,10 +71,6 @@ def test_it_runs_given_as_a_machine_and_by_its_name(text: str, loop: Any) -> Non
     assert result.trace.header.loop == (loop if isinstance(loop, str) else "two-tries")
 
 
-def test_a_scenario_may_name_it() -> None:
-    assert run(parse_scenario(f"loop: {NAME}\n{SECOND_TRY}")).ok
-
-
 def test_the_driver_says_its_note_and_its_words() -> None:
     result = run(parse_scenario(IN_VAIN), loop=NAME)
     assert result.message == GIVEN_UP
@@ -120,12 +111,6 @@ def test_its_trace_is_written_read_and_replayed(text: str, tmp_path: Path) -> No
     assert first_difference(again, rerun(again, NAME)) is None
 
 
-@BOTH
-def test_its_scenarios_can_be_verified(text: str) -> None:
-    verdict = verify(parse_scenario(text), loop=NAME)
-    assert (verdict.exit_code, verdict.deterministic) == (0, True)
-
-
 # Proved
 
 
@@ -158,23 +143,6 @@ def test_each_of_its_examples_is_a_scenario_that_runs() -> None:
         assert verify(scenario).exit_code == 0
 
 
-@settings(derandomize=True)
-@given(st.lists(st.integers(0, 10**6), min_size=10, max_size=10), st.booleans())
-def test_any_walk_of_it_ends_in_time(choices: list[int], once: bool) -> None:  # noqa: FBT001
-    machine: Machine = one_try(Limits()) if once else TwoTries()
-    run_, asked = checked_transition(machine, machine.start(), signals.Began())
-    walked = 1
-    while not isinstance(run_.state, Finished):
-        arriving = (*answering(asked), *ENDINGS)
-        run_, asked = checked_transition(machine, run_, arriving[choices[walked] % len(arriving)])
-        walked += 1
-    assert walked <= (4 if once else 7)
-
-
-def answering(asked: tuple[Effect, ...]) -> list[signals.Signal]:
-    return [signal for effect in asked for signal in answers(effect, 2)]
-
-
 # On the command line
 
 
@@ -197,10 +165,3 @@ def test_simloop_explores_it(folder: Path) -> None:
     assert document["longest_run"]["model_calls"] == 2
     fewer = json.loads(simloop("explore", "--loop", "fifth:one_try", "--format", "json").stdout)
     assert fewer["longest_run"]["model_calls"] == 1
-
-
-def test_what_simloop_writes_of_it_passes(folder: Path) -> None:
-    assert simloop("explore", "--loop", NAME, "--write", "out").exit_code == 0
-    assert simloop("run", "out").exit_code == 0
-    assert simloop("explore", "--loop", "fifth:Careless", "--write", "round").exit_code == 1
-    assert simloop("run", "round/lasso.simloop.yaml").exit_code == 0

@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from exploration import BOTH, WORLD
+from exploration import BOTH
 from incases import in_cases
 
 from simloop import (
@@ -14,25 +14,21 @@ from simloop import (
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import IllegalSignal, Run, Transition, checked_transition
+from simloop.kernel.machine import Run, Transition, checked_transition
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
     Began,
-    CallBlocked,
     ContextCompacted,
     ContextMeasured,
-    HookFailed,
     ModelFailed,
     ModelReplied,
     Signal,
     StepClosed,
     ToolsReturned,
-    WallClockExpired,
 )
 from simloop.loops.opencode import (
     GO_ON,
-    LEGAL,
     MAX_STEPS,
     OpencodeLoop,
     OpencodeOptions,
@@ -40,18 +36,21 @@ from simloop.loops.opencode import (
     Turning,
 )
 from simloop.messages import FinishReason
-from simloop.prove.alphabet import ENDINGS, answers
 
-SECOND = 10**9
 FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)
 SHRUNK, NO_GAIN = ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)
+SECOND = 10**9
 RATE_LIMITED = ModelFailed(ErrorClass.RATE_LIMIT, retryable=True)
-REFUSED = ModelFailed(ErrorClass.AUTH, retryable=False)
 TURN: tuple[Effect, ...] = (effects.TakeQueued(), effects.MeasureContext())
 CALL_MODEL: tuple[Effect, ...] = (effects.CallModel(polls=True),)
 NOTED_CALL: tuple[Effect, ...] = (effects.CallModel(MAX_STEPS, polls=True),)
 LAST_CALL: tuple[Effect, ...] = (effects.CallModel(MAX_STEPS, tools=False, polls=True),)
 COMPACT: tuple[Effect, ...] = (effects.Compact(forced=False, then_say=GO_ON),)
+
+
+def tries(failures: int) -> tuple[Signal, ...]:
+    again: tuple[Signal, ...] = (RATE_LIMITED, BackoffElapsed())
+    return again * failures
 
 
 def replied(finish: str, *, text: bool = True, calls: bool = False) -> ModelReplied:
@@ -94,41 +93,7 @@ def ending(*arrivals: Signal, **given: Any) -> tuple[Outcome, str]:
     return run.state.outcome, run.state.limit
 
 
-def arriving(asked: tuple[Effect, ...]) -> tuple[Signal, ...]:
-    """Every signal that can answer what was asked last, and those that end any run."""
-    return (*answers(asked[-1], 2), *ENDINGS)
-
-
 # The machine
-
-
-def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
-    assert set(WAYS) == set(LEGAL) - {states.Ready, states.Finished}
-    assert all(isinstance(play(*way)[0].state, state) for state, way in WAYS.items())
-
-
-@STATES
-def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
-    moved, asked = play(*WAYS[state])
-    for signal in (accepted := arriving(asked)):
-        checked_transition(OpencodeLoop(), moved, signal)
-    for signal in WORLD:
-        if type(signal) not in {type(one) for one in accepted}:
-            with pytest.raises(IllegalSignal):
-                checked_transition(OpencodeLoop(), moved, signal)
-
-
-@STATES
-def test_runs_with_as_many_steps_behave_equally_however_they_came_about(state: type) -> None:
-    """A reply or a compaction, failures of a step that is over or none: the same run."""
-    failed = (RATE_LIMITED, BackoffElapsed(), *FIRST, FITS, *WAYS[state])
-    one = play(*failed)
-    assert play(*STEP[1:], FITS, *WAYS[state]) == one
-    loops = OpencodeLoop(), OpencodeLoop(Limits(max_error_count=1), OpencodeOptions())
-    moves = [
-        [checked_transition(loop, one[0], signal) for signal in arriving(one[1])] for loop in loops
-    ]
-    assert moves[0] == moves[1]
 
 
 LEAVES = ("stop", "length", "content-filter", "error")
@@ -159,10 +124,6 @@ def test_an_answer_is_no_end_when_the_user_has_spoken_since(closed: StepClosed) 
     assert play(ANSWER, closed) == (play(*FIRST)[0].to(Turning(answered=False)), TURN)
 
 
-def test_the_first_call_is_made_without_measuring_the_context() -> None:
-    assert play() == (Run(states.CallingModel()), (effects.TakeQueued(), *CALL_MODEL))
-
-
 @pytest.mark.parametrize(
     "way", [FIRST, (*FIRST, *STEP), (ANSWER, StepClosed())], ids=["2", "3", "answered"]
 )
@@ -171,10 +132,6 @@ def test_what_is_too_long_is_compacted_at_the_top_even_after_an_answer(
 ) -> None:
     assert play(*way, OVER)[1] == COMPACT
     assert play(*way, OVER, SHRUNK)[1][-1:] == CALL_MODEL
-
-
-def test_a_compaction_that_gains_nothing_stops_the_run() -> None:
-    assert ending(*FIRST, OVER, NO_GAIN) == (Outcome.CONTEXT_LIMIT, "")
 
 
 def test_replies_and_compactions_are_steps_and_failures_are_none() -> None:
@@ -218,34 +175,6 @@ def test_a_run_whose_enforced_steps_are_used_up_is_not_compacted_any_more() -> N
     assert ending(*FIRST, OVER, SHRUNK, max_steps=2, **ENFORCED) == used_up
 
 
-def tries(failures: int) -> tuple[Signal, ...]:
-    again: tuple[Signal, ...] = (RATE_LIMITED, BackoffElapsed())
-    return again * failures
-
-
-@pytest.mark.parametrize("failures", range(5))
-def test_a_failed_call_is_tried_again_after_a_wait_for_that_many_failures(failures: int) -> None:
-    run, asked = play(*tries(failures), RATE_LIMITED)
-    assert (asked, run.error_count) == ((effects.Backoff(failures + 1),), failures + 1)
-    assert play(*tries(failures + 1))[1] == CALL_MODEL
-
-
-def test_after_the_last_retry_the_run_ends() -> None:
-    assert ending(*tries(5), RATE_LIMITED) == (Outcome.TOO_MANY_ERRORS, "max_retries")
-
-
-def test_the_failures_of_a_step_do_not_count_against_the_next_one() -> None:
-    for way in (FIRST, (ANSWER, StepClosed(steering=True))):
-        assert play(*tries(5), *way)[0].error_count == 0
-        assert play(*tries(5), *way, FITS, *tries(4), RATE_LIMITED)[1] == (effects.Backoff(5),)
-
-
-def test_what_is_not_worth_a_retry_ends_the_run() -> None:
-    assert ending(REFUSED) == (Outcome.FAILED, "")
-    assert play(REFUSED)[0].error_count == 1
-    assert ending(ModelFailed(ErrorClass.OVERFLOW, retryable=False)) == (Outcome.FAILED, "")
-
-
 @STATES
 def test_an_abort_ends_the_run_but_in_the_wait_makes_one_more_call(state: type) -> None:
     if state is states.BackingOff:
@@ -255,17 +184,3 @@ def test_an_abort_ends_the_run_but_in_the_wait_makes_one_more_call(state: type) 
         assert ending(*WAYS[state], AbortRequested(), back) == (Outcome.ABORTED, "")
     else:
         assert ending(*WAYS[state], AbortRequested()) == (Outcome.ABORTED, "")
-
-
-@STATES
-def test_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
-    assert ending(*WAYS[state], WallClockExpired()) == (Outcome.TIMED_OUT, "max_wall_clock")
-
-
-@pytest.mark.parametrize("state", [states.CallingModel, states.RunningTools, states.ClosingStep])
-def test_a_hook_that_fails_the_run_ends_it(state: type) -> None:
-    assert ending(*WAYS[state], HookFailed()) == (Outcome.FAILED, "")
-
-
-def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
-    assert ending(CallBlocked()) == (Outcome.BLOCKED, "")

@@ -3,35 +3,25 @@
 from itertools import product
 
 import pytest
-from exploration import BOTH, WORLD
-from incases import in_cases
+from exploration import BOTH
 
-from simloop import Limits, Outcome
+from simloop import Outcome
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
-from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import Feature, IllegalSignal, Transition, checked_transition
-from simloop.kernel.policies import ToolOrder
+from simloop.kernel.machine import Feature, Transition, checked_transition
 from simloop.kernel.signals import (
-    AbortRequested,
     Began,
-    CallBlocked,
     ContextCompacted,
     ContextMeasured,
-    HookFailed,
-    ModelFailed,
     ModelReplied,
     Signal,
     StepClosed,
     ToolsReturned,
-    WallClockExpired,
 )
 from simloop.loops import pi
-from simloop.loops.pi import LEGAL, VERSIONS, Delivery, PiLoop, PiOptions
+from simloop.loops.pi import VERSIONS, Delivery, PiLoop, PiOptions
 from simloop.messages import FinishReason, Queue
-from simloop.prove.alphabet import ENDINGS, answers
 
-SECOND = 10**9
 FITS = ContextMeasured(over=False)
 KEEP: tuple[Effect, ...] = (effects.CloseStep(keep=True),)
 RUN_TOOLS = effects.RunTools()
@@ -40,7 +30,6 @@ FOLLOW = (effects.TakeQueued(Queue.FOLLOW_UP, one=True), effects.MeasureContext(
 COMPLETED = states.Finished(Outcome.COMPLETED)
 FILTERED = states.Finished(Outcome.CONTENT_FILTERED)
 BROKEN = states.Finished(Outcome.MODEL_ERROR)
-ABORTED = states.Finished(Outcome.ABORTED)
 GO_ON = states.Measuring()
 
 
@@ -49,7 +38,6 @@ def replied(finish: str, *, text: bool = True, calls: bool = False) -> ModelRepl
 
 
 ANSWER, CALLS = replied("stop"), replied("tool-calls", calls=True)
-ROUND: tuple[Signal, ...] = (FITS, CALLS, ToolsReturned(), StepClosed())
 
 # One way into each state, without `Began`.
 WAYS: dict[type, tuple[Signal, ...]] = {
@@ -59,7 +47,6 @@ WAYS: dict[type, tuple[Signal, ...]] = {
     states.RunningTools: (FITS, CALLS),
     states.ClosingStep: (FITS, ANSWER),
 }
-STATES = pytest.mark.parametrize("state", WAYS)
 
 
 def play(*arrivals: Signal, **options: object) -> Transition:
@@ -71,32 +58,7 @@ def play(*arrivals: Signal, **options: object) -> Transition:
     return moved
 
 
-def arriving(asked: tuple[Effect, ...]) -> tuple[Signal, ...]:
-    """Every signal that can answer what was asked last, and those that end any run."""
-    return (*answers(asked[-1], 2), *ENDINGS)
-
-
 # The machine
-
-
-def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
-    assert set(WAYS) == set(LEGAL) - {states.Ready, states.Finished}
-    assert all(isinstance(play(*way)[0].state, state) for state, way in WAYS.items())
-
-
-@STATES
-def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
-    moved, asked = play(*WAYS[state])
-    for signal in (accepted := arriving(asked)):
-        checked_transition(PiLoop(), moved, signal)
-    for signal in WORLD:
-        if type(signal) not in {type(one) for one in accepted}:
-            with pytest.raises(IllegalSignal):
-                checked_transition(PiLoop(), moved, signal)
-
-
-def test_a_run_begins_by_taking_what_the_user_said_and_measuring() -> None:
-    assert play() == (play()[0].to(states.Measuring()), STEER)
 
 
 @pytest.mark.parametrize("signal", [FITS, *map(ContextCompacted, BOTH)], ids=str)
@@ -106,13 +68,6 @@ def test_the_model_is_called_when_the_context_fits_or_was_compacted_helpful_or_n
     way = () if signal == FITS else WAYS[states.Compacting]
     after, asked = play(*way, signal)
     assert (after.state, asked) == (states.CallingModel(), (effects.CallModel(),))
-
-
-def test_a_context_over_the_trigger_is_compacted_every_time() -> None:
-    for rounds in range(4):
-        after, asked = play(*ROUND * rounds, ContextMeasured(over=True))
-        assert after.state == states.Compacting(forced=False)
-        assert asked == (effects.Compact(forced=False),)
 
 
 # finish reason: what the calls of a reply come to, where it leads with calls and without any.
@@ -150,10 +105,6 @@ def test_a_reply_without_calls_ends_the_run(finish: str, text: bool) -> None:  #
     assert (after.state, asked) == (ended, (effects.EndRun(),))
 
 
-def test_a_forbidden_call_does_not_stop_the_run() -> None:
-    assert play(FITS, CALLS, ToolsReturned(blocked=True), StepClosed())[1] == STEER
-
-
 @pytest.mark.parametrize(
     ("reply", "queued", "follow_up", "asked"),
     [
@@ -182,49 +133,6 @@ def test_the_queues_are_not_polled_after_an_error(finish: str) -> None:
     assert play(FITS, replied(finish), closed)[0].state == TABLE[finish][2]
 
 
-@in_cases(product(ErrorClass, BOTH))
-def test_a_failed_model_call_ends_the_run_whatever_it_was(
-    error: ErrorClass,
-    retryable: bool,  # noqa: FBT001
-) -> None:
-    aborted = error is ErrorClass.ABORTED
-    ended = ABORTED if aborted else states.Finished(Outcome.FAILED)
-    assert play(FITS, ModelFailed(error, retryable))[0].state == ended
-
-
-@pytest.mark.parametrize("state", [states.CallingModel, states.RunningTools, states.ClosingStep])
-def test_a_hook_that_fails_the_run_ends_it(state: type) -> None:
-    assert play(*WAYS[state], HookFailed())[0].state == states.Finished(Outcome.FAILED)
-
-
-def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
-    assert play(FITS, CallBlocked())[0].state == states.Finished(Outcome.BLOCKED)
-
-
-@STATES
-def test_an_abort_or_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
-    assert play(*WAYS[state], AbortRequested())[0].state == ABORTED
-    ended = states.Finished(Outcome.TIMED_OUT, "max_wall_clock")
-    assert play(*WAYS[state], WallClockExpired())[0].state == ended
-
-
-def test_a_round_leads_back_to_a_run_equal_to_the_first_one() -> None:
-    assert play(*ROUND) == play()
-    assert play(*ROUND * 1_000) == play()
-
-
-@STATES
-def test_limits_and_equal_options_make_no_difference(state: type) -> None:
-    """Equal runs of equal machines behave equally; limits are none of its business."""
-    one, other = PiLoop(), PiLoop(Limits(max_steps=1, max_error_count=1), PiOptions())
-    moved, asked = play(*WAYS[state])
-    arrivals = arriving(asked)
-    assert [checked_transition(one, moved, s) for s in arrivals] == [
-        checked_transition(other, moved, s) for s in arrivals
-    ]
-    assert (one.bounds, list(one.unsupported)) == ({}, [Feature.EARLY_TOOLS])
-
-
 # Options
 
 
@@ -241,13 +149,6 @@ def test_a_queue_gives_one_message_at_a_time_or_all(
 ) -> None:
     taken = [play(FITS, ANSWER, closed, **given)[1][0] for given in ({}, options)]
     assert taken == [effects.TakeQueued(asked, one=True), effects.TakeQueued(asked, one=False)]
-
-
-def test_tools_run_one_by_one_or_in_parallel() -> None:
-    orders = [
-        PiLoop(options=PiOptions(parallel=p)).policies.tool_execution.order for p in (False, True)
-    ]
-    assert orders == [ToolOrder.SEQUENTIAL, ToolOrder.PARALLEL]
 
 
 def test_calls_of_a_reply_that_was_cut_off_are_run_or_refused() -> None:

@@ -18,12 +18,11 @@ from simloop import (
     ToolExecution,
     run,
 )
-from simloop.kernel.policies import ToolOrder
 from simloop.loops.pi import Delivery, PiOptions
 from simloop.messages import ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Context
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.triggers import Queued
 from simloop.trace import entries
 
 SECOND = 10**9
@@ -70,11 +69,6 @@ def test_steering_is_heard_before_follow_ups_each_as_its_mode_says(
 ) -> None:
     result = go(CALL, *[DONE] * (len(expected) - 1), options=options, queue=WAITING)
     assert heard(result) == expected
-
-
-def test_a_follow_up_is_heard_only_when_the_run_would_be_over() -> None:
-    result = go(CALL, CALL, DONE, DONE, queue=[WAITING[0]])
-    assert heard(result) == [["Go."], [], [], ["f1"]]
 
 
 def test_steering_waits_for_the_whole_batch_of_tools() -> None:
@@ -166,36 +160,6 @@ def test_a_failed_model_call_is_not_tried_again_and_the_queues_are_left_alone() 
     result = go(CALL, Reply(http=Http(status=503)), queue=[WAITING[0]])
     assert (result.outcome, len(result.requests)) == (Outcome.FAILED, 2)
     assert result.message == "Error: 503 Service Unavailable"
-
-
-# What `documented-loops.md` 2.6 prints: two calls in sequence, an abort during the first.
-@pytest.mark.parametrize(
-    ("loop", "started", "requests"),
-    [("pi", 1, 1), ("pi@0.87.1", 1, 2)],
-)
-def test_an_abort_during_the_first_of_two_tools_does_as_that_version(
-    loop: str, started: int, requests: int
-) -> None:
-    order = ToolExecution(order=ToolOrder.SEQUENTIAL)
-    two = Reply(call=[{"t": {}}, {"t": {}}])
-    result = go(two, loop=loop, tool_execution=order, abort=Trigger(at="500ms"))
-    assert result.outcome is Outcome.ABORTED
-    assert (len(result.calls), len(result.requests)) == (started, requests)
-    answered = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
-    assert answered == {"pi": [True, True], "pi@0.87.1": [True]}[loop]
-
-
-@pytest.mark.parametrize(("loop", "ran"), [("pi", 1), ("pi@0.87.1", 0)])
-def test_calls_cut_off_by_length_are_run_but_not_in_the_program(loop: str, ran: int) -> None:
-    result = go(Reply(call={"t": {}}, finish="length"), DONE, loop=loop)
-    assert (result.outcome, len(result.calls)) == (Outcome.COMPLETED, ran)
-    assert results_of(result)[0].startswith("ok" if ran else "Error: not executed")
-
-
-def test_the_real_program_runs_tools_in_parallel() -> None:
-    result = go(Reply(call=[{"t": {}}] * 3), DONE, loop="pi@0.87.1")
-    assert result.elapsed_ns == SECOND
-    assert go(Reply(call=[{"t": {}}] * 3), DONE).elapsed_ns == 3 * SECOND
 
 
 @pytest.mark.parametrize("loop", ["pi@0.87.1", "pi"])

@@ -9,8 +9,6 @@ import pytest
 from piversions import TOOLS, play, results, sent, tools_run
 
 from simloop import (
-    Compaction,
-    Conversation,
     Outcome,
     Reply,
     Result,
@@ -18,12 +16,8 @@ from simloop import (
     ScriptedHook,
     ScriptedTool,
     run,
-    simulate,
 )
-from simloop.errors import CannotExpress
-from simloop.loops.pi import Delivery, PiOptions
 from simloop.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolResult
-from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.triggers import Queued
 from simloop.trace import entries
@@ -78,23 +72,11 @@ def test_0_87_1_thinking_is_sent_back() -> None:
     assert result.requests[-1].messages[1] == AssistantMessage("", (call,), "Let me see")
 
 
-def test_the_documents_pi_sends_no_thinking_back() -> None:
-    result = play(Reply(think="Let me see", call={"quick": {}}), DONE, loop="pi")
-    assert result.requests[-1].messages[1] == AssistantMessage(
-        "", (ToolCall("call-1", "quick", "{}"),)
-    )
-
-
 def test_0_87_1_a_context_of_more_than_a_hundred_messages_is_not_compacted() -> None:
     tools = {"now": ScriptedTool(returns="noon")}
     result = play(Reply(call={"now": {}}, times=60), DONE, tools=tools)
     assert (result.outcome, len(result.messages)) == (Outcome.COMPLETED, 122)
     assert not any(isinstance(e, entries.Compaction | entries.Notice) for e in result.trace.entries)
-
-
-def test_0_87_1_cannot_express_a_compaction() -> None:
-    with pytest.raises(CannotExpress, match="pi has no compaction in this version"):
-        play(DONE, compaction=Compaction())
 
 
 # ------------------------------------------------------------------ arguments and hooks
@@ -181,9 +163,6 @@ def test_0_87_1_one_sequential_tool_has_the_whole_reply_run_in_order() -> None:
 # ------------------------------------------------------------------ options
 
 
-QUEUE = [Queued(after="tool-started", say=text) for text in ("one", "two")]
-
-
 def test_0_87_1_takes_its_queue_modes_from_a_file() -> None:
     scenario = parse_scenario(
         "prompt: Go.\nloop: pi@0.87.1\nloops: {pi: {steering: all}}\n"
@@ -191,18 +170,6 @@ def test_0_87_1_takes_its_queue_modes_from_a_file() -> None:
         "model: [{call: {t: {}}}, {say: Done.}]"
     )
     assert sent(run(scenario)) == ["user", "user assistant tool user user"]
-
-
-def test_0_87_1_take_their_queue_modes_in_python() -> None:
-    calls = Reply(call={"quick": {}})
-    one_by_one = play(calls, DONE, DONE, queue=QUEUE)
-    assert sent(one_by_one)[1:] == [
-        "user assistant tool user",
-        "user assistant tool user assistant user",
-    ]
-    options = LoopOptions(pi=PiOptions(steering=Delivery.ALL))
-    together = play(calls, DONE, queue=QUEUE, loops=options)
-    assert sent(together)[1:] == ["user assistant tool user user"]
 
 
 def test_the_notice_of_a_long_run_comes_where_a_scenario_says_and_for_every_loop() -> None:
@@ -221,21 +188,6 @@ def test_the_notice_of_a_long_run_comes_where_a_scenario_says_and_for_every_loop
         ]
 
 
-def test_a_listener_hears_the_notice_of_a_long_run() -> None:
-    model = [Reply(call={"quick": {}}), DONE]
-    scenario = Scenario(prompt="x", loop="pi", tools=TOOLS, model=model, warn_after=1)
-    told: list[str] = []
-
-    async def converse() -> None:
-        agent = Conversation(scenario)
-        agent.on("notice", lambda event: told.append(event.text))
-        async for _ in agent.run("Go."):
-            pass
-
-    simulate(converse())
-    assert told == ["2 model calls, and no end yet"]
-
-
 class AbortError(Exception):
     """As an SDK raises it."""
 
@@ -246,13 +198,6 @@ def test_0_87_1_and_the_documents_pi_an_abort_error_of_an_sdk_is_an_abort(loop: 
         raise AbortError("the request was aborted")
 
     assert run(Scenario(prompt="Go.", loop=loop), model=raises).outcome is Outcome.ABORTED
-
-
-def test_the_details_of_a_tool_that_raises_are_its_message() -> None:
-    tools = {"broken": ScriptedTool(raises="no such file")}
-    result = play(Reply(call={"broken": {}}), DONE, loop="pi", tools=tools)
-    found = [e for e in result.trace.entries if isinstance(e, entries.Answered)]
-    assert [entry.details for entry in found] == [{"error": "no such file"}]
 
 
 # ------------------------------------------------------------------ order (documented-loops.md 2.4)
@@ -271,12 +216,6 @@ def test_0_87_1_parallel_calls_end_as_they_complete_and_are_in_the_transcript_as
     result = play(Reply(call=[{"slow": {}}, {"quick": {}}]), DONE)
     assert happened(result) == ["0 start slow", "0 start quick", "1 end quick", "2 end slow"]
     assert results(result) == ["slept", "woke"]
-
-
-@pytest.mark.parametrize("fails", ["nobody", "strict"])
-def test_0_87_1_an_immediate_failure_ends_before_any_later_start(fails: str) -> None:
-    result = play(Reply(call=[{fails: {}}, {"quick": {}}]), DONE)
-    assert happened(result) == [f"0 end {fails}", "0 start quick", "1 end quick"]
 
 
 def test_0_87_1_steer_and_follow_up_during_tools_wait_for_the_batch() -> None:

@@ -6,44 +6,33 @@ from typing import Any
 
 import pytest
 from builders import counters_of
-from exploration import BOTH, WORLD
-from incases import in_cases
+from exploration import BOTH
 
 from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
 from simloop.errors import CannotExpress
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
-from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import (
     Bound,
     Feature,
-    IllegalSignal,
-    Run,
     Transition,
     checked_transition,
 )
 from simloop.kernel.policies import Compaction, ToolOrder
 from simloop.kernel.signals import (
-    AbortRequested,
     Began,
-    CallBlocked,
-    HookFailed,
-    ModelFailed,
     ModelReplied,
     Signal,
     StepClosed,
     ToolsReturned,
-    WallClockExpired,
 )
 from simloop.loops import react
-from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions
+from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
-from simloop.prove.alphabet import ENDINGS, answers
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Http
 from simloop.scenario.schema import ScriptedHook
 from simloop.scenario.triggers import Queued, Trigger
-from simloop.trace import entries
 
 SECOND = 10**9
 CALL_MODEL: tuple[Effect, ...] = (effects.CallModel(),)
@@ -57,13 +46,6 @@ def replied(finish: str, *, text: bool = True, calls: bool = False) -> ModelRepl
 ANSWER, CALLS = replied("stop"), replied("tool-calls", calls=True)
 ROUND: tuple[Signal, ...] = (CALLS, ToolsReturned(), StepClosed())
 
-# One way into each state, without `Began`.
-WAYS: dict[type, tuple[Signal, ...]] = {
-    states.CallingModel: (),
-    states.RunningTools: (CALLS,),
-    states.ClosingStep: (ANSWER,),
-}
-STATES = pytest.mark.parametrize("state", WAYS)
 every_reply = pytest.mark.parametrize(
     ("finish", "text"), list(product(map(str, FinishReason), BOTH))
 )
@@ -78,32 +60,7 @@ def play(*arrivals: Signal, limits: Limits | None = None, **options: Any) -> Tra
     return moved
 
 
-def arriving(asked: tuple[Effect, ...]) -> tuple[Signal, ...]:
-    """Every signal that can answer what was asked last, and those that end any run."""
-    return (*answers(asked[-1], 2), *ENDINGS)
-
-
 # The machine
-
-
-def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
-    assert set(WAYS) == set(LEGAL) - {states.Ready, states.Finished}
-    assert all(isinstance(play(*way)[0].state, state) for state, way in WAYS.items())
-
-
-@STATES
-def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
-    moved, asked = play(*WAYS[state])
-    for signal in (accepted := arriving(asked)):
-        checked_transition(ReactLoop(), moved, signal)
-    for signal in WORLD:
-        if type(signal) not in {type(one) for one in accepted}:
-            with pytest.raises(IllegalSignal):
-                checked_transition(ReactLoop(), moved, signal)
-
-
-def test_a_run_begins_by_calling_the_model_without_measuring_anything() -> None:
-    assert play() == (Run(states.CallingModel()), CALL_MODEL)
 
 
 @every_reply
@@ -130,73 +87,10 @@ def test_a_reply_with_a_call_acts_on_the_first_one_and_goes_on(
     assert (after.state, asked) == (states.CallingModel(), CALL_MODEL)
 
 
-def test_a_forbidden_call_does_not_stop_the_run() -> None:
-    assert play(CALLS, ToolsReturned(blocked=True), StepClosed())[1] == CALL_MODEL
-
-
-@pytest.mark.parametrize("waiting", list(product(BOTH, BOTH)))
-def test_what_the_user_says_meanwhile_changes_nothing(waiting: tuple[bool, bool]) -> None:
-    assert play(CALLS, ToolsReturned(), StepClosed(*waiting))[1] == CALL_MODEL
-    ended = states.Finished(Outcome.COMPLETED)
-    assert play(ANSWER, StepClosed(*waiting))[0].state == ended
-
-
 def test_a_round_is_one_step_however_many_the_reply_reports() -> None:
     for calls in BOTH:
         burst = ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=calls, steps=9)
         assert play(burst)[0].total_steps == 1
-
-
-@pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_the_limit_is_found_after_the_last_tool_and_not_before(rounds: int) -> None:
-    before, _ = play(*ROUND * (rounds - 1), CALLS, max_rounds=rounds)
-    assert isinstance(before.state, states.RunningTools)
-    after, asked = play(*ROUND * rounds, max_rounds=rounds)
-    assert after.state == states.Finished(Outcome.MAX_STEPS, "max_rounds")
-    assert asked == (effects.EndRun(TOO_MANY_ROUNDS),)
-
-
-def test_an_answer_in_the_last_round_is_no_limit() -> None:
-    after, _ = play(*ROUND, ANSWER, StepClosed(), max_rounds=2)
-    assert after.state == states.Finished(Outcome.COMPLETED)
-
-
-@in_cases([ModelFailed(error, retryable) for error, retryable in product(ErrorClass, BOTH)])
-def test_a_failed_model_call_ends_the_run_whatever_it_was(failed: ModelFailed) -> None:
-    assert play(failed)[0].state == states.Finished(Outcome.FAILED)
-
-
-@STATES
-@pytest.mark.parametrize(
-    ("signal", "ended"),
-    [
-        (AbortRequested(), states.Finished(Outcome.ABORTED)),
-        (WallClockExpired(), states.Finished(Outcome.TIMED_OUT, "max_wall_clock")),
-        (HookFailed(), states.Finished(Outcome.FAILED)),
-    ],
-    ids=["abort", "wall-clock", "hook"],
-)
-def test_what_the_simulator_ends_a_run_by_ends_it_in_any_state(
-    state: type, signal: Signal, ended: states.Finished
-) -> None:
-    assert play(*WAYS[state], signal)[0].state == ended
-
-
-def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
-    assert play(CallBlocked())[0].state == states.Finished(Outcome.BLOCKED)
-
-
-@STATES
-def test_runs_with_as_many_rounds_behave_equally_however_they_came_about(state: type) -> None:
-    """Other replies, other machines of equal options: the same run, the same moves."""
-    cut = (replied("length", text=False, calls=True), ToolsReturned(blocked=True))
-    other, one = play(*cut, StepClosed(steering=True), *WAYS[state]), play(*ROUND, *WAYS[state])
-    assert other == one
-    loops = [ReactLoop(Limits(max_steps=2)), ReactLoop(options=ReactOptions(max_rounds=2))]
-    moves = [
-        [checked_transition(loop, one[0], signal) for signal in arriving(one[1])] for loop in loops
-    ]
-    assert moves[0] == moves[1]
 
 
 # Options
@@ -263,13 +157,6 @@ def test_only_the_first_call_is_run_and_the_model_never_sees_the_others() -> Non
     assert answers_sent == ["ok"]
 
 
-def test_the_other_calls_are_answered_in_the_trace_with_an_error() -> None:
-    result = go(Reply(call=[{"t": {}}, {"broken": {}}]), DONE)
-    answered = [entry for entry in result.trace.entries if isinstance(entry, entries.Answered)]
-    told = {entry.name: (entry.ran, entry.is_error) for entry in answered}
-    assert told == {"broken": (False, True), "t": (True, False)}
-
-
 def test_with_all_calls_they_run_at_once_and_all_results_are_sent() -> None:
     three = Reply(call=[{"t": {}}] * 3)
     result = go(three, DONE, options=ReactOptions(all_calls=True))
@@ -319,11 +206,6 @@ def test_what_the_document_does_not_have_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(CannotExpress, match=ReactLoop.unsupported[feature]):
         go(DONE, **asked_for)
-
-
-def test_an_empty_answer_is_empty_even_when_an_earlier_round_had_words() -> None:
-    """Document 003: `return result.text ?? ""`, of the reply that holds no call."""
-    assert go(Reply(say="I look.", call={"t": {}}), Reply(finish="stop")).message == ""
 
 
 @pytest.mark.parametrize(

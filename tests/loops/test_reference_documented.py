@@ -1,6 +1,5 @@
 """The mends of the reference loop: each with its effect, and without it."""
 
-import asyncio
 from dataclasses import fields, replace
 from typing import Any
 
@@ -21,8 +20,8 @@ from simloop import (
     run,
 )
 from simloop.kernel.policies import ToolStart
-from simloop.loops.reference import DOCUMENTED, VERSIONS, ReferenceLoop, ReferenceOptions
-from simloop.messages import AssistantMessage, ToolMessage, UserMessage
+from simloop.loops.reference import DOCUMENTED, VERSIONS, ReferenceOptions
+from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Context, ScriptedTool
@@ -66,10 +65,6 @@ def requests(result: Result) -> int:
 
 def ran(result: Result) -> list[str]:
     return [e.name for e in result.trace.entries if isinstance(e, entries.ToolStarted)]
-
-
-def told(result: Result) -> list[str]:
-    return [message.text for message in result.messages if isinstance(message, ToolMessage)]
 
 
 def roles(result: Result) -> str:
@@ -122,10 +117,6 @@ def test_without_its_mend_an_empty_reply_completes_the_run(mend: str) -> None:
     assert (result.outcome, requests(result)) == (Outcome.COMPLETED, 1)
 
 
-def test_the_documented_loop_has_words_of_its_own_for_an_empty_reply() -> None:
-    assert without("all", EMPTY).message == "Task completed."
-
-
 @both("unfinished_fails")
 def test_without_its_mend_a_stream_without_a_finish_completes_the_run(mend: str) -> None:
     broken = Reply(say="I wi", unfinished=True)
@@ -158,13 +149,6 @@ def test_without_its_mend_one_reply_may_report_any_number_of_steps(mend: str) ->
     burst = Reply(say="I look.", call={"look": {}}, steps=21)
     assert without("", burst).limit == "max_steps_per_round"
     assert without(mend, burst).outcome is Outcome.COMPLETED
-
-
-@pytest.mark.parametrize(
-    "burst", [Reply(say="Once upon", finish="length", steps=21), Reply(finish="stop", steps=21)]
-)
-def test_a_burst_ends_the_run_where_max_steps_is_tested_after_tool_calls_only(burst: Reply) -> None:
-    assert without("steps_bound_all", burst, context=FILLED).limit == "max_steps_per_round"
 
 
 @both("count_tries")
@@ -232,14 +216,6 @@ def test_without_its_mend_an_abort_waits_for_the_end_of_the_backoff(mend: str) -
     assert result.message == "Request aborted."
 
 
-def test_the_documented_loop_waits_to_the_end_of_a_backoff_that_begins_with_an_abort() -> None:
-    abort = Trigger(after="backoff")
-    result = without("all", Reply(http=Http(status=429)), abort=abort)
-    assert (result.outcome, result.elapsed_ns, requests(result)) == (
-        Outcome.ABORTED, 2 * SECOND, 2,
-    )  # fmt: skip
-
-
 @both("keep_stopped_step")
 def test_without_its_mend_nothing_of_an_aborted_step_stays_in_the_context(mend: str) -> None:
     abort = Trigger(after="tool-started")
@@ -273,12 +249,6 @@ def test_without_its_mend_hooks_and_callbacks_hear_of_no_failed_tool(mend: str) 
     assert heard_by(mend) == []
 
 
-def test_the_documented_loop_reports_a_tool_that_succeeds() -> None:
-    heard: list[str] = []
-    without("all", LOOK, callbacks=Callbacks(on_tool_result=lambda call, _: heard.append(call.id)))
-    assert heard == ["call-1"]
-
-
 @both("report_early_end")
 @pytest.mark.parametrize(
     ("finish", "words", "without_text"),
@@ -310,24 +280,9 @@ def test_without_its_mend_a_hook_that_fails_ends_the_run(mend: str) -> None:
     assert (result.outcome, result.message) == (Outcome.FAILED, "Error: hook fails: ValueError: no")
 
 
-@both("isolate_hooks")
-def test_without_its_mend_a_hook_may_take_any_time(mend: str) -> None:
-    async def slow(_: object) -> None:
-        await asyncio.sleep(60)
-
-    hooks = Hooks(before_llm_call=[slow])
-    assert without("", DONE, hooks=hooks).elapsed_ns == 5 * SECOND
-    assert without(mend, DONE, hooks=hooks).elapsed_ns == 60 * SECOND
-
-
 def test_a_scenario_s_own_policies_beat_those_of_the_documented_loop() -> None:
     result = without("all", LOST, tool_execution=ToolExecution(start=ToolStart.AFTER_REPLY))
     assert ran(result) == []
-
-
-def test_equal_options_make_equal_machines() -> None:
-    one, other = ReferenceLoop(Limits(), DOCUMENTED), ReferenceLoop(Limits(), replace(DOCUMENTED))
-    assert (one.legal, one.policies, one.bounds) == (other.legal, other.policies, other.bounds)
 
 
 @pytest.mark.parametrize("mend", ["", "all"])

@@ -16,12 +16,6 @@ from simloop.messages import FinishReason, Outcome
 # Effects
 
 
-@under_every_limit
-def test_every_transition_asks_last_for_the_one_thing_that_it_waits_for(limits: Limits) -> None:
-    unanswered = {asked[:-1] for _, _, _, asked in moves(limits)}
-    assert unanswered == {(), (effects.TakeQueued(),)}
-
-
 def awaited(run: Run) -> set[Effect]:
     """List what a run in this state may be waiting for."""
     match run.state:
@@ -95,28 +89,6 @@ def test_no_budget_is_ever_overspent(limits: Limits) -> None:
         assert 0 <= run.error_count <= limits.max_error_count
         assert 0 <= run.compaction_attempts <= limits.max_compaction_attempts
         assert 0 <= run.total_steps <= limits.max_steps + MAX_STEPS_PER_ROUND
-
-
-@under_every_limit
-def test_the_model_is_called_only_while_steps_and_errors_are_left(limits: Limits) -> None:
-    for run in visited(limits):
-        if isinstance(run.state, states.CallingModel):
-            assert run.total_steps < limits.max_steps
-            assert run.error_count < limits.max_error_count
-
-
-@under_every_limit
-def test_steps_grow_by_what_a_reply_reports_and_by_nothing_else(limits: Limits) -> None:
-    for run, signal, after, _ in moves(limits):
-        reported = signal.steps if isinstance(signal, signals.ModelReplied) else 0
-        assert after.total_steps - run.total_steps == reported
-
-
-@under_every_limit
-def test_compaction_attempts_grow_by_one_per_compaction_and_by_nothing_else(limits: Limits) -> None:
-    for run, signal, after, _ in moves(limits):
-        tried = isinstance(signal, signals.ContextCompacted)
-        assert after.compaction_attempts - run.compaction_attempts == tried
 
 
 def is_an_error(run: Run, signal: Signal) -> bool:

@@ -5,7 +5,6 @@ from itertools import product
 import pytest
 from arrivals import MEASURE
 from incases import in_cases
-from msgspec import Struct
 
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
@@ -73,7 +72,6 @@ def row_id(row: Row) -> str:
 
 every_row = in_cases(TABLE, row_id)
 rows_with_calls = in_cases([row for row in TABLE if row[2]], row_id)
-rows_without_calls = in_cases([row for row in TABLE if not row[2]], row_id)
 
 
 def take(row: Row, steps: int = 1, **limits: int) -> tuple[ReferenceLoop, Transition]:
@@ -112,42 +110,9 @@ def test_a_step_leads_where_its_row_says(row: Row) -> None:
 
 
 @every_row
-def test_a_step_asks_for_what_the_state_it_leads_to_waits_for(row: Row) -> None:
-    run, asked = close(row)
-    expected: dict[Struct, tuple[Effect, ...]] = {
-        GO_ON: MEASURE,
-        RETRY: (effects.Backoff(failures=1),),
-        MAKE_ROOM: (effects.Compact(forced=True),),
-        COMPLETED: (effects.EndRun(),),
-        FILTERED: (effects.EndRun(),),
-        BROKEN: (effects.EndRun(),),
-    }
-    assert asked == expected[run.state]
-
-
-@every_row
-def test_a_reply_counts_its_step_whatever_it_is(row: Row) -> None:
-    run, _ = close(row)
-    assert run.total_steps == 1
-
-
-@every_row
 def test_a_reply_counts_as_an_error_only_if_it_is_tried_again(row: Row) -> None:
     run, _ = close(row)
     assert run.error_count == (TABLE[row][1] == RETRY)
-
-
-@every_row
-def test_no_reply_counts_as_a_compaction(row: Row) -> None:
-    run, _ = close(row)
-    assert run.compaction_attempts == 0
-
-
-@rows_with_calls
-def test_a_reply_with_calls_waits_for_their_results(row: Row) -> None:
-    _, (run, _) = take(row)
-    finish, text, calls = row
-    assert run.state == states.RunningTools(states.ReplyFacts(FinishReason(finish), text, calls))
 
 
 @rows_with_calls
@@ -155,13 +120,6 @@ def test_a_reply_whose_calls_have_results_stays_in_the_context_unless_broken(row
     loop, (run, _) = take(row)
     _, asked = checked_transition(loop, run, ToolsReturned())
     assert asked == (DROP if row[0] == "interrupted" else KEEP,)
-
-
-@rows_without_calls
-def test_a_reply_without_calls_closes_its_step_at_once(row: Row) -> None:
-    _, (run, _) = take(row)
-    finish, text, calls = row
-    assert run.state == states.ClosingStep(states.ReplyFacts(FinishReason(finish), text, calls))
 
 
 @every_row
