@@ -11,7 +11,7 @@ import shlex
 import typing
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from msgspec import Struct
@@ -93,15 +93,15 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     expected: Expect
     check: Callable[[], None] = lambda: None
 
-    @cached_property
+    @property
     def declared_limits(self) -> DeclaredLimits | None:
         """Return the limits that an agent sets; those of a machine are in the settings of a run."""
-        limits = getattr(self.declares, "limits", None)
-        if self.machine is not None or not isinstance(limits, Limits):
+        limits = None if self.machine is not None else getattr(self.declares, "limits", None)
+        if not isinstance(limits, Limits) or limits.declared == DeclaredLimits():
             return None
-        return limits.declared if limits.declared != DeclaredLimits() else None
+        return limits.declared
 
-    @cached_property
+    @property
     def retry(self) -> RetryPolicy | None:
         """Return the retry policy that an agent declares; that of a machine is in the settings."""
         retry = getattr(self.declares, "retry", None)
@@ -142,14 +142,15 @@ def loop_of(scenario: Scenario, given: RunOptions) -> Loop:
     if not judge_as and loop == scenario.loop:
         judge_as = scenario.judge_as
     if isinstance(loop, str) and not is_own(loop):
-        machine = machine_for(loop, scenario.limits, scenario.loops)
+        check_loop(loop)
+        machine = _bundled(loop, scenario.limits, scenario.loops.of_design(loop))
         limits = as_written(scenario.limits)
         expected = _expected(scenario, given, None, loop, judge_as)
         return _of_machine(machine, name=loop, judge_as=judge_as, limits=limits, expected=expected)
     made = found(loop)
-    check_clear(made, called(loop))
     if is_agent(made) or makes_agent(made):
         return _loop_of_agent(scenario, given, loop, made, judge_as)
+    check_clear(made, called(loop))
     return _loop_of_own_machine(scenario, given, loop, made, judge_as)
 
 
@@ -338,8 +339,7 @@ class _AgentMaker:
     def __init__(self, made: Any, name: str, options: Mapping[str, Any]) -> None:
         self._made, self._name, self._options = made, name, options
         self._ready: Agent | None = None
-        is_maker = isinstance(made, type) or makes_agent(made)
-        if is_maker:
+        if isinstance(made, type) or not is_agent(made):
             self._check_options()
             if is_agent(made):
                 check_agent(made, name)
@@ -410,7 +410,7 @@ def machine_for(
     options = options or LoopOptions()
     if isinstance(loop, str) and ":" not in loop:
         check_loop(loop)
-        return DESIGNS[loop.partition("@")[0]].make(limits, options.of_design(loop))
+        return _made(loop, limits, options.of_design(loop))
     made = found(loop)
     if is_agent(made) or makes_agent(made):
         written = shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
@@ -421,6 +421,14 @@ def machine_for(
         )
     own = options.of_own(loop) if isinstance(loop, str) else {}
     return _own_machine(made, called(loop), limits, own, designs=options, judge_as=judge_as)
+
+
+def _made(loop: str, limits: Limits, options: Any) -> Machine:
+    return DESIGNS[loop.partition("@")[0]].make(limits, options)
+
+
+_bundled = lru_cache(maxsize=64)(_made)
+"""The machine of a bundled design; it is pure, so that all runs share it."""
 
 
 def _own_machine(

@@ -8,7 +8,8 @@ import copy
 import difflib
 import shlex
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -24,7 +25,6 @@ from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.runs.scripted import behaviours_of, file_tools_of, scripted_hooks, scripted_tools
 from simloop.scenario.catalog import Expectations, name_of
-from simloop.scenario.fields import differs
 from simloop.scenario.history import past_messages
 from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import Scenario
@@ -89,6 +89,11 @@ class Plan:
             )
         self._script = script_of(scenario)
         self._tools = {**scripted_tools(scenario), **tools}
+        self.behaviours: Mapping[str, ToolBehaviour] | None = None
+        """The behaviour of the tools that an agent's own code calls; a machine has none."""
+        if self.loop.machine is None:
+            self.behaviours = behaviours_of(scenario.tools)
+        self._command: tuple[str, str] | None = None
         self._settings = _settings_of(scenario, given, self.loop.policies)
         self.content = content_of(scenario)
         self._digest = digest(self.content)
@@ -126,7 +131,7 @@ class Plan:
         nobody reads their headers.
         """
         other = copy.copy(self)
-        other.__dict__.pop("_command", None)
+        other._command = None  # noqa: SLF001
         other.source = other.scenario = scenario
         other._script = script_of(scenario)  # noqa: SLF001 - of the same class
         other.content, other._digest = b"null", ""  # noqa: SLF001
@@ -186,17 +191,10 @@ class Plan:
             judge_as=loop.judge_as,
         )
 
-    @cached_property
-    def behaviours(self) -> Mapping[str, ToolBehaviour] | None:
-        """Return the behaviour of the tools that an agent's own code calls; a machine has none."""
-        return behaviours_of(self.scenario.tools) if self.loop.machine is None else None
-
-    @cached_property
-    def _command(self) -> tuple[str, str]:
-        return _repetition(self.source, self.given, "run", "simloop.run")
-
     def command(self, seed: int) -> str:
         """Return the command or the call that repeats one run."""
+        if self._command is None:
+            self._command = _repetition(self.source, self.given, "run", "simloop.run")
         before, after = self._command
         return f"{before}{seed}{after}"
 
@@ -233,13 +231,11 @@ def _needs_early_tools(scenario: Scenario, _: RunOptions) -> bool:
 
 
 def _needs_limits(scenario: Scenario, _: RunOptions) -> bool:
-    return any(getattr(scenario.limits, name) != usual for name, usual in _USUAL_LIMITS)
+    return bool(_limits_of_loops(scenario.limits) != _USUAL_LIMITS)
 
 
-_USUAL_LIMITS = tuple(
-    (name, getattr(Limits(), name))
-    for name in (*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
-)
+_limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
+_USUAL_LIMITS = _limits_of_loops(Limits())
 
 
 def _needs_triggers(scenario: Scenario, _: RunOptions) -> bool:
@@ -257,7 +253,7 @@ def _needs_policies(scenario: Scenario, given: RunOptions) -> bool:
         or scenario.hook_isolation is not None
         or scenario.hook_execution is not None
         or scenario.warn_after is not None
-        or differs(scenario, "clock")
+        or bool(scenario.clock.ahead or scenario.clock.behind)
         or (tools is not None and (tools.order is not None or tools.start is not None))
         or any(given.get(name) for name in ("retry", "callbacks", "estimate_tokens"))
     )

@@ -6,7 +6,7 @@ names the command that repeats it.
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, Self, TypeVar, Unpack
@@ -331,7 +331,8 @@ class Simulation:
     def _open_world(self, loop: VirtualLoop) -> World:
         scenario, around = self.scenario, self._around
         self.output = loop.output or self.output
-        recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
+        novelty = self._novelty(loop)
+        recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars, novelty)
         raised: list[UserError] = []
         policy, rules = self.settings.tool_execution, self.settings.tool_rules
         user = UserPort(recorder, loop)
@@ -357,7 +358,7 @@ class Simulation:
             loop, policy.timeout_ms, self._plan.behaviours, around.sites
         )
         self._start_ns = loop.now_ns
-        self._watch_novelty(recorder, loop, is_agent=is_agent)
+        loop.progress.hear(novelty.is_new)
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
@@ -365,30 +366,25 @@ class Simulation:
             recorder.listen(listener)
         return world
 
-    def _watch_novelty(self, recorder: Recorder, loop: VirtualLoop, *, is_agent: bool) -> None:
+    def _novelty(self, loop: VirtualLoop) -> Novelty:
         """Let a run end that says nothing new, unless the scenario states a bound of its own."""
-        bound = self.scenario.max_transitions
+        bound, is_agent = self.scenario.max_transitions, self.loop.machine is None
         is_stated = bound != MAX_TRANSITIONS and not (is_agent and self.is_searched)
         most = None if is_stated else REPETITIONS
         limits = self.loop.declared_limits
         if most is not None and limits is not None and limits.max_steps < inf:
             most += int(limits.max_steps)  # the agent means to end there
         # The engine bounds its transitions itself.
-        novelty = Novelty(recorder.entries, most, bound if is_agent else None)
+        novelty = Novelty(self.trace.entries, most, bound if is_agent else None)
         if isinstance(self.model, FakeModel):
             novelty.spend(self.model.spent)
-        for end_ns in self._planned_ends_ns():
-            novelty.spend(partial(_shares, loop, end_ns))
-        recorder.novelty = novelty
-        loop.progress.hear(novelty.is_new)
-
-    def _planned_ends_ns(self) -> Iterator[int]:
-        """Yield the times that end the run: those that it comes nearer to are budgets."""
-        scenario = self.scenario
-        if scenario.limits.max_wall_clock_ms:
-            yield scenario.limits.max_wall_clock_ms * 1_000_000
-        if scenario.abort is not None and scenario.abort.at:
-            yield scenario.abort.at
+        # The times that end the run are budgets, which are spent by coming nearer to them.
+        wall_clock_ms, abort = self.scenario.limits.max_wall_clock_ms, self.scenario.abort
+        if wall_clock_ms:
+            novelty.spend(partial(_shares, loop, wall_clock_ms * 1_000_000))
+        if abort is not None and abort.at:
+            novelty.spend(partial(_shares, loop, abort.at))
+        return novelty
 
     # -------------------------------------------------------------------- from outside
 

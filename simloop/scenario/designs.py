@@ -122,7 +122,7 @@ class LoopOptions(Strict):
         design = DESIGNS.get(name)
         if design is None:
             return None
-        own = design.versions[version] if version else design.options()
+        own = design.versions[version] if version else _usual(design.options)
         stated = getattr(self, name)
         if not stated:
             return own
@@ -143,6 +143,11 @@ class LoopOptions(Strict):
         key = self.key_of(loop)
         whole = self.model_dump()
         return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
+
+
+@functools.cache
+def _usual(kind: Any) -> Any:
+    return kind()
 
 
 @functools.cache

@@ -60,7 +60,11 @@ class Recorder:
     )  # fmt: skip
 
     def __init__(
-        self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
+        self,
+        entries: list[AnyEntry],
+        clock: Clock,
+        max_chars: int = MAX_TRACE_CHARS,
+        novelty: Novelty | None = None,
     ) -> None:
         self.entries = entries
         self.append: Callable[[AnyEntry], None] = entries.append
@@ -68,7 +72,7 @@ class Recorder:
         self.is_heard = False
         self.error: SimloopError | None = None
         self.max_chars = max_chars
-        self.novelty = Novelty(entries)
+        self.novelty = novelty or Novelty(entries)
         self.look_at = min(_BETWEEN, MAX_ENTRIES)
         # Most conversations begin with their clock: then no call is needed to read it.
         self.clock = Since(clock) if clock.now_ns else clock

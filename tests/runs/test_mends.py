@@ -24,11 +24,10 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops import reference
-from simloop.loops.reference import ReferenceLoop as Loop
-from simloop.loops.reference import ReferenceOptions
 from simloop.messages import FinishReason
 from simloop.runs.run import run
 from simloop.scenario.catalog import find
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import load_scenario
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import ScriptedFailure
@@ -58,16 +57,9 @@ def swap(owner: Any, name: str, value: Any) -> Break:
     return lambda patch: patch.setattr(owner, name, value)
 
 
-def without(option: str) -> Break:
+def without(option: str) -> Mapping[str, Mapping[str, Any]]:
     """Turn off the option of the reference loop that is the mend."""
-    make = Loop.__init__
-
-    def unmended(
-        loop: Loop, limits: Limits | None = None, options: ReferenceOptions | None = None
-    ) -> None:
-        make(loop, limits, dataclasses.replace(options or ReferenceOptions(), **{option: False}))
-
-    return swap(Loop, "__init__", unmended)
+    return {"loops": {"reference": {option: False}}}
 
 
 def runs_calls(*, also: str = "", never: str = "") -> Break:
@@ -177,7 +169,9 @@ def wrong_with(name: str, settings: Mapping[str, Mapping[str, Any]] | None = Non
     """What is wrong with a run of the scenario; nothing if it passes."""
     scenario: Any = load_scenario(find(name))
     changed = {
-        field: dataclasses.replace(getattr(scenario, field) or DEFAULTS[field], **values)
+        field: LoopOptions(**values)
+        if field == "loops"
+        else dataclasses.replace(getattr(scenario, field) or DEFAULTS[field], **values)
         for field, values in (settings or {}).items()
     }
     try:
