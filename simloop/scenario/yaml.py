@@ -309,6 +309,9 @@ def _walk(value: Any, loc: Loc, *, is_key: bool) -> Iterator[tuple[Loc, bool]]:
             yield from _walk(each, (*loc, index), is_key=False)
 
 
+_AT_THE_START = yaml.Event(yaml.Mark("", 0, 0, 0, "", 0))
+
+
 class _Tree:
     """A builder of the tree from events, without recursion."""
 
@@ -324,7 +327,7 @@ class _Tree:
 
     def document(self) -> Document:
         if not self.marks:
-            self._check_top(None, (1, 1))
+            self._check_top(None, _AT_THE_START)
         return Document(self.root, self.path, self.marks)
 
     def add(self, event: Any) -> None:
@@ -339,76 +342,59 @@ class _Tree:
             self._node = self._outer.pop()
         elif kind is yaml.AliasEvent:
             hint = f"write the value out where it is needed, or {_QUOTE}"
-            what = f"aliases are not read: *{_escaped(event.anchor or '')}"
-            self._refuse(what, _place(event.start_mark), hint)
-        elif kind is yaml.DocumentStartEvent:
-            self._check_document(event)
+            self._refuse(f"aliases are not read: *{_escaped(event.anchor or '')}", event, hint)
+        elif kind is yaml.DocumentStartEvent and self.marks:
+            self._refuse("a second document starts here", event, "keep one scenario in a file")
+        elif kind is yaml.DocumentStartEvent and event.version not in {None, (1, 2)}:
+            self._refuse("only YAML 1.2 is read", event, "remove the %YAML line")
 
-    def _check_document(self, event: yaml.DocumentStartEvent) -> None:
-        at = _place(event.start_mark)
-        if self.marks:
-            self._refuse("a second document starts here", at, "keep one scenario in a file")
-        if event.version not in {None, (1, 2)}:
-            self._refuse("only YAML 1.2 is read", at, "remove the %YAML line")
-
-    def _check(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
-        at = _place(event.start_mark)
+    def _check(self, event: Any) -> None:
         if len(self.marks) >= MAX_NODES:
             hint = "split the file, or write the scenario in Python"
-            self._refuse(f"the file has more than {MAX_NODES:,} keys and values", at, hint)
+            self._refuse(f"the file has more than {MAX_NODES:,} keys and values", event, hint)
         if event.anchor is not None:
             hint = f"write the value out where it is needed, or {_QUOTE}"
-            self._refuse(f"anchors are not read: &{_escaped(event.anchor)}", at, hint)
+            self._refuse(f"anchors are not read: &{_escaped(event.anchor)}", event, hint)
         if event.tag is not None:
-            self._refuse("tags are not read", at, f"remove what starts with !, or {_QUOTE}")
+            self._refuse("tags are not read", event, f"remove what starts with !, or {_QUOTE}")
 
-    def _open(self, node: Any, event: yaml.CollectionStartEvent) -> None:
+    def _open(self, node: Any, event: Any) -> None:
         self._check(event)
         if len(self._outer) == MAX_DEPTH:
-            at = _place(event.start_mark)
-            self._refuse(f"this is nested more than {MAX_DEPTH} deep", at, "make it flatter")
+            self._refuse(f"this is nested more than {MAX_DEPTH} deep", event, "make it flatter")
         if self._key is None and type(self._node) is dict:
-            at = _place(event.start_mark)
-            self._refuse("a key must be text, not a list or a mapping", at, _QUOTE)
+            self._refuse("a key must be text, not a list or a mapping", event, _QUOTE)
         self._put(node, event)
         self._outer.append(self._node)
         self._node = node
 
-    def _add_scalar(self, event: yaml.ScalarEvent) -> None:
+    def _add_scalar(self, event: Any) -> None:
         if event.anchor is not None or event.tag is not None or len(self.marks) >= MAX_NODES:
             self._check(event)
         try:
             value = _scalar(event)
         except OverflowError:
-            at, hint = _place(event.start_mark), f"use at most 64 bits, or {_QUOTE}"
-            self._refuse("this number is too large", at, hint)
+            self._refuse("this number is too large", event, f"use at most 64 bits, or {_QUOTE}")
         except UnicodeDecodeError:
             hint = "write both halves of the pair, or U+FFFD for a broken character"
-            at = _place(event.start_mark)
-            self._refuse("this text holds half of a surrogate pair", at, hint)
+            self._refuse("this text holds half of a surrogate pair", event, hint)
         if self._key is None and type(self._node) is dict:
             self._add_key(event, value)
         else:
             self._put(value, event)
 
-    def _add_key(self, event: yaml.ScalarEvent, key: Scalar) -> None:
+    def _add_key(self, event: Any, key: Scalar) -> None:
         if key == "<<" and event.implicit[0]:
-            at = _place(event.start_mark)
-            self._refuse("merge keys (<<) are not read", at, "write the keys out")
+            self._refuse("merge keys (<<) are not read", event, "write the keys out")
         if not isinstance(key, str):
             spelled = _escaped(event.value) or "empty"
-            at = _place(event.start_mark)
-            self._refuse(f"a key must be text, not {spelled}", at, "put it in quotes")
+            self._refuse(f"a key must be text, not {spelled}", event, "put it in quotes")
         if key in self._node:
-            self._refuse_again(key, _place(event.start_mark))
+            first = self.document().key_positions[(*self._loc(), key)][0]
+            message = f"the key '{_escaped(key)}' stands on line {first} already"
+            self._refuse(message, event, "keep one of the two")
         self._key = key
         self.marks.append(event.start_mark)
-
-    def _refuse_again(self, key: str, at: Place) -> NoReturn:
-        loc = (*self._loc(), key)
-        first = self.document().key_positions[loc][0]
-        message = f"the key '{_escaped(key)}' stands on line {first} already"
-        self._refuse(message, at, "keep one of the two")
 
     def _put(self, value: Any, event: Any) -> None:
         node = self._node
@@ -417,7 +403,7 @@ class _Tree:
         elif self._key is not None:
             node[self._key], self._key = value, None
         else:
-            self._check_top(value, _place(event.start_mark))
+            self._check_top(value, event)
             self.root = value
         self.marks.append(event.start_mark)
 
@@ -431,10 +417,10 @@ class _Tree:
             return (*around, len(self._node))
         return tuple(around) if self._key is None else (*around, self._key)
 
-    def _check_top(self, value: Any, at: Place) -> None:
+    def _check_top(self, value: Any, event: Any) -> None:
         if not isinstance(value, dict):
             message = "the file is empty" if value is None else "the file holds no mapping"
-            self._refuse(message, at, "start with keys at the left margin, such as 'title: ...'")
+            self._refuse(message, event, "start with keys at the left margin, such as 'title: ...'")
 
-    def _refuse(self, message: str, at: Place, hint: str) -> NoReturn:
-        raise _error(message, self.path, at, hint, self._loc())
+    def _refuse(self, message: str, event: Any, hint: str) -> NoReturn:
+        raise _error(message, self.path, _place(event.start_mark), hint, self._loc())

@@ -20,14 +20,6 @@ def test_a_task_that_waits_is_stopped_there_and_then() -> None:
     assert play(main) == (True, 5)
 
 
-def test_a_task_that_stops_itself_is_stopped_at_its_next_wait() -> None:
-    async def main(cancelling: Cancellation) -> tuple[bool, float]:
-        cancelling.end_run(AbortRequested())
-        return await is_stopped(nap(10)), now_ms()
-
-    assert play(main) == (True, 0)
-
-
 def test_a_check_stops_a_task_that_does_not_wait() -> None:
     async def main(cancelling: Cancellation) -> None:
         cancelling.end_run(AbortRequested())
@@ -45,16 +37,6 @@ def test_the_first_signal_counts() -> None:
         return cancelling.take()
 
     assert play(main) == AbortRequested()
-
-
-def test_after_the_signal_is_taken_nothing_interrupts_any_more() -> None:
-    async def main(cancelling: Cancellation) -> bool:
-        cancelling.end_run(AbortRequested())
-        cancelling.take()
-        cancelling.end_run(WallClockExpired())
-        return await is_stopped(nap(1))
-
-    assert play(main) is False
 
 
 @pytest.mark.parametrize("stops", [1, 2, 3])
@@ -154,18 +136,6 @@ def test_the_wall_clock_cancels_also_after_an_abort_that_nobody_has_asked_about(
     assert play(main) == (True, 8, WallClockExpired(), 0)
 
 
-def test_an_abort_that_comes_again_when_it_no_longer_polls_cancels() -> None:
-    async def main(cancelling: Cancellation) -> tuple[bool, float]:
-        cancelling.polls = True
-        running_loop().call_later(0.002, cancelling.end_run, AbortRequested())
-        await nap(4)
-        cancelling.polls = False
-        running_loop().call_later(0.002, cancelling.end_run, AbortRequested())
-        return await is_stopped(nap(10)), now_ms()
-
-    assert play(main) == (True, 6)
-
-
 # ---------------------------------------------------------------------- the next run
 
 
@@ -251,16 +221,6 @@ def test_an_abort_that_is_a_flag_breaks_off_a_wait_that_begins_after_it() -> Non
         return now_ms()
 
     assert play(main) == 0
-
-
-def test_an_abort_that_is_a_flag_is_found_also_when_time_passes_without_waiting() -> None:
-    async def main(cancelling: Cancellation) -> bool:
-        flagged(cancelling)
-        cancelling.plan(5 * MS, AbortRequested())
-        running_loop().advance_ns(6 * MS)
-        return cancelling.aborted
-
-    assert play(main) is True
 
 
 # ---------------------------------------------------------------------- a run that goes on

@@ -91,14 +91,6 @@ def test_one_file_has_one_path_however_it_is_written(path: str, text: str) -> No
     assert files is None or files.snapshot() == {normalise(path): text}
 
 
-def test_a_snapshot_is_sorted_and_a_copy() -> None:
-    files = Files(TREE)
-    snapshot = files.snapshot()
-    assert list(snapshot) == sorted(TREE)
-    snapshot.clear()
-    assert files.snapshot() == TREE
-
-
 def test_a_text_that_is_no_utf_8_is_refused_and_nothing_is_written() -> None:
     files = Files()
     with pytest.raises(OSError, match=r"^a/b: the text cannot be written as UTF-8$"):
@@ -112,13 +104,6 @@ def test_a_folder_that_must_be_there_is_not_made(write: Callable[[Files, str, st
     with pytest.raises(FileNotFoundError, match=r"^no/a: no such file or folder$"):
         write(files, "no/a", "")
     assert files.list_folder() == []
-
-
-def test_appending_begins_a_file_or_writes_on() -> None:
-    files = Files()
-    files.append("a", "one")
-    files.append("a", " two")
-    assert files.read("a") == "one two"
 
 
 @in_cases([
@@ -195,33 +180,11 @@ def test_an_edit_is_what_replacing_the_only_place_gives(before: str, old: str, a
         assert files.read("a") == text.replace(old, "NEW")
 
 
-@pytest.mark.parametrize(
-    ("old", "message"),
-    [
-        ("x", "a: the old text is not in it"),
-        ("an", "a: the old text is in it more than once"),
-        ("ana", "a: the old text is in it more than once"),
-        ("", "a: no old text"),
-    ],
-)
-def test_an_edit_without_its_one_place_says_why_and_changes_nothing(old: str, message: str) -> None:
-    files = Files({"a": "banana"})
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        files.edit("a", old, "o")
-    assert files.read("a") == "banana"
-
-
 # ------------------------------------------------------------------------- folders
 
 
 def test_a_folder_is_listed_sorted_with_a_slash_after_folders() -> None:
     assert Files(TREE).list_folder("src") == ["a.ts", "b.ts", "lib/"]
-
-
-def test_a_folder_stays_when_its_last_file_goes() -> None:
-    files = Files({"a/b": ""})
-    files.remove("a/b")
-    assert files.list_folder() == ["a/"]
 
 
 def test_a_tree_is_removed_with_all_that_is_in_it_and_nothing_else() -> None:

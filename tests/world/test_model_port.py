@@ -2,19 +2,21 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupting import is_stopped
+from msgspec import Raw
 from pacing import nap, paced
 from worlds import Opened, in_world
 
-from simloop import Pace, Reply, ScenarioError, ScriptExhausted
+from simloop import Http, Pace, Reply, ScenarioError
 from simloop.messages import (
+    AssistantMessage,
     Fault,
     Finish,
     FinishReason,
@@ -26,12 +28,14 @@ from simloop.messages import (
     ToolCall,
     ToolCallDelta,
     ToolCallPart,
+    ToolSpec,
     Usage,
     UserMessage,
     WireState,
 )
+from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
-from simloop.world.fake_model import FakeModel
+from simloop.world.model_port import Completion, ModelCallFailed
 from simloop.world.user_errors import fault_of
 
 ASK = (UserMessage("Hello?"),)
@@ -113,21 +117,6 @@ def test_all_texts_of_a_part_count_towards_the_bound_of_the_trace(part: Part, ch
 
     last = () if isinstance(part, Finish | StreamError) else (STOP,)
     assert in_world(main, lambda _: (part, *last)) == chars
-
-
-def test_the_body_of_an_error_reaches_the_agent_and_not_the_trace() -> None:
-    failure = StreamError(Fault("500 Internal Server Error", status=500), "<h1>500</h1>")
-    parts, opened = iterated(lambda _: (failure,))
-    assert parts == [failure]
-    assert b"<h1>" not in msgspec.json.encode(opened.entries)
-
-
-def test_the_finish_of_a_reply_is_known_with_its_first_part() -> None:
-    async def main(opened: Opened) -> list[Part | None]:
-        stream = opened.world.model.stream(ASK)
-        return [stream.ahead(), await anext(stream), stream.ahead()]
-
-    assert in_world(main, lambda _: [TextDelta("a"), STOP]) == [None, TextDelta("a"), STOP]
 
 
 @pytest.mark.parametrize("last", [STOP, StreamError(Fault("lost", code="connection"))])
@@ -231,11 +220,6 @@ def test_an_exception_of_a_model_is_the_last_part_of_its_reply(
     assert [each.where for each in opened.raised] == ["the model"] * kept
 
 
-def test_an_error_of_ours_passes_through_the_port() -> None:
-    with pytest.raises(ScriptExhausted):
-        iterated(FakeModel([]))
-
-
 def test_a_cancellation_of_the_task_is_not_the_model_s_failure() -> None:
     async def main(opened: Opened) -> tuple[bool, list[Any]]:
         task = asyncio.current_task()
@@ -277,24 +261,6 @@ def test_pieces_of_text_are_taken_together_up_to_the_first_other_part() -> None:
     assert texts == ["a", "\N{REPLACEMENT CHARACTER}", "c"]
     assert taken == [call, STOP, None]
     assert kinds == ["request", "text-delta", "text-delta", "tool-call", "text-delta", "finish"]
-
-
-def test_no_piece_of_text_is_taken_after_one_at_which_a_task_gets_ready() -> None:
-    async def main(opened: Opened) -> list[list[str]]:
-        def make_ready(_: Any) -> None:
-            opened.loop.call_soon(list)
-
-        stream = opened.world.model.stream(ASK)
-        opened.world.model.recorder.listen(make_ready)
-        taken: list[list[str]] = []
-        while not stream.ended:
-            taken.append([])
-            stream.take(taken[-1])
-            await stream.wait()
-        return taken
-
-    parts = (TextDelta("a"), TextDelta("b"), STOP)
-    assert in_world(main, lambda _: parts) == [["a"], ["b"], []]
 
 
 # ------------------------------------------------------------------------- turns
@@ -432,3 +398,136 @@ def test_only_a_finish_that_is_kept_is_recorded_when_the_run_is_to_end(
 
     kinds = in_world(main, lambda _: (STOP,))
     assert ("finish" in kinds) is recorded
+
+
+ASK = (UserMessage("Hello?"),)
+
+
+@pytest.mark.parametrize(
+    ("reply", "completion"),
+    [
+        (Reply(say="Hi there."), Completion(AssistantMessage("Hi there."), FinishReason.STOP)),
+        (Reply(think="Hm.", say="Hi."), Completion(AssistantMessage("Hi."), FinishReason.STOP)),
+        (Reply(say="I look.", call={"look": {}}),
+         Completion(AssistantMessage("I look.", (ToolCall("call-1", "look", "{}"),)),
+                    FinishReason.TOOL_CALLS)),
+        (Reply(say="Cut", finish="length"),
+         Completion(AssistantMessage("Cut"), FinishReason.LENGTH)),
+    ],
+)  # fmt: skip
+def test_the_native_client_returns_the_whole_reply(reply: Reply, completion: Completion) -> None:
+    async def main(opened: Opened) -> Completion:
+        return await opened.world.model.reply(ASK)
+
+    assert in_world(main, lambda _: reply) == completion
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        (Reply(http=Http(status=429)), Fault("429 Too Many Requests", status=429)),
+        (Reply(say="Half.", error=StreamFault(message="busy", code="overloaded")),
+         Fault("busy", code="overloaded")),
+        (Reply(say="Half.", unfinished=True),
+         Fault("the stream ended without a finish", code="interrupted")),
+    ],
+    ids=["status", "mid-output", "unfinished"],
+)  # fmt: skip
+def test_a_call_of_the_native_client_that_fails_says_how(reply: Reply, fault: Fault) -> None:
+    async def main(opened: Opened) -> Fault:
+        with pytest.raises(ModelCallFailed, match=fault.message) as failed:
+            await opened.world.model.reply(ASK)
+        return failed.value.fault
+
+    assert in_world(main, lambda _: reply) == fault
+
+
+def test_the_native_client_sends_what_it_is_given() -> None:
+    look = ToolSpec("look", "Look.", Raw(b"{}"))
+    asked: list[Request] = []
+
+    async def main(opened: Opened) -> entries.Request:
+        await opened.world.model.reply(ASK, system_prompt="Be brief.", tools=[look])
+        return opened.of(entries.Request)[0]
+
+    def model(request: Request) -> str:
+        asked.append(request)
+        return "Hi."
+
+    entry = in_world(main, model)
+    (request,) = asked
+    assert (entry.number, entry.purpose, entry.system_prompt, entry.tools, entry.added) == (
+        1, "main", "Be brief.", (look,), ASK,
+    )  # fmt: skip
+    assert (request.system_prompt, request.tools, tuple(request.messages)) == (
+        "Be brief.", (look,), ASK,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"messages": [{"role": "user", "text": "Hello?"}]}, "dict is no message"),
+        ({"messages": "Hello?"}, "str is no message"),
+        ({"messages": UserMessage("Hello?")}, "'UserMessage' object is not iterable"),
+        ({"messages": [UserMessage(["Hello?"])]}, "Expected `str`, got `array`"),  # type: ignore[arg-type]
+        ({"messages": [UserMessage(b"x")]}, "UserMessage.text must be a str, not bytes"),  # type: ignore[arg-type]
+        (
+            {"messages": [AssistantMessage("", (ToolCall("a", b"look", "{}"),))]},  # type: ignore[arg-type]
+            "ToolCall.name must be a str, not bytes",
+        ),
+        ({"messages": ASK, "tools": ["look"]}, "'str' object has no attribute 'parameters'"),
+        (
+            {"messages": ASK, "tools": [ToolSpec("look", "", Raw(b"{look"))]},
+            "the parameters of the tool look are not JSON: JSON is malformed",
+        ),
+        (
+            {"messages": ASK, "tools": [ToolSpec("look", "", Raw(b'"\xff"'))]},
+            "the parameters of the tool look are not JSON: 'utf-8' codec can't decode",
+        ),
+        ({"messages": ASK, "system_prompt": None}, "object of type 'NoneType' has no len"),
+    ],
+)
+def test_a_request_that_no_trace_can_hold_is_the_fault_of_the_agent_s_author(
+    given: dict[str, Any], says: str
+) -> None:
+    async def main(opened: Opened) -> Opened:
+        with pytest.raises(ScenarioError, match=f"request 1 has a wrong part: {re.escape(says)}"):
+            await opened.world.model.reply(**given)
+        return opened
+
+    opened = in_world(main)
+    assert opened.entries == []
+    assert opened.world.model.requests == 0, "the next request is the first"
+    error = opened.world.model.recorder.error
+    assert isinstance(error, ScenarioError), "an agent cannot hide it"
+
+
+def test_a_request_with_text_that_cannot_be_written_fails_as_with_a_real_client() -> None:
+    async def main(opened: Opened) -> Opened:
+        for prompt, text in (("\ud800", "Hello?"), ("", "\ud800")):
+            with pytest.raises(UnicodeEncodeError):
+                await opened.world.model.reply([UserMessage(text)], system_prompt=prompt)
+        await opened.world.model.reply(ASK)
+        return opened
+
+    assert [request.number for request in in_world(main).of(entries.Request)] == [1]
+
+
+def test_no_request_is_recorded_and_no_model_asked_after_a_stop() -> None:
+    asked: list[Request] = []
+
+    async def main(opened: Opened) -> Opened:
+        opened.world.user.stop()
+        with pytest.raises(asyncio.CancelledError):
+            opened.world.model.stream(ASK).take()
+        opened.world.user.cancellation.take()
+        return opened
+
+    def answer(request: Request) -> str:
+        asked.append(request)
+        return "Hello."
+
+    opened = in_world(main, answer)
+    assert opened.of(entries.Request) == []
+    assert asked == []

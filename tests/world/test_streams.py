@@ -1,7 +1,7 @@
 """Streams: each part is given once, in order, when it is due."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,7 +18,6 @@ from simloop.messages import (
 )
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.streams import (
-    GeneratedStream,
     Stream,
     TimedPart,
     TimedStream,
@@ -68,13 +67,6 @@ EITHER = pytest.mark.parametrize(
 )  # fmt: skip
 
 
-@EITHER
-def test_a_reader_that_stops_in_the_middle_of_what_is_due_goes_on_where_it_stopped(
-    made: Any,
-) -> None:
-    assert played(made(TIMED), most=1) == DATED
-
-
 @SEEDED
 @given(
     st.lists(st.tuples(st.sampled_from([0, 0, MS, 3 * MS]), st.sampled_from([A, B, C]))),
@@ -85,16 +77,6 @@ def test_timed_and_generated_streams_give_the_same_parts_at_the_same_times(
 ) -> None:
     parts: Any = timed
     assert played(TimedStream(timed), most=most) == played(generated(*parts), most=most)
-
-
-@EITHER
-def test_a_stream_that_has_ended_stays_ended(made: Any) -> None:
-    async def main() -> list[bool]:
-        stream = stream_of(made([(0, A)]))
-        await taken(stream)
-        return [await stream.wait(), await stream.wait()]
-
-    assert run_virtual(main()) == [False, False]
 
 
 def test_a_stall_waits_for_ever() -> None:
@@ -121,22 +103,6 @@ def test_an_exception_in_a_timed_stream_is_raised_in_its_turn(delay_ns: int) -> 
     assert run_virtual(main()) == A
 
 
-def test_an_exception_of_a_generator_is_raised_by_the_wait() -> None:
-    async def model() -> AsyncIterator[Part]:
-        yield A
-        raise ValueError("no")
-
-    async def main() -> Sequence[Part]:
-        stream = GeneratedStream(model())
-        await stream.wait()
-        parts = list(stream.due())
-        with pytest.raises(ValueError, match="no"):
-            await stream.wait()
-        return parts
-
-    assert run_virtual(main()) == [A]
-
-
 @EITHER
 def test_a_stream_that_is_given_up_gives_nothing_more(made: Any) -> None:
     async def main() -> tuple[list[Part], bool]:
@@ -147,28 +113,6 @@ def test_a_stream_that_is_given_up_gives_nothing_more(made: Any) -> None:
         return list(stream.due()), await stream.wait()
 
     assert run_virtual(main()) == ([], False)
-
-
-def test_a_generator_that_is_given_up_cleans_up_before_the_reader_goes_on() -> None:
-    log: list[str] = []
-
-    async def model() -> AsyncIterator[Part]:
-        try:
-            yield A
-            yield B
-        finally:
-            await asyncio.sleep(0.003)
-            log.append("cleaned up")
-
-    async def main() -> float:
-        stream = GeneratedStream(model())
-        await stream.wait()
-        await stream.aclose()
-        log.append("goes on")
-        return now_ms()
-
-    assert run_virtual(main()) == 3
-    assert log == ["cleaned up", "goes on"]
 
 
 def test_a_stream_that_is_there_whole_goes_on_where_its_reader_stopped() -> None:
@@ -202,11 +146,3 @@ def test_the_finish_ahead_is_known_where_the_script_is(
     for _ in stream.due():
         break  # the first part: a stream asks its model when it is first read
     assert stream.ahead() == finish
-
-
-def test_a_look_ahead_takes_nothing_from_the_stream() -> None:
-    async def main(stream: WholeStream | TimedStream) -> tuple[Finish | None, Seen]:
-        return stream.ahead(), await taken(stream)
-
-    for stream in (WholeStream([A, B, END]), TimedStream([(0, A), (0, B), (0, END)])):
-        assert run_virtual(main(stream)) == (END, [(0.0, A), (0.0, B), (0.0, END)])

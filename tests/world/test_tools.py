@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from work import lines_run
 
 from simloop import ScenarioError, Tool, parse_scenario
-from simloop.world.tools import canonical_json, resolved_size, toolbox, wrong_arguments
+from simloop.world.tools import canonical_json, resolved_size, wrong_arguments
 
 
 def read(path: str, limit: int = 10) -> str:
@@ -44,11 +44,6 @@ def closed(**properties: Any) -> dict[str, Any]:
 
 def test_a_tool_is_described_by_the_first_line_of_the_docstring() -> None:
     assert Tool(read).spec.description == "Read a file."
-
-
-def test_a_given_name_and_description_go_before_those_of_the_function() -> None:
-    spec = Tool(read, name="cat", description="Print.").spec
-    assert (spec.name, spec.description) == ("cat", "Print.")
 
 
 def test_the_schema_is_read_from_the_signature() -> None:
@@ -95,10 +90,6 @@ def test_of_a_referred_schema_with_an_id_of_its_own_only_the_keyword_is_said() -
 # ------------------------------------------------------------------------- a toolbox
 
 
-def test_a_toolbox_of_a_list_names_tools_by_their_functions() -> None:
-    assert list(toolbox([read, fetch])) == ["read", "fetch"]
-
-
 # ------------------------------------------------------------------------- wrong arguments
 
 
@@ -141,10 +132,6 @@ anything = st.recursive(
 def test_equal_values_give_equal_bytes(value: dict[str, int]) -> None:
     backwards = dict(reversed(value.items()))
     assert canonical_json(backwards) == canonical_json(value)
-
-
-def test_canonical_json_has_sorted_keys_no_spaces_and_plain_characters() -> None:
-    assert canonical_json({"b": [1, 2], "a": "é"}) == '{"a":"é","b":[1,2]}'.encode()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {"n": float("-inf")}])

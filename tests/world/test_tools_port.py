@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from pacing import MS, nap
 from worlds import Opened, in_world
 
 from simloop import ScenarioError, Tool
-from simloop.messages import ToolCall, ToolMessage, ToolResult
+from simloop.messages import ToolCall, ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -126,12 +125,6 @@ def test_a_value_is_text_for_the_model(value: Any, text: str) -> None:
     assert called("tool", tools={"tool": lambda: value})[0].text == text
 
 
-def test_details_are_recorded_and_not_for_the_model() -> None:
-    message, opened = called("tool", tools={"tool": lambda: ToolResult("t", details={"a": (1,)})})
-    assert message == ToolMessage("c", "t")
-    assert [entry.details for entry in opened.of(entries.ToolResult)] == [{"a": [1]}]
-
-
 @given(st.text(st.characters(), max_size=5))
 @settings(derandomize=True)
 def test_the_model_reads_the_text_that_is_recorded_and_that_can_be_written(text: str) -> None:
@@ -183,17 +176,6 @@ def test_a_cancellation_of_the_task_ends_the_call_and_is_no_result() -> None:
 # ------------------------------------------------------------------------- for an engine
 
 
-def test_a_tool_that_waits_for_nothing_has_its_result_when_it_is_begun() -> None:
-    async def at_once() -> str:
-        return "done"
-
-    async def main(opened: Opened) -> Any:
-        port = opened.world.tools
-        return port.begin(ToolCall("c", "at_once", "{}"), port.tools["at_once"], {})
-
-    assert in_world(main, tools=[at_once]) == ToolResult("done")
-
-
 NONE: Any = None
 NOT_JSON: Any = {}
 
@@ -210,12 +192,3 @@ def test_a_call_that_no_trace_can_hold_is_the_fault_of_the_agent_s_author(call: 
     opened = in_world(main, tools=(look,))
     assert opened.entries == []
     assert isinstance(opened.world.model.recorder.error, ScenarioError), "it cannot be hidden"
-
-
-def test_the_trace_of_a_call_whose_id_cannot_be_written_can_be_written() -> None:
-    async def main(opened: Opened) -> Opened:
-        result = await opened.world.tools.run(ToolCall("c\ud800", "look", "{}"))
-        assert (result.call_id, result.text) == ("c\ufffd", "seen")
-        return opened
-
-    assert msgspec.json.encode(in_world(main, tools=(look,)).entries)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simloop import Callbacks, Hooks, Reply, Result, Scenario, ScriptedTool, run
+from simloop import Callbacks, Hooks, Reply, Result, Scenario, run
 from simloop.world.user_errors import MOST_KEPT, library_of
 
 
@@ -61,12 +61,6 @@ def test_the_traceback_shows_the_frames_of_the_user_only() -> None:
         f'  File "{__file__}", line {fail.__code__.co_firstlineno + 1}, in fail'
     ]
     assert lines[-1] == "LookupError: nothing there"
-
-
-def test_a_scripted_failure_is_no_exception_of_the_user() -> None:
-    tools = {"fail": ScriptedTool(raises="no disk")}
-    scenario = CALLS.model_copy(update={"tools": tools})
-    assert run(scenario).exceptions == ()
 
 
 def test_the_trace_is_the_same_whatever_the_traceback() -> None:

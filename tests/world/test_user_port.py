@@ -85,25 +85,6 @@ def test_a_queue_has_something_exactly_while_something_can_be_taken_from_it(
     assert not user.has()
 
 
-@SEEDED
-@given(moves)
-def test_every_message_is_recorded_once_when_it_is_sent(moves: list[Move]) -> None:
-    user, record, _ = port()
-    sent = [move for move in moves if isinstance(move, Queue)]
-    for number, queue in enumerate(sent):
-        user.send(str(number), queue)
-        assert len(record) == number + 1
-    found = [(e.text, e.queue) for e in record if isinstance(e, entries.Queued)]
-    assert found == [(str(number), queue) for number, queue in enumerate(sent)]
-
-
-def test_the_one_message_of_both_queues_is_the_first_that_was_sent() -> None:
-    user, _, _ = port()
-    user.send("a", Queue.FOLLOW_UP)
-    user.send("b", Queue.STEERING)
-    assert [user.take(one=True), user.take(one=True)] == [["a"], ["b"]]
-
-
 # ------------------------------------------------------------------------- planned messages
 
 
@@ -119,17 +100,6 @@ def test_a_planned_message_is_sent_at_its_time_among_those_sent_then() -> None:
     loop.now_ns = 30
     assert user.take() == ["at once", "soon", "between", "later"]
     assert not user.has()
-
-
-def test_a_planned_message_is_recorded_when_it_is_looked_for() -> None:
-    user, record, loop = port()
-    user.plan([(5, Queue.STEERING, "a")])
-    loop.now_ns = 9
-    assert record == []
-    user.has()
-    (entry,) = record
-    assert isinstance(entry, entries.Queued)
-    assert (entry.text, entry.at_ns) == ("a", 9)
 
 
 @pytest.mark.parametrize("one", [True, False])
@@ -171,16 +141,6 @@ def test_the_wall_clock_stops_a_run_and_is_recorded_as_the_cause() -> None:
         return stopped, [(entry.at_ns // MS, entry.cause) for entry in found]
 
     assert in_world(main, wall_clock_ms=7) == (True, [(7, StopCause.WALL_CLOCK)])
-
-
-def test_only_the_first_request_to_stop_is_recorded() -> None:
-    async def main(opened: Opened) -> list[AnyEntry]:
-        user = opened.world.user
-        user.stop()
-        user.stop()
-        return opened.entries
-
-    assert len(in_world(main)) == 1
 
 
 def test_a_hook_that_ends_its_run_is_not_recorded_as_the_user() -> None:
