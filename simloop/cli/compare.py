@@ -21,13 +21,7 @@ from simloop.cli.compare_text import (
     legend,
     reasons,
 )
-from simloop.cli.options import (
-    Target,
-    comparison_settings,
-    formats,
-    settings_by_loop,
-    targets_of,
-)
+from simloop.cli.options import Target, comparison_settings, formats, settings_by_loop, targets_of
 from simloop.cli.report import check_made
 from simloop.cli.terminal import (
     StatusLine,
@@ -83,7 +77,7 @@ def command(
         _check_output(file, found)
     timelines = None
     if output_format == "html":
-        from simloop.page.timelines import Timelines  # noqa: PLC0415 - for those who ask for it
+        from simloop.page.tables import Timelines  # noqa: PLC0415 - for those who ask for it
 
         timelines = Timelines()
     made_before: set[object] = set()

@@ -6,8 +6,7 @@ no meaning is by colour alone.
 """
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -28,8 +27,7 @@ from simloop.cli.compare_text import (
 from simloop.cli.terminal import plain
 from simloop.escape import escape
 from simloop.page.document import document, safe_text
-from simloop.page.keys import MATRIX_KEYS
-from simloop.page.timelines import Timelines
+from simloop.page.tables import Timelines
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import flags_of
 from simloop.scenario.catalog import SUFFIX
@@ -66,7 +64,6 @@ def page(
     found = timelines or Timelines()
     data = {
         **found.data(),
-        "keys": [each._asdict() for each in MATRIX_KEYS],
         "loops": [plain(loop) for loop in loops],
         "runs": found.runs,
         "scenarios": [_scenario(one, seed, settings or {}) for one in comparisons],
@@ -74,7 +71,6 @@ def page(
     parts = {
         "title": _TITLE,
         "summary": _text(str(RowTally.of(comparisons))),
-        "filters": "\n".join(_filters(comparisons, loops)),
         "table": "\n".join(_table(comparisons, loops)),
         "notes": "\n".join(_notes(comparisons)),
     }
@@ -87,30 +83,6 @@ def _text(text: str | None) -> str:
 
 def _theme(name: str) -> str:
     return name.rpartition("/")[0] or _NO_THEME
-
-
-def _filters(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
-    rows = [(one, row) for one in comparisons for row in one.rows]
-    verdicts = Counter(word for one, row in rows for word in _verdicts(one, row))
-    endings = Counter(_ending(row) for _, row in rows)
-    themes = Counter(_theme(one.name) for one in comparisons)
-    yield _select("t", "theme", ((theme, theme, count) for theme, count in themes.items()))
-    yield _select("o", "loop", ((str(at), loop, None) for at, loop in enumerate(loops)))
-    known = ((word, said, verdicts[word]) for word, said in _VERDICTS.items() if verdicts[word])
-    yield _select("v", "verdict", known)
-    yield _select("e", "ending", ((one, one, endings[one]) for one in sorted(endings)))
-
-
-def _select(key: str, name: str, options: Iterable[tuple[str, str, int | None]]) -> str:
-    shown = "".join(
-        f'<option value="{_text(value)}">{_text(said)}{"" if count is None else f" ({count})"}'
-        "</option>"
-        for value, said, count in options
-    )
-    return (
-        f'<label><span><kbd>{key}</kbd> {name}</span><select id="{name}" autocomplete="off">'
-        f'<option value="">all</option>{shown}</select></label>'
-    )
 
 
 def _table(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
@@ -139,7 +111,7 @@ def _line(number: int, one: Comparison, loops: Sequence[str]) -> str:
         for column, (row, loop) in enumerate(zip(one.rows, loops, strict=True))
     )
     return (
-        f'<tr data-name="{_text(one.name)}" data-theme="{_text(_theme(one.name))}">'
+        f'<tr data-name="{_text(one.name)}">'
         f'<th scope="row"><span class="name">{_text(short)}</span> '
         f'<span class="title">{_text(one.title)}</span></th>{cells}</tr>'
     )
@@ -155,11 +127,7 @@ def _cell(address: str, one: Comparison, row: Row, loop: str) -> str:
     shown = (("on", loop), ("ending", _endings(row)), ("calls", calls))
     spans = (*shown, *(("note", note) for note in notes))
     inside = " ".join(f'<span class="{name}">{_text(said)}</span>' for name, said in spans if said)
-    return (
-        f'<td class="{style}" data-verdict="{" ".join(_verdicts(one, row))}" '
-        f'data-ending="{_text(_ending(row))}">'
-        f'<a href="{address}" title="{_text(_more(row))}">{inside}</a></td>'
-    )
+    return f'<td class="{style}"><a href="{address}" title="{_text(_more(row))}">{inside}</a></td>'
 
 
 def _ending(row: Row) -> str:
@@ -168,12 +136,6 @@ def _ending(row: Row) -> str:
 
 def _endings(row: Row) -> str:
     return escape(", ".join((*row.earlier, _ending(row))), _WIDEST)
-
-
-def _verdicts(one: Comparison, row: Row) -> Iterator[str]:
-    yield word_of(row)
-    if one.mark(row) == DIFFERS:
-        yield DIFFERS
 
 
 def _more(row: Row) -> str:

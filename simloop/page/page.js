@@ -213,6 +213,33 @@ const ACTIONS = {
   view: (name) => by(`pane-${name}`).querySelector(".rows").focus(),
   help: () => by("help").showModal(),
 };
+// The names of keys in the table, by those that a browser gives to them.
+const NAMES = {
+  " ": "space", ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right",
+  PageUp: "page up", PageDown: "page down", Home: "home", End: "end",
+};
+
+function listKeys(keys) {
+  let before = "";
+  for (const { keys: names, words, group } of keys) {
+    if (group !== before) by("keys").append(make("dt", "group", group));
+    before = group;
+    const term = make("dt");
+    names.forEach((name) => term.append(make("kbd", "", name), " "));
+    by("keys").append(term, make("dd", "", words));
+  }
+}
+
+// The function that runs the action of the key of an event, in place of the browser's own.
+function presses(keys, actions) {
+  const actionOf = new Map(keys.flatMap((each) => each.keys.map((key) => [key, each.does])));
+  return (key, event) => {
+    const [name, ...given] = actionOf.get(NAMES[key] || key) || [];
+    if (!name) return;
+    event.preventDefault();
+    actions[name](...given);
+  };
+}
 const press = presses(keys, ACTIONS);
 
 document.addEventListener("keydown", (event) => {

@@ -1,14 +1,13 @@
 """A key has one action on a page, and those of a run are the actions of the terminal."""
 
 from simloop.cursor.keys import MOVES, VIEW_KEYS, FactView
-from simloop.page.keys import KEYS, MATRIX_KEYS
+from simloop.page.page import KEYS
 from simloop_tui.keys import ACTIONS
 
 
 def test_no_key_has_two_actions() -> None:
-    for table in (KEYS, MATRIX_KEYS):
-        keys = [key for each in table for key in each.keys]
-        assert len(keys) == len(set(keys))
+    keys = [key for each in KEYS for key in each.keys]
+    assert len(keys) == len(set(keys))
 
 
 def test_each_view_has_a_key() -> None:

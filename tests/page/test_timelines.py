@@ -5,7 +5,7 @@ import json
 from simloop.cursor.lines import gap_words, gaps
 from simloop.cursor.opening import opened_run
 from simloop.cursor.rows import words_of
-from simloop.page.timelines import Timelines
+from simloop.page.tables import Timelines
 from simloop.runs.run import Simulation
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.entries import ToolResult
