@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from incases import in_cases
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from simloop.kernel.durations import (
     UNITS_NS,
@@ -13,7 +13,6 @@ from simloop.kernel.durations import (
     Milliseconds,
     format_duration,
     rounded_duration,
-    rounded_number,
 )
 from simloop.scenario.fields import duration
 
@@ -101,10 +100,6 @@ def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
         assert duration(text) >= 0
 
 
-def test_a_tenth_of_a_second_ten_times_is_a_second() -> None:
-    assert 10 * duration("0.1s") == duration("1s")
-
-
 @pytest.mark.parametrize(("value_ms", "written"), [(1, "1ms"), (1_500, "1.5s"), (0, "0s")])
 def test_milliseconds_are_written_as_a_text_with_a_unit_and_read_from_it(
     value_ms: int, written: str
@@ -113,12 +108,6 @@ def test_milliseconds_are_written_as_a_text_with_a_unit_and_read_from_it(
     assert Milliseconds(value_ms).as_written() == written
     assert adapter.validate_json(f'"{written}"') == value_ms
     assert adapter.dump_json(value_ms) == f'"{written}"'.encode()
-
-
-@pytest.mark.parametrize("value", [5, 5.0, True, None, "5", "1500us", "0s"], ids=repr)
-def test_milliseconds_are_read_from_nothing_but_a_text_that_fits(value: object) -> None:
-    with pytest.raises(ValidationError):
-        TypeAdapter[int](Annotated[int, Lasting(1)]).validate_python(value)
 
 
 def test_milliseconds_are_a_number_everywhere_else() -> None:
@@ -146,8 +135,3 @@ def test_a_measured_time_has_the_digits_that_say_something(
     nanoseconds: float, two: str, three: str
 ) -> None:
     assert (rounded_duration(nanoseconds), rounded_duration(nanoseconds, 3)) == (two, three)
-
-
-def test_a_number_of_two_digits_has_no_exponent() -> None:
-    numbers = (2.04, 9.96, 259.6, 12_345)
-    assert [rounded_number(each) for each in numbers] == ["2.0", "10", "260", "12,000"]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from copy import copy, deepcopy
-from dataclasses import FrozenInstanceError, asdict, fields, replace
+from dataclasses import FrozenInstanceError, asdict, replace
 from pickle import dumps, loads
 
 import pytest
@@ -42,10 +42,6 @@ def test_the_defaults_are_those_of_the_documents() -> None:
         "first_part_timeout_ms": 180_000,
         "model_call_timeout_ms": 600_000,
     }
-
-
-def test_every_limit_has_its_minimum_tried_here() -> None:
-    assert {field.name for field in fields(Limits)} == set(MINIMA)
 
 
 @pytest.mark.parametrize(("name", "minimum"), MINIMA.items())
@@ -104,17 +100,9 @@ def test_a_file_sets_a_limit_only_by_a_whole_number_or_a_duration(key: str, valu
     assert [error["loc"] for error in refused.value.errors()] == [(key,)]
 
 
-def test_a_file_may_say_that_there_is_no_wall_clock() -> None:
-    assert read({"max_wall_clock": None}) == Limits()
-
-
 def test_limits_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         Limits().max_steps = 5  # type: ignore[misc]
-
-
-def test_equal_limits_are_one_key() -> None:
-    assert len({Limits(max_steps=5), Limits(max_steps=5), Limits(max_steps=6)}) == 2
 
 
 @pytest.mark.parametrize("copied", [copy, deepcopy, replace, lambda limits: loads(dumps(limits))])

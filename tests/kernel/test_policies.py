@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from simloop.errors import ScenarioError
 from simloop.kernel.policies import (
     Compaction,
     CompactionStrategy,
@@ -58,12 +57,6 @@ def test_trigger_and_target_lie_inside_the_window(window: int, trigger: int, tar
 
 
 @SEEDED
-@given(window=st.integers(1, 10**9))
-def test_a_trigger_of_100_percent_is_the_window(window: int) -> None:
-    assert Compaction(window=window, trigger_percent=100).trigger == window
-
-
-@SEEDED
 @given(tokens=st.integers(0, 200), messages=st.integers(0, 10**6))
 def test_a_context_is_over_from_its_trigger_on_however_many_its_messages(
     tokens: int, messages: int
@@ -81,11 +74,6 @@ def test_with_a_bound_on_messages_more_of_them_are_over_whatever_their_size(
     assert policy.is_over(tokens, messages) == (messages > most)
 
 
-def test_messages_have_no_bound_unless_told_and_can_have_one_in_a_file() -> None:
-    assert Compaction().max_messages is None
-    assert read(Compaction, {"max_messages": 100}) == Compaction(max_messages=100)
-
-
 def test_a_loop_that_says_nothing_has_the_documents_policies_and_reports_no_long_run() -> None:
     policies = Policies()
     assert (policies.retry, policies.compaction) == (ExponentialBackoff(), Compaction())
@@ -97,11 +85,6 @@ def test_the_policies_of_a_loop_cannot_be_changed_by_one_of_its_runs() -> None:
         Policies().warn_after = 1  # type: ignore[misc]
 
 
-def test_a_bound_on_messages_is_refused_in_python_as_in_a_file() -> None:
-    with pytest.raises(ScenarioError, match=r"compaction\.max_messages: 0 is too small"):
-        Compaction(max_messages=0)
-
-
 def test_tools_run_as_the_loop_has_it_and_without_a_timeout_unless_told() -> None:
     policy = ToolExecution()
     assert (policy.order, policy.start, policy.timeout_ms) == (None, None, None)
@@ -109,11 +92,6 @@ def test_tools_run_as_the_loop_has_it_and_without_a_timeout_unless_told() -> Non
     assert policy.on(loops) == loops
     told = ToolExecution(order=ToolOrder.SEQUENTIAL, start=ToolStart.AFTER_REPLY, timeout_ms=5)
     assert told.on(loops) == told
-
-
-def test_an_order_alone_leaves_the_start_to_the_loop() -> None:
-    told = ToolExecution(order=ToolOrder.PARALLEL)
-    assert told.on(ToolExecution(start=ToolStart.WHEN_CALLED)).start is ToolStart.WHEN_CALLED
 
 
 def test_a_failing_hook_is_isolated_after_five_seconds_unless_told() -> None:

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simloop.kernel import effects, signals
+from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Run
 from simloop.kernel.signals import Signal
-from simloop.kernel.states import Finished, Measuring
+from simloop.kernel.states import CallingModel, Finished, Measuring
 from simloop.messages import Outcome
 from simloop.prove.graph import (
     Follow,
@@ -165,27 +166,6 @@ def test_there_is_an_order_of_ends_exactly_if_there_is_no_way_round(graph: Graph
     assert (ends_first(graph) is None) == goes_round
 
 
-@SEEDED
-@given(graphs(forwards=True))
-def test_each_node_comes_once_and_after_all_that_it_leads_to(graph: Graph) -> None:
-    order = ends_first(graph)
-    assert order is not None
-    assert sorted(order) == list(range(len(graph)))
-    place = {node: index for index, node in enumerate(order)}
-    for node, arrows in enumerate(graph.arrows):
-        assert set(order[node]) == {target for _, target in arrows}
-        assert all(place[target] < place[node] for target in order[node])
-
-
-@pytest.mark.slow
-def test_a_way_of_a_hundred_thousand_nodes_is_ordered_as_well() -> None:
-    length = 100_000
-    arrows: Arrows = [[(PLAIN, node + 1)] for node in range(length)]
-    graph = Graph(arrows=[*arrows, []])
-    graph.runs = [run(node, ends=False) for node in range(length + 1)]
-    assert list(ends_first(graph) or ()) == list(range(length, -1, -1))
-
-
 # The heaviest run
 
 
@@ -224,26 +204,6 @@ def test_a_lasso_goes_from_the_start_and_round_through_what_is_asked_for(
             assert any(through(step.signal) for step in lasso.cycle)
 
 
-@SEEDED
-@given(graphs(), st.sampled_from(SIGNALS))
-def test_a_lasso_through_a_signal_is_found_if_there_is_one(graph: Graph, wanted: Signal) -> None:
-    def through(signal: Signal) -> bool:
-        return signal == wanted
-
-    found = shortest_lasso(graph, through) is not None
-    assert found == (shortest_length(graph, anything, through) is not None)
-
-
-def test_a_lasso_in_which_the_user_must_talk_is_told_only_if_there_is_no_other() -> None:
-    longer = graph_of([[(TALKING, 0), (PLAIN, 1)], [(PLAIN, 0)]])
-    lasso = shortest_lasso(longer, anything)
-    assert lasso is not None
-    assert [step.signal for step in lasso.cycle] == [PLAIN, PLAIN]
-    only = shortest_lasso(graph_of([[(TALKING, 0)]]), anything)
-    assert only is not None
-    assert [step.signal for step in only.cycle] == [TALKING]
-
-
 @pytest.mark.parametrize("wanted", [PLAIN, COMPACTED])
 def test_a_signal_is_compared_with_the_words_once_however_many_arrows_carry_it(
     wanted: Signal,
@@ -261,10 +221,6 @@ def test_a_signal_is_compared_with_the_words_once_however_many_arrows_carry_it(
     assert (found is not None) == (wanted == PLAIN)
     assert set(compared) == {PLAIN}
     assert len(compared) <= 2  # without the user, and then with them
-
-
-def test_without_a_way_round_there_is_no_lasso() -> None:
-    assert shortest_lasso(graph_of([[(PLAIN, 1)], []], ends={1}), anything) is None
 
 
 # The ends
@@ -320,15 +276,28 @@ def test_a_run_is_trapped_exactly_if_some_node_leads_to_no_end_but_from_outside(
     assert trapped(graph) in {*caught, None}
 
 
-@SEEDED
-@given(graphs(), st.sampled_from(SIGNALS))
-def test_the_shortest_lasso_through_a_signal_is_as_short_as_any(
-    graph: Graph, wanted: Signal
-) -> None:
-    def through(signal: Signal) -> bool:
-        return signal == wanted
+ENDED = Finished(Outcome.COMPLETED)
 
-    lasso = shortest_lasso(graph, through)
-    quiet = shortest_length(graph, nobody_talks, through)
-    length = shortest_length(graph, anything, through) if quiet is None else quiet
-    assert (None if lasso is None else len(lasso.prefix) + len(lasso.cycle)) == length
+
+def graph() -> Graph:
+    """Three nodes, of which the first two ask for equal effects."""
+    made = Graph()
+    for state in (CallingModel(), CallingModel()):
+        made.add(Run(state), (effects.CallModel(),), None)
+    made.add(Run(ENDED), (effects.EndRun(),), None)
+    return made
+
+
+def test_a_value_of_what_each_node_has_asked_is_computed_once_for_equal_effects() -> None:
+    seen = []
+
+    def count(asked: tuple[Effect, ...]) -> int:
+        seen.append(asked)
+        return len(seen)
+
+    assert graph().of_each_asked(count) == [1, 1, 2]
+    assert seen == [(effects.CallModel(),), (effects.EndRun(),)]
+
+
+def test_a_graph_knows_the_nodes_at_which_a_run_is_over() -> None:
+    assert graph().ends == {2: ENDED}

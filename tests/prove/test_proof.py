@@ -5,19 +5,15 @@ from itertools import product
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from regenerate import proof_of
 
-from simloop.errors import ScenarioError
 from simloop.kernel import signals, states
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
 from simloop.kernel.names import describe
-from simloop.kernel.states import Finished
 from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
 from simloop.loops.pi import PiLoop
-from simloop.loops.react import ReactLoop, ReactOptions
+from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Outcome
 from simloop.prove.proof import Longest, Proof, prove
@@ -74,18 +70,6 @@ def test_the_reference_loop_always_ends_under_the_limits_of_the_documents() -> N
 
 
 @pytest.mark.slow
-def test_its_longest_run_is_known_exactly() -> None:
-    assert longest(reference()) == Longest(
-        transitions=413,
-        model_calls=104,
-        tool_rounds=100,
-        backoff_ns=6 * NS_PER_S,
-        backoff_asked_ns=240 * NS_PER_S,
-    )
-    assert 1 + 4 * 100 + 3 * 2 + 3 * 2 == 413
-
-
-@pytest.mark.slow
 def test_every_edge_of_its_map_can_be_taken_and_it_can_end_in_every_way() -> None:
     assert dict(reference().untaken) == {}
     assert {state.outcome for state in reference().endings} == set(Outcome)
@@ -115,17 +99,6 @@ def test_the_longest_run_of_the_reference_loop_is_what_its_budgets_allow(
 # The others
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 5, 100])
-def test_a_round_of_react_is_a_call_a_tool_and_the_end_of_a_step(rounds: int) -> None:
-    most = longest(prove(ReactLoop(small(rounds)), small(rounds)))
-    assert most == Longest(1 + 3 * rounds, rounds, rounds, 0, 0)
-
-
-def test_the_rounds_of_react_can_be_given_as_an_option() -> None:
-    loop = ReactLoop(Limits(), ReactOptions(max_rounds=7))
-    assert longest(prove(loop, Limits())).model_calls == 7
-
-
 @pytest.mark.parametrize(("steps", "retries"), list(product((1, 2, 3), (0, 1, 5))))
 def test_a_step_of_opencode_is_a_measuring_every_try_and_a_wait_before_each_but_the_first(
     steps: int, retries: int
@@ -142,14 +115,6 @@ def test_a_step_of_opencode_is_a_measuring_every_try_and_a_wait_before_each_but_
     assert most.tool_rounds == steps
     assert most.backoff_ns == steps * (2**retries - 1) * NS_PER_S  # 1 s, 2 s, 4 s ...
     assert most.backoff_asked_ns == steps * retries * 120 * NS_PER_S
-
-
-@pytest.mark.parametrize("loop", names())
-def test_limits_change_nothing_about_a_loop_that_heeds_none(loop: str) -> None:
-    """The default opencode heeds `max_steps` by a note, which bounds nothing."""
-    one, other = (prove(machine_for(loop, small(steps)), small(steps)) for steps in (1, 3))
-    heeds = bool({"max_steps", "max_rounds"} & set(machine_for(loop, small(1)).bounds))
-    assert (one.states != other.states) == (heeds or loop in {"opencode", "reference@documented"})
 
 
 @pytest.mark.parametrize("loop", names())
@@ -195,21 +160,6 @@ def test_opencode_goes_round_when_compaction_gains_nothing_and_the_context_is_to
 # What is asked of a proof
 
 
-@pytest.mark.parametrize(
-    ("loop", "through"),
-    [("reference", "step-closed"), ("pi", "backoff-elapsed"), ("pi", "model-replied error")],
-)
-def test_a_way_round_that_there_is_not_is_refused(loop: str, through: str) -> None:
-    with pytest.raises(ScenarioError, match=through):
-        prove(machine_for(loop, small(1)), small(1), through=through)
-
-
-def test_a_proof_is_called_what_it_is_asked_to_be_called() -> None:
-    loop = PiLoop()
-    assert prove(loop, Limits()).loop == "pi"
-    assert prove(loop, Limits(), loop="pi@1").loop == "pi@1"
-
-
 def test_an_edge_that_cannot_be_taken_has_the_reason_that_the_loop_gives() -> None:
     loop = ReactLoop(small(1))
     reasons = {(edge[1], reason) for edge, reason in prove(loop, small(2)).untaken.items()}
@@ -226,26 +176,6 @@ def test_every_end_by_a_limit_is_one_of_the_limits_that_a_loop_heeds(loop: str) 
     limits = {state.limit for state in proof.endings} - set(proof.undeclared)
     assert limits <= {"", "max_wall_clock", "max_steps_per_round", *machine.bounds}
     assert limits >= set(machine.bounds)
-
-
-@settings(derandomize=True, max_examples=100)
-@given(st.sampled_from(names()), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
-@pytest.mark.slow
-def test_the_same_machine_is_proved_the_same_twice(
-    loop: str, steps: int, errors: int, compactions: int
-) -> None:
-    limits = small(steps, errors, compactions)
-    one, other = (prove(machine_for(loop, limits), limits) for _ in range(2))
-    assert one == other
-
-
-@pytest.mark.slow
-def test_an_end_is_told_apart_by_its_limit() -> None:
-    ends = [state for state in reference().endings if state.outcome is Outcome.MAX_STEPS]
-    assert set(ends) == {
-        Finished(Outcome.MAX_STEPS, "max_steps"),
-        Finished(Outcome.MAX_STEPS, "max_steps_per_round"),
-    }
 
 
 class Watched(PiLoop):
