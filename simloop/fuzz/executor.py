@@ -39,8 +39,6 @@ LONG_S = 10.0
 """The real seconds after which a run is named; then again after twice the time."""
 TICK_S = 1.0
 _CAN_TICK = hasattr(signal, "setitimer")
-_MUCH = 1 << 30
-"""The bytes that a process may grow before the run is named; then again after twice as much."""
 
 
 class Overdue(KeyboardInterrupt):
@@ -52,7 +50,11 @@ def _say(text: str) -> None:
 
 
 class RunWatch:
-    """Watches the runs of a process; `over` begins and ends a watch."""
+    """Watches the runs of a process; `over` begins and ends a watch.
+
+    A loop that computes for ever gives no sign by itself. So a timer of the operating system ticks
+    every second in the main thread. There is no such timer on Windows, and none in other threads.
+    """
 
     def __init__(
         self, say: Callable[[str], None] = _say, now: Callable[[], float] = time.monotonic
@@ -63,12 +65,10 @@ class RunWatch:
         self._end_s: float | None = None
         self._start_s = 0.0
         self._long_s = LONG_S
-        self._bytes = memory()
-        self._much = _MUCH
 
     @contextmanager
     def over(self, which: str, left_s: float | None) -> Iterator[None]:
-        """RunWatch the runs that begin in the block. `which` follows a number: `run 7 of seed 1`.
+        """Watch the runs that begin in the block. `which` follows a number: `run 7 of seed 1`.
 
         `left_s` are the seconds until the search must end, or None. Then a run that has taken
         `LONG_S` is ended by `Overdue`.
@@ -87,11 +87,11 @@ class RunWatch:
             signal.signal(signal.SIGALRM, before)
 
     def begins(self, number: int) -> None:
-        """RunWatch the run of this number from now on; 0 stands for none."""
+        """Watch the run of this number from now on; 0 stands for none."""
         self._number, self._start_s, self._long_s = number, self._now(), LONG_S
 
     def tick(self) -> None:
-        """Name the run if it is long, or if memory has grown. Raises Overdue."""
+        """Name the run if it is long. Raises Overdue."""
         if not self._number:
             return
         now_s = self._now()
@@ -103,20 +103,6 @@ class RunWatch:
         if taken_s >= self._long_s:
             self._long_s *= 2
             self._say(f"{run} has taken {taken_s:.0f} s of real time: does the loop spin?")
-        grown = memory() - self._bytes
-        if grown >= self._much:
-            self._much *= 2
-            self._say(f"{run}: the process has {grown >> 20:,} MB more memory than at its start")
-
-
-def memory() -> int:
-    """Return the bytes of memory that this process has at the most; 0 where nothing tells."""
-    try:
-        import resource  # noqa: PLC0415 - not on Windows
-    except ImportError:
-        return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most << 10
 
 
 _SLICE_S = 0.5

@@ -7,7 +7,6 @@ import pytest
 from filesizes import file_size_limit
 
 from simloop.errors import ScenarioError
-from simloop.fuzz import executor
 from simloop.fuzz.executor import (
     LONG_S,
     Journal,
@@ -266,18 +265,6 @@ def test_the_next_run_has_a_time_of_its_own() -> None:
     clock.now_s = 9 * LONG_S
     watch.tick()
     assert said == []
-
-
-def test_a_run_that_takes_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    said, used = list[str](), [0]
-    monkeypatch.setattr(executor, "memory", lambda: used[0] << 30)
-    watch = watched(said, Clock())
-    for used[0] in (0, 1, 1, 2):
-        watch.tick()
-    assert [line.partition(" MB")[0] for line in said] == [
-        "run 7 : the process has 1,024",
-        "run 7 : the process has 2,048",
-    ]
 
 
 def test_a_long_run_ends_when_the_search_must_end() -> None:

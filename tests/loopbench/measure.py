@@ -9,7 +9,7 @@ seeds and for so many seconds of computing each. It keeps the results in results
 file, in the place of earlier ones of the same fault and arm. After two trials in vain the rest are
 not made, because a fault counts as solved only if every trial finds it. `--clean` makes so many
 runs of each correct loop and keeps what they are wrongly accused of. `--report` writes RESULTS.md
-and buckets.svg from the results, as the others also do in the end.
+from the results, as the others also do in the end.
 """
 
 import argparse

@@ -3,7 +3,7 @@ from pathlib import Path
 from arms import ARMS, Trial
 from every import FAULTS
 from measure import Line, Results, load
-from results import chart, markdown
+from results import markdown
 
 HERE = Path(__file__).parent
 
@@ -11,7 +11,6 @@ HERE = Path(__file__).parent
 def test_the_report_is_made_of_the_results() -> None:
     results = load()
     assert (HERE / "RESULTS.md").read_text(encoding="utf-8") == markdown(results, FAULTS)
-    assert (HERE / "buckets.svg").read_text(encoding="utf-8") == chart(results)
 
 
 def test_a_fault_is_solved_only_if_every_trial_finds_it() -> None:
@@ -22,17 +21,6 @@ def test_a_fault_is_solved_only_if_every_trial_finds_it() -> None:
     assert "| search | 2 of 4 s | 1 of 1 | 0 | 5 | 100 | 0.1 |" in markdown(solved, FAULTS)
     assert "| search | 2 of 4 s | 0 of 1 | 1 | 5 | 100 | 0.1 |" in markdown(partly, FAULTS)
     assert "| 1/2 |" in markdown(partly, FAULTS)
-
-
-def test_the_bar_of_an_arm_has_a_part_for_each_bucket() -> None:
-    lines = [
-        Line(fault.name, "search", 1, [Trial(runs, 0.1, rule)])
-        for fault, runs, rule in zip(
-            FAULTS, (10, 11, 9_000, 20_000, 5), ("r", "r", "r", "r", ""), strict=False
-        )
-    ]
-    drawn = chart(Results(lines))
-    assert drawn.count(">1</text>") == 5
 
 
 def test_the_arms_are_those_of_the_table() -> None:

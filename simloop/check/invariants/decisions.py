@@ -261,37 +261,6 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A user message that a run takes from the queue is sent to the model in this run.",
-    "BUGS.md B12",
-    sees=[Queued, signals.StepClosed, Request, Ended],
-    needs=[Need.MACHINE],
-    begins=[Queued],
-)
-def taken_messages_are_sent(subject: Subject) -> Watch:
-    """The model cannot answer a message that no request contains."""
-    course = subject.course
-    taken = False
-    while True:
-        entry = yield
-        if type(entry) is Transition:
-            taken = taken or any(_takes(effect, entry.signal) for effect in course.asked)
-        elif type(entry) is Request:
-            taken = taken and entry.purpose != "main"
-        elif type(entry) is Ended:
-            if taken and entry.outcome is Outcome.COMPLETED:
-                return "the run is completed, and a user message was taken and not sent"
-            taken = False
-
-
-def _takes(effect: effects.Effect, signal: Any) -> bool:
-    """Return whether the effect takes a message that the signal reports."""
-    if type(effect) is not effects.TakeQueued:
-        return False
-    waits = {Queue.STEERING: signal.steering, Queue.FOLLOW_UP: signal.follow_up}
-    return any(waits.values()) if effect.queue is None else waits[effect.queue]
-
-
-@invariant(
     "A follow-up message is taken only when the run would otherwise end.",
     "BUGS.md B12, D21",
     sees=[signals.StepClosed],

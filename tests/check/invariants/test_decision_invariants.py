@@ -117,7 +117,7 @@ MACHINES = [
         scenario(DONE, DONE, queue=MORE),
     ),
     (
-        "taken-messages-are-sent",
+        "no-completion-with-queued-messages",
         misled(OpencodeLoop, takes_and_ends),
         scenario(DONE, DONE, queue=MORE, loop="opencode"),
     ),
