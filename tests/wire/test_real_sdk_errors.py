@@ -81,31 +81,6 @@ def test_a_status_is_raised_as_its_error(sdk: str, status: int, name: str) -> No
         assert caught.value.request_id == "req-1"
 
 
-def test_an_overflow_has_its_code() -> None:
-    openai = importlib.import_module("openai")
-    fault = Fault("400 Bad Request", status=400, code="context_length_exceeded")
-    for read, param in ((read_chat, "messages"), (read_responses, "input")):
-        with pytest.raises(openai.BadRequestError) as caught:
-            read(Served([StreamError(fault)]))
-        found = caught.value
-        assert (found.code, found.param) == ("context_length_exceeded", param)
-
-
-def test_the_body_of_the_script_reaches_an_sdk() -> None:
-    openai = importlib.import_module("openai")
-    failure = StreamError(Fault("x", status=400), '{"error":{"message":"odd","code":"my_code"}}')
-    with pytest.raises(openai.BadRequestError, match="odd") as caught:
-        read_chat(Served([failure]))
-    assert caught.value.code == "my_code"
-
-
-def test_an_empty_body_is_empty() -> None:
-    openai = importlib.import_module("openai")
-    with pytest.raises(openai.BadRequestError) as caught:
-        read_chat(Served([StreamError(Fault("x", status=400), "")]))
-    assert (caught.value.response.text, caught.value.code) == ("", None)
-
-
 def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
     openai = importlib.import_module("openai")
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -158,30 +158,6 @@ def test_a_byte_order_mark_costs_the_sdk_of_anthropic_the_first_event() -> None:
     assert next(iter(stream)).type == "content_block_start"
 
 
-@pytest.mark.parametrize("reader", [*OPENAI, *ANTHROPIC])
-def test_usage_that_the_script_leaves_out_is_absent_where_the_format_can_say_so(
-    reader: str,
-) -> None:
-    read, form = (OPENAI | ANTHROPIC)[reader]
-    parts: list[Part] = [TextDelta("x"), ended("stop", None)]
-    none = WireOptions(unstated_usage="none")
-    assert read(Served(parts)).usage == Usage(0, 0)
-    usage = read(Served(parts, none)).usage
-    assert usage == (Usage(0, 0) if form == 2 else None)
-
-
-@pytest.mark.parametrize("reader", ["chat", "responses", "messages"])
-def test_a_stream_that_breaks_off_tells_an_sdk_no_ending(reader: str) -> None:
-    read, form = (OPENAI | ANTHROPIC)[reader]
-    served = Served([TextDelta("Hel")])
-    if form != 1:
-        found = read(served)
-        assert (found.text, found.ending or None) == ("Hel", None)
-        return
-    events = list(openai_client(served).responses.create(model="m", input="hi", stream=True))
-    assert events[-1].type == "response.output_text.delta"
-
-
 def test_reasoning_comes_in_blocks_of_its_own() -> None:
     served = Served(REPLIES["reasoning"])
     response = openai_client(served).responses.create(model="m", input="hi")

@@ -4,7 +4,6 @@ import pytest
 from environments import built, run_inside
 
 FILES = (
-    "test_async_example.py",
     "test_clients.py",
     "clients/test_interception.py",
     "test_mcp_server.py",

@@ -5,13 +5,8 @@ selects its row.
 """
 
 import importlib.metadata
-import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,27 +135,6 @@ def test_a_connection_that_is_not_made_is_tried_again_after_its_timeout(sdk: str
 def test_a_timeout_of_the_agent_is_that_of_a_connection_too(sdk: str) -> None:
     found, error, result = failed(sdk, Reply(stall="before-connect"), timeout=20)
     assert (error, result.elapsed_ns) == ("APITimeoutError", found[-1] + 20 * 10**9)
-
-
-_ONE = """
-import sys
-sys.path[:0] = {path!r}
-from test_sdk_retries import answered, limited, times
-print(times(answered({sdk!r}, limited({{}}, {{}}))))
-"""
-
-
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
-def test_processes_and_hash_seeds_change_nothing(sdk: str, hash_seed: str) -> None:
-    tests = Path(__file__).resolve().parent
-    path = [str(tests), str(tests.parent / "support"), str(tests.parent.parent)]
-    done = subprocess.run(
-        [sys.executable, "-c", _ONE.format(path=path, sdk=sdk)],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-    )
-    assert json.loads(done.stdout) == formula(0, 2)
 
 
 def gap(sdk: str, headers: dict[str, str]) -> float | str:

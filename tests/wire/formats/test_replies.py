@@ -89,10 +89,6 @@ def test_the_words_of_the_script_go_out(form: WireFormat) -> None:
     found = error(replied(form, status=429, message="Not now", code="my_code"))
     assert found["message"] == "Not now"
     assert found.get("code", found.get("details")) in ("my_code", {"error_code": "my_code"})
-
-
-@every_format
-def test_the_words_of_the_script_go_out_for_a_gateway_too(form: WireFormat) -> None:
     assert error(replied(form, status=502, message="Down"))["message"] == "Down"
 
 
