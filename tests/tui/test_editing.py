@@ -7,9 +7,9 @@ import pytest
 from simloop.cursor.position import Position
 from simloop.errors import ScenarioError
 from simloop.trace import entries
-from simloop_tui.editing import FileLine, command, line_in_file
-from simloop_tui.forking import edit_of_reply, fork
-from simloop_tui.opening import opened
+from simloop_tui.files import FileLine, command, line_in_file
+from simloop_tui.forks import edit_of_reply, fork
+from simloop_tui.runs import opened
 
 TEXT = """\
 title: All kinds of entries

@@ -14,7 +14,7 @@ from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace import entries
 from simloop_tui.changes import Change, changes_at, without_fault
-from simloop_tui.forking import (
+from simloop_tui.forks import (
     Fork,
     comment_of,
     compared,

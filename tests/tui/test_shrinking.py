@@ -6,10 +6,9 @@ import pytest
 
 from simloop.check.trial import Until, verify
 from simloop.errors import ScenarioError
-from simloop_tui.keeping import save, text_of
-from simloop_tui.opening import opened
+from simloop_tui.files import save, text_of
+from simloop_tui.runs import opened, shrunk
 from simloop_tui.session import Session
-from simloop_tui.shrinking import shrunk
 
 FAILS = """\
 title: It says good bye

@@ -3,7 +3,7 @@
 import pytest
 from screens import recorded
 
-from simloop_tui.axis import Axis
+from simloop_tui.rows import Axis
 
 
 @pytest.mark.parametrize("name", ["start.quickstart", "abort.at-the-start", "chance.storm"])

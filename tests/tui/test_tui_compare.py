@@ -4,9 +4,9 @@ import pytest
 from screens import TRACES, Driven, drive
 
 from simloop_tui.app import StepApp
+from simloop_tui.comparison.screen import CompareScreen
 from simloop_tui.keys import COMPARE
-from simloop_tui.opening import opened_against, opened_pair
-from simloop_tui.screens.compare import CompareScreen
+from simloop_tui.runs import opened_against, opened_pair
 from simloop_tui.screens.loading import LoadingScreen
 from simloop_tui.screens.replay import ReplayScreen
 

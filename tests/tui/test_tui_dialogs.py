@@ -7,8 +7,7 @@ from textual.widgets import Input, OptionList, SelectionList
 from simloop.cursor.rows import Mark
 from simloop.trace.kinds import legend
 from simloop_tui.keys import ACTIONS
-from simloop_tui.screens.filters import FilterScreen
-from simloop_tui.screens.help import HelpScreen, reading
+from simloop_tui.screens.dialogs import FilterScreen, HelpScreen, reading
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from textual.widgets import Input, TextArea
 
 from simloop.scenario.loader import load_scenario
 from simloop_tui.app import StepApp
-from simloop_tui.opening import opened
-from simloop_tui.screens.ask import AskScreen
+from simloop_tui.runs import opened
+from simloop_tui.screens.dialogs import AskScreen
 from simloop_tui.screens.replay import ReplayScreen
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from textual.screen import Screen
 
 from simloop.errors import ScenarioError
 from simloop_tui.app import StepApp
-from simloop_tui.opening import opened_against
-from simloop_tui.screens import shrink
+from simloop_tui.runs import opened_against
+from simloop_tui.screens import dialogs
 from simloop_tui.screens.library import LibraryScreen
 from simloop_tui.screens.loading import LoadingScreen
 from simloop_tui.session import Session
@@ -113,7 +113,7 @@ def test_a_reduction_looks_as_it_did(
         ended.wait()
         raise ScenarioError("the picture is made")
 
-    monkeypatch.setattr(shrink, "shrunk", waiting)
+    monkeypatch.setattr(dialogs, "shrunk", waiting)
 
     async def act(driven: Driven) -> None:
         await driven.press("Z")

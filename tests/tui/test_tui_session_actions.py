@@ -7,7 +7,7 @@ from shop import of_shop
 from simloop.cursor.index import Watched
 from simloop.cursor.keys import FactView
 from simloop.cursor.rows import Mark
-from simloop_tui.playing import SPEEDS
+from simloop_tui.rows import SPEEDS
 from simloop_tui.session import Session
 
 

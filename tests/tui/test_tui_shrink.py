@@ -8,10 +8,10 @@ import pytest
 from screens import Driven, drive
 from test_shrinking import FAILS
 
-from simloop_tui import shrinking
+from simloop_tui import runs
 from simloop_tui.app import StepApp
-from simloop_tui.opening import opened
-from simloop_tui.screens import shrink
+from simloop_tui.runs import opened
+from simloop_tui.screens import dialogs
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session
 
@@ -44,9 +44,9 @@ def test_the_progress_is_shown_and_escape_takes_the_smallest_run_so_far(
         say("7 runs: 3 replies, 300 characters")
         while not stopped():
             time.sleep(0.01)
-        return shrinking.shrunk(session, say, stopped)
+        return runs.shrunk(session, say, stopped)
 
-    monkeypatch.setattr(shrink, "shrunk", slow)
+    monkeypatch.setattr(dialogs, "shrunk", slow)
 
     async def act(driven: Driven) -> None:
         await driven.press("Z")

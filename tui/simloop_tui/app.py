@@ -8,10 +8,9 @@ from textual.app import App
 from textual.screen import Screen
 
 from simloop.errors import SimloopError
-from simloop_tui.screens.ask import AskScreen
-from simloop_tui.screens.keyed import Opened
+from simloop_tui.screens.dialogs import AskScreen
+from simloop_tui.screens.keyed import Actions, Opened
 from simloop_tui.screens.loading import screen_of
-from simloop_tui.screens.palette import Actions
 
 _STYLES = Path(__file__).parent / "styles"
 

@@ -1,6 +1,7 @@
-"""The rows of the timeline: the lines that are shown, and moves on the entries among them.
+"""The rows of the timeline, the axis of the scrubber, and how far a run that plays has come.
 
-The place of a row and the row of a place are found by bisection.
+The place of a row and the row of a place, and the columns of the axis, are found by bisection. The
+player is told how many real seconds have passed, and reads no clock.
 """
 
 from bisect import bisect_left, bisect_right
@@ -8,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gaps
+from simloop.cursor.position import place_at
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace.kinds import kind_of
 
@@ -149,3 +151,103 @@ class TimelineRows:
             found = min(here + count - 1, len(shown) - 1)
             return shown[found] if here < len(shown) else None
         return shown[max(here + count, 0)] if here > 0 else None
+
+
+class Axis:
+    """The entries of a recording on `width` columns; `by_time` if a column is a span of time."""
+
+    def __init__(self, recording: RecordedRun, width: int, *, by_time: bool) -> None:
+        self._recording = recording
+        self._width = max(width, 1)
+        self._by_time = by_time
+        self._last = len(recording.entries) - 1
+        self._end_ns = recording.entries[-1].at_ns if recording.entries else 0
+
+    def column_of(self, place: int) -> int:
+        """Return the column of an entry."""
+        if self._by_time and self._end_ns:
+            return self._recording.entries[place].at_ns * (self._width - 1) // self._end_ns
+        return place * (self._width - 1) // max(self._last, 1)
+
+    def place_of(self, column: int) -> int:
+        """Return the first entry of a column, or the last one before it if it has none."""
+        column = max(0, min(column, self._width - 1))
+        steps = max(self._width - 1, 1)
+        if not (self._by_time and self._end_ns):
+            return -(-column * max(self._last, 1) // steps) if self._last else 0
+        start_ns = -(-column * self._end_ns // steps)
+        if not start_ns:
+            return 0
+        before = place_at(self._recording.trace, start_ns - 1)
+        found = min(before + 1, self._last)
+        return found if self.column_of(found) == column else before
+
+    def span(self, column: int) -> tuple[int, int]:
+        """Return the first entry of a column, and the first one after it; they may be equal."""
+        first = self.place_of(column)
+        if self.column_of(first) != column:
+            return first, first
+        return first, self._last + 1 if column >= self._width - 1 else self._after(column)
+
+    def _after(self, column: int) -> int:
+        after = self.place_of(column + 1)
+        return after if self.column_of(after) > column else after + 1
+
+
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_ENTRIES_PER_SECOND = 4
+_NS = 10**9
+
+
+class Player:
+    """The speed, the pace, and whether the run plays. Even pace: each entry takes equally long."""
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self._recording = recording
+        self._speed = SPEEDS.index(1.0)
+        self._left = 0.0  # the part of an entry that has been played
+        self._at_ns = 0
+        self.plays = False
+        self.by_time = True
+
+    @property
+    def speed(self) -> float:
+        """Return the speed."""
+        return SPEEDS[self._speed]
+
+    def change_speed(self, by: int) -> None:
+        """Change the speed by a number of steps, as far as there are any."""
+        self._speed = max(0, min(self._speed + by, len(SPEEDS) - 1))
+
+    def start(self, place: int) -> None:
+        """Play from an entry on."""
+        self.plays = True
+        self._left = 0.0
+        self._at_ns = self._recording.entries[place].at_ns
+
+    def advanced(self, place: int, seconds: float, rows: TimelineRows) -> int:
+        """Return the shown entry from `place` on that is reached in real `seconds`.
+
+        The run stops at the last one.
+        """
+        move = self._in_time if self.by_time else self._evenly
+        there = move(place, seconds, rows)
+        if there >= rows.last:
+            self.plays = False
+        return there
+
+    def _evenly(self, place: int, seconds: float, rows: TimelineRows) -> int:
+        self._left += seconds * self.speed * _ENTRIES_PER_SECOND
+        whole = int(self._left)
+        self._left -= whole
+        found = rows.moved(place, whole) if whole else place
+        return rows.last if found is None else found
+
+    def _in_time(self, place: int, seconds: float, rows: TimelineRows) -> int:
+        entries = self._recording.entries
+        at_ns = max(self._at_ns, entries[place].at_ns)
+        following = rows.moved(place, 1)
+        if following is not None:  # a long wait starts late, so that it takes a second
+            at_ns = max(at_ns, entries[following].at_ns - int(_NS * self.speed))
+        self._at_ns = at_ns + int(seconds * self.speed * _NS)
+        return max(rows.until(place_at(self._recording.trace, self._at_ns)), place)

@@ -17,8 +17,7 @@ from simloop.cursor.rows import FactRow, Mark, counted, row
 from simloop.cursor.views import view
 from simloop.errors import ScenarioError
 from simloop.trace.kinds import kind_of
-from simloop_tui.playing import Player
-from simloop_tui.rows import TimelineRows, Wanted
+from simloop_tui.rows import Player, TimelineRows, Wanted
 
 PAGE = 20
 _MOST_MESSAGES = 100  # a key press must not take longer in a long conversation

@@ -14,11 +14,18 @@ from textual import work
 from textual.app import SuspendNotSupported
 
 from simloop.errors import ScenarioError
-from simloop_tui.editing import FileLine, command, line_in_file
-from simloop_tui.keeping import command_of, name_for, pytest_of, save, text_of
-from simloop_tui.screens.ask import AskScreen
+from simloop_tui.files import (
+    FileLine,
+    command,
+    command_of,
+    line_in_file,
+    name_for,
+    pytest_of,
+    save,
+    text_of,
+)
+from simloop_tui.screens.dialogs import AskScreen, TextScreen
 from simloop_tui.screens.keyed import KeyedScreen
-from simloop_tui.screens.text import TextScreen
 from simloop_tui.session import Session
 
 

@@ -20,7 +20,7 @@ from simloop.cursor.rows import counted
 from simloop.escape import escape
 from simloop_tui.keys import LIBRARY
 from simloop_tui.library import Item, Preview, found, items, seen
-from simloop_tui.opening import opened
+from simloop_tui.runs import opened
 from simloop_tui.screens.keyed import KeyedScreen, bindings
 from simloop_tui.screens.loading import LoadingScreen
 from simloop_tui.widgets.bars import KeyBar

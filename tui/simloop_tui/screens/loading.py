@@ -13,9 +13,9 @@ from textual.widgets import Static
 
 from simloop.errors import SimloopError
 from simloop.escape import escape
-from simloop_tui.comparing import SideBySide
+from simloop_tui.comparison.screen import CompareScreen
+from simloop_tui.comparison.side_by_side import SideBySide
 from simloop_tui.keys import LEAVING
-from simloop_tui.screens.compare import CompareScreen
 from simloop_tui.screens.keyed import KeyedScreen, bindings
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session

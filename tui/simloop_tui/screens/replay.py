@@ -13,8 +13,7 @@ from textual.worker import get_current_worker
 from simloop.cursor.keys import FactView
 from simloop.cursor.rows import Mark
 from simloop_tui.keys import ACTIONS
-from simloop_tui.screens.ask import AskScreen
-from simloop_tui.screens.filters import FilterScreen
+from simloop_tui.screens.dialogs import AskScreen, FilterScreen
 from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import SESSION_ACTIONS, Session

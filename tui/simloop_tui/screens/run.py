@@ -12,13 +12,11 @@ from simloop.cursor.index import Landmark
 from simloop.cursor.position import Position
 from simloop.errors import ScenarioError, SimloopError
 from simloop_tui.changes import Change, changes_at, without_fault
-from simloop_tui.comparing import SideBySide
-from simloop_tui.forking import compared, edit_of_reply, reply_text
-from simloop_tui.screens.edit import EditScreen
-from simloop_tui.screens.fork import EDIT, ForkScreen
+from simloop_tui.comparison.side_by_side import SideBySide
+from simloop_tui.forks import compared, edit_of_reply, reply_text
+from simloop_tui.screens.dialogs import EDIT, EditScreen, ForkScreen, ShrinkScreen
 from simloop_tui.screens.keep import KeepScreen
 from simloop_tui.screens.keyed import Opened
-from simloop_tui.screens.shrink import ShrinkScreen
 from simloop_tui.session import Session
 
 

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from simloop.cursor.index import Landmark
 from simloop.trace import entries as recorded
 from simloop.trace.kinds import KINDS
-from simloop_tui.axis import Axis
+from simloop_tui.rows import Axis
 from simloop_tui.session import Session
 from simloop_tui.widgets.goto import Goto
 

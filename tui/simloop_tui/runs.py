@@ -1,4 +1,9 @@
-"""Opening a run, or two, to step through; a run is opened however it ended."""
+"""Opening a run, or two, to step through, and shrinking a failing one to a minimal run.
+
+A run is opened however it ended.
+"""
+
+from collections.abc import Callable
 
 from simloop.check.trial import UNJUDGED, trial
 from simloop.cursor.opening import opened_run
@@ -8,7 +13,7 @@ from simloop.errors import InternalError, ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
-from simloop_tui.comparing import SideBySide
+from simloop_tui.comparison.side_by_side import SideBySide
 from simloop_tui.scripts import check_repeatable
 from simloop_tui.session import Session
 
@@ -49,3 +54,37 @@ def run_to_its_end(scenario: Scenario, options: RunOptions) -> tuple[RecordedRun
     made = RecordedRun.of_run(verdict.run, verdict.run.trace, options)
     made.waits = waits
     return made, str(verdict.worst or "")
+
+
+_SECONDS = 60.0  # longer than for a command: the user sees the progress, and can stop it
+
+
+def shrunk(session: Session, say: Callable[[str], None], stopped: Callable[[], bool]) -> Session:
+    """Return the session of the smallest run that fails as this one.
+
+    `say` is called with the progress in words. Raises ScenarioError for a run that does not fail,
+    or that cannot be repeated.
+    """
+    # Hypothesis and the search need not be imported before somebody shrinks a run.
+    from simloop.fuzz.shrink import shrink  # noqa: PLC0415
+
+    recording = session.recording
+    check_repeatable(recording, "shrink")
+    assert recording.scenario is not None
+    found = shrink(
+        recording.scenario,
+        recording.options,
+        seconds=_SECONDS,
+        say=lambda now: say(f"{now.runs} runs: {now.replies} replies, {now.chars} characters"),
+        stopped=stopped,
+        confirms=True,
+    )
+    if found is None:
+        raise ScenarioError("this run does not fail, so there is nothing to shrink")
+    run, _ = run_to_its_end(found.scenario, {})
+    failure = found.failure
+    comment = f"Shrunk from {session.name}.\n{failure.name}: {failure.sentence}\n  {failure.text}"
+    smallest = Session(run, f"{session.name}, shrunk", comment)
+    left = f"; it may not be minimal: {found.unfinished}" if found.unfinished else ""
+    smallest.said = f"{failure.name}, shrunk in {found.runs} runs{left}; O saves it"
+    return smallest

@@ -13,8 +13,8 @@ from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import content, scenario_text
 from simloop.trace.diff import first_difference
 from simloop_tui.changes import Change
-from simloop_tui.comparing import SideBySide
-from simloop_tui.opening import run_to_its_end
+from simloop_tui.comparison.side_by_side import SideBySide
+from simloop_tui.runs import run_to_its_end
 from simloop_tui.scripts import (
     Draft,
     check_repeatable,

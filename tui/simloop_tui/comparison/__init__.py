@@ -1,0 +1,1 @@
+"""Two runs side by side: what is compared, and the screen that shows it."""
