@@ -103,12 +103,6 @@ def test_its_trace_is_recorded_shown_compared_and_replayed(cli: Cli) -> None:
     assert (differs.exit_code, "500" in differs.stdout) == (1, True)
 
 
-def test_replay_finds_that_an_agent_has_changed(cli: Cli) -> None:
-    assert cli("record", "a.simloop.yaml", "--loop", "others:plain").exit_code == 0
-    replayed = cli("replay", "a.trace.jsonl", "--loop", "others:raises")
-    assert (replayed.exit_code, "diverged" in replayed.stdout) == (1, True)
-
-
 # The verbs
 
 
@@ -189,19 +183,6 @@ def test_every_verb_judges_by_a_file_of_expectations(cli: Cli, verb: str) -> Non
     wrong = cli(*given, *expectations("retry/rate-limit: {text: Bye.}"))
     assert (wrong.exit_code, "expected 'Bye.', got 'Hello.'" in wrong.stdout) == (1, True)
     assert "--expect e.yaml" in " ".join(wrong.output.split())
-
-
-def test_a_scenario_that_the_file_does_not_list_is_judged_as_without_it(cli: Cli) -> None:
-    given = ("check", "retry/rate-limit", "--loop", NATIVE)
-    assert cli(*given, *expectations("retry/auth: {text: Bye.}")).exit_code == 0
-
-
-def test_a_file_may_say_that_a_run_ends_in_an_error(cli: Cli) -> None:
-    Path("bare.py").write_text("from others import plain\n", "utf-8")
-    given = ("check", "retry/retry-after", "--loop", "others:plain")
-    listed = expectations("retry/retry-after: {outcome: failed, unused: 1}")
-    assert cli(*given).exit_code == 1
-    assert cli(*given, *listed).exit_code == 0
 
 
 def test_mistakes_in_the_file_are_all_shown_with_their_places(cli: Cli) -> None:

@@ -1,6 +1,5 @@
 """Agents that end or break more than their own run, and agents that print, in every command."""
 
-import json
 import os
 import subprocess
 import sys
@@ -195,16 +194,6 @@ def test_the_words_of_an_agent_are_shown_below_the_run_that_fails(
     assert "\x1b" not in shown
 
 
-def test_what_a_module_prints_while_it_is_imported_is_not_in_a_report(cli: Cli) -> None:
-    ended = simloop(cli, "check", "talks", "a.simloop.yaml", "--format", "json")
-    assert "imported" in ended.stderr
-    (run,) = json.loads(ended.stdout)["runs"]
-    assert (run["stdout"], run["stderr"]) == (
-        "said \x1b[31mred\nfrom a thread\n",
-        "complained\nINFO logged\n",
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_search_shows_the_words_of_the_run_with_its_failure(jobs: str) -> None:
@@ -219,13 +208,3 @@ def test_a_search_shows_the_words_of_the_run_with_its_failure(jobs: str) -> None
     assert "said" not in before
     assert "complained" not in ended.stderr
     assert "    INFO logged" in after
-
-
-def test_equal_searches_of_an_agent_that_prints_have_equal_reports(cli: Cli) -> None:
-    one, other = (
-        simloop(cli, "fuzz", "talks", "--runs", "120", "--format", "json").stdout for _ in range(2)
-    )
-    first, second = json.loads(one), json.loads(other)
-    del first["cpu_s"], second["cpu_s"]
-    assert first == second
-    assert first["failures"] == []

@@ -1,18 +1,20 @@
 import itertools
 import json
 import re
-import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from commandline import Cli
 
+from simloop.check import trial
 from simloop.errors import InternalError
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.run import Simulation
+from simloop.scenario import loader
 
 PASSES = """\
 title: It answers
@@ -88,14 +90,6 @@ class TestText:
         complaints = ("a.simloop.yaml:1:", "b.simloop.yaml: model:", "there is no scenario")
         assert all(complaint in result.stderr for complaint in complaints)
 
-    def test_prints_no_control_character(self, cli: Cli) -> None:
-        text = f"title: x\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\nexpect: {{text: x}}\n"
-        # Also one that click does not take away by itself: a bell.
-        result = cli("check", cli.write("a\x1b[2J\a", text), "no\x1b[2J\asuch")
-        assert result.exit_code == 2
-        assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e", "\x9b"}
-        assert "reproduce: simloop run 'a\\x1b[2J\\x07.simloop.yaml'" in result.stdout
-
 
 class TestARunThatIsNotTheSameTwice:
     pytestmark = pytest.mark.usefixtures("counting")
@@ -116,14 +110,6 @@ class TestARunThatIsNotTheSameTwice:
             "reproduce: simloop check a.simloop.yaml --seed 0",
         ]
 
-    def test_is_named_with_the_command_that_shows_it_again(self, cli: Cli) -> None:
-        name = cli.write("a b", f"loop: not.here:Loop\n{PASSES}")
-        first = cli("check", name, "--seed", "7", "--loop", "reference")
-        (command,) = re.findall("reproduce: simloop check (.+)", first.stderr)
-        again = cli("check", *shlex.split(command))
-        assert (first.exit_code, again.exit_code) == (1, 1)
-        assert again.stdout.startswith("FAILED  a b.simloop.yaml")
-
     def test_is_false_in_json_and_an_error_with_its_message(self, cli: Cli) -> None:
         (run,) = cli.runs("check", cli.write("a", PASSES))
         assert run["deterministic"] is False
@@ -143,16 +129,6 @@ class TestJson:
         assert run.pop("deterministic") is True
         assert run == ran["runs"][0]
 
-    def test_of_what_was_not_run_knows_nothing_of_that(self, cli: Cli) -> None:
-        runs = cli.runs("check", cli.write("a", "modell: ["), "no-such-name", cli.write("b", FAILS))
-        assert [one["deterministic"] for one in runs] == [None, None, True]
-        types = [[error["type"] for error in one["errors"]] for one in runs]
-        assert types == [["ScenarioError"], ["ScenarioError"], []]
-
-    def test_is_ascii_whatever_a_model_says(self, cli: Cli) -> None:
-        name = cli.write("a", f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n")
-        assert cli("check", name, "--format", "json").stdout.isascii()
-
 
 class TestExitCodes:
     @pytest.mark.parametrize("output_format", ["text", "json"])
@@ -166,11 +142,6 @@ class TestExitCodes:
     ) -> None:
         files = [cli.write(f"s{number}", text) for number, text in enumerate(texts)]
         assert cli("check", *files, "--format", output_format).exit_code == code
-
-    def test_say_2_where_nothing_is_found(self, cli: Cli) -> None:
-        (cli.folder / "empty").mkdir()
-        for arguments in (["empty"], ["no-such-name"], []):
-            assert cli("check", *arguments).exit_code == 2
 
     def test_say_2_once_for_an_unknown_loop_and_a_bad_seed(self, cli: Cli) -> None:
         name = cli.write("a", PASSES)
@@ -224,6 +195,72 @@ def test_every_bundled_scenario_passes_and_is_the_same_twice(cli: Cli) -> None:
     assert [run["name"] for run in runs if not run["deterministic"] or run["failures"]] == []
 
 
-def test_nothing_is_written_beside_the_scenarios(cli: Cli) -> None:
-    cli("check", cli.write("a", PASSES))
-    assert [path.name for path in cli.folder.iterdir()] == ["a.simloop.yaml"]
+class TestAllLoops:
+    HOOKED = "prompt: Hi\nhooks: [{at: before_llm_call}]\nmodel: [{say: Hello.}]\n"
+    SAYS = "prompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Hello.}\n"
+
+    def test_are_a_report_each_and_what_one_cannot_express_is_neither_passed_nor_failed(
+        self,
+        cli: Cli,
+    ) -> None:
+        result = cli(
+            "check", cli.write("a", self.HOOKED), cli.write("b", self.SAYS), "--loop", "all"
+        )
+        assert result.exit_code == 0
+        assert result.stdout.splitlines() == [
+            "react cannot express 1 scenario: react has no hooks",
+            "7 passed, 1 cannot be expressed (0.000s virtual)",
+        ]
+        assert "cannot" not in result.stderr
+
+    def test_are_named_in_order_when_asked_to(self, cli: Cli) -> None:
+        result = cli("check", cli.write("a", self.HOOKED), "--loop", "all", "--verbose")
+        ending = "completed in 0s (virtual), 1 request"
+        assert result.stdout.splitlines()[:4] == [
+            f"ok      a.simloop.yaml on reference  {ending}",
+            f"ok      a.simloop.yaml on pi         {ending}",
+            "cannot  a.simloop.yaml on react      react has no hooks",
+            f"ok      a.simloop.yaml on opencode   {ending}",
+        ]
+
+    def test_are_each_judged_and_the_command_that_shows_it_names_the_loop(self, cli: Cli) -> None:
+        text = f"{self.SAYS}expect_on: {{pi: {{text: Bye.}}}}\n"
+        result = cli("check", cli.write("a", text), "--loop", "all", "--seed", "7")
+        assert result.exit_code == 1
+        assert result.stdout.splitlines() == [
+            "FAILED  a.simloop.yaml on pi         completed in 0s (virtual), 1 request",
+            "        expect.text: expected 'Bye.', got 'Hello.'",
+            "        reproduce: simloop run a.simloop.yaml --seed 7 --loop pi",
+            "3 passed, 1 failed (0.000s virtual)",
+        ]
+
+    def test_are_told_once_of_a_file_that_cannot_be_read(self, cli: Cli) -> None:
+        result = cli("check", cli.write("a", "modell: ["), "no-such-name", "--loop", "all")
+        assert result.exit_code == 2
+        assert [line.split() for line in result.stdout.splitlines()[:2]] == [
+            ["ERROR", "a.simloop.yaml", "not", "run"],
+            ["ERROR", "no-such-name", "not", "run"],
+        ]
+        assert result.stdout.splitlines()[2].startswith("0 passed, 2 errors")
+        assert result.stderr.count("a.simloop.yaml:1:") == 1
+
+    def test_are_runs_of_their_own_in_json(self, cli: Cli) -> None:
+        runs = cli.runs("check", cli.write("a", self.HOOKED), "--loop", "all")
+        assert [run["loop"] for run in runs] == ["reference", "pi", "react", "opencode"]
+        assert {run["name"] for run in runs} == {"a.simloop.yaml"}
+        assert [run["deterministic"] for run in runs] == [True, True, None, True]
+        assert [run["status"] for run in runs] == ["ok", "ok", "cannot", "ok"]
+        assert [error["type"] for run in runs for error in run["errors"]] == ["CannotExpress"]
+
+    def test_read_a_file_once(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        read: list[Path] = []
+        load = loader.load_scenario
+
+        def noted(path: Path) -> Any:
+            read.append(path)
+            return load(path)
+
+        monkeypatch.setattr(trial, "load_scenario", noted)
+        name = cli.write("a", self.SAYS)
+        assert cli("check", name, "--loop", "all").exit_code == 0
+        assert read == [Path(name)]

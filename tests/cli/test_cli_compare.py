@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from commandline import Cli
-from comparing import BROKEN_SERVER, COMPACTS, FAILS, HOOKED, LOOKS
+from comparing import BROKEN_SERVER, FAILS, HOOKED, LOOKS
 
 from simloop.errors import InternalError
 from simloop.runs.run import Simulation
@@ -68,11 +68,6 @@ class TestASingleScenario:
         assert lines[at].split() == ["cannot", "react", "cannot", "-", "-", "-", "-"]
         assert lines[at + 1] == "        react has no hooks"
 
-    def test_counts_summaries_apart(self, cli: Cli) -> None:
-        result = cli("compare", cli.write("a", COMPACTS), "--loop", "reference")
-        assert result.stdout.splitlines()[2].split()[4] == "3+1"
-        assert result.stdout.endswith("2+1  two model calls, and one for a summary\n")
-
     def test_keeps_to_the_width_whatever_a_model_says(self, cli: Cli) -> None:
         text = f"title: {'t' * 500}\nprompt: Hi\nmodel: [{{say: '{'long ' * 900}'}}]\n"
         result = cli("compare", cli.write("a", f"{text}expect: {{text: x}}\n"))
@@ -96,24 +91,12 @@ class TestAScenarioWhoseOwnLoopIsNotAmongThem:
         told = "opencode@1.18.34, the own loop of the scenario, was not run"
         assert result.stdout.splitlines()[-1] == told
 
-    def test_is_counted_below_a_matrix(self, cli: Cli) -> None:
-        cli.write("a", f"loop: pi@0.87.1\n{LOOKS}")
-        cli.write("b", f"loop: pi@0.87.1\n{LOOKS}")
-        cli.write("c", LOOKS)
-        told = "pi@0.87.1, the own loop of 2 scenarios, was not run"
-        assert cli("compare", ".").stdout.splitlines()[-1] == told
-
     def test_is_one_line_below_a_matrix_for_several_such_loops(self, cli: Cli) -> None:
         cli.write("a", f"loop: mine:Loop\n{LOOKS}")
         cli.write("b", f"loop: pi@0.87.1\n{LOOKS}")
         cli.write("c", f"loop: pi@0.87.1\n{LOOKS}")
         told = "the own loops of 3 scenarios were not run: mine:Loop (1), pi@0.87.1 (2)"
         assert cli("compare", ".").stdout.splitlines()[-1] == told
-
-    def test_is_not_told_where_it_is_among_them(self, cli: Cli) -> None:
-        name = cli.write("a", f"loop: pi@0.87.1\n{LOOKS}")
-        lines = cli("compare", name, "--loop", "all", "--loop", "pi@0.87.1").stdout.splitlines()
-        assert lines[-1] == "*    the scenario's own loop"
 
 
 def test_a_design_and_its_version_are_a_table_of_80_columns_that_marks_what_differs(
@@ -181,26 +164,6 @@ class TestSeveralScenarios:
         assert lines[1] == "a         ~  completed 2  *  failed 1"
         assert lines[4] == "2 scenarios: 4 as expected, 1 differ from their own loop"
 
-    def test_have_no_mark_where_their_own_loop_is_not_run(self, cli: Cli) -> None:
-        result = cli(
-            "compare", cli.write("a", BROKEN_SERVER), cli.write("b", LOOKS), "--loop", "pi"
-        )
-        assert "~" not in result.stdout
-        assert "*" not in result.stdout
-
-    def test_give_the_reasons_once_each_with_how_often(self, cli: Cli) -> None:
-        aborted = f"abort: {{at: 1s}}\n{HOOKED}"
-        result = cli("compare", cli.write("a", HOOKED), cli.write("b", aborted), "--loop", "react")
-        assert sorted(result.stdout.splitlines()[-2:]) == [
-            "react cannot express 1 scenario: react has no way to stop a run",
-            "react cannot express 2 scenarios: react has no hooks",
-        ]
-
-    def test_with_an_error_name_it_in_the_place_of_the_outcome(self, cli: Cli) -> None:
-        result = cli("compare", cli.write("a", EXHAUSTED), cli.write("b", LOOKS), "--loop", "pi")
-        assert " ! ScriptExhausted 2\n" in result.stdout
-        assert (result.exit_code, result.stderr) == (1, "")
-
     def test_run_to_the_last_whatever_the_first_ones_do(self, cli: Cli) -> None:
         result = cli("compare", cli.write("a", "modell: ["), "no-such-name", cli.write("c", LOOKS))
         assert result.exit_code == 2
@@ -220,11 +183,6 @@ class TestSeveralScenarios:
         assert [line.split()[0][-8:] for line in lines[1:3]] == ["p/deep/a", "deep/b/c"]
         assert lines[1].startswith("…")
 
-    def test_leave_out_the_folder_that_all_of_them_are_in(self, cli: Cli) -> None:
-        files = [cli.write(f"{'deep/' * 20}{end}", LOOKS) for end in ("a", "b/c")]
-        lines = cli("compare", *files).stdout.splitlines()
-        assert [line.split()[0] for line in lines[:3]] == ["scenario", "a", "b/c"]
-
     def test_may_be_named_by_absolute_paths_beside_others(self, cli: Cli) -> None:
         names = (cli.write("a", LOOKS), str(cli.folder / cli.write("b", LOOKS)), "retry/auth")
         result = cli("compare", *names)
@@ -236,11 +194,6 @@ class TestSeveralScenarios:
         result = cli("compare", cli.write("a", f"loop: no.such:Loop\n{LOOKS}"), "--loop", "pi")
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.splitlines()[2].split()[:3] == ["ok", "pi", "completed"]
-
-    def test_that_name_a_loop_that_there_is_not_are_refused_with_the_place(self, cli: Cli) -> None:
-        result = cli("compare", cli.write("a", f"loop: opncode\n{LOOKS}"), "--loop", "pi")
-        assert result.exit_code == 2
-        assert "a.simloop.yaml:1:7: loop: there is no loop `opncode`" in result.stderr
 
 
 class TestLoops:
@@ -294,15 +247,6 @@ class TestExitCodes:
     ) -> None:
         files = [cli.write(f"s{number}", text) for number, text in enumerate(texts)]
         assert cli("compare", *files, "--format", output_format).exit_code == code
-
-    def test_say_1_if_one_loop_is_not_as_expected(self, cli: Cli) -> None:
-        text = BROKEN_SERVER.replace("react: {outcome: failed", "react: {outcome: aborted")
-        result = cli("compare", cli.write("a", text))
-        words = [line.split()[0] for line in result.stdout.splitlines()[2:] if line[0] != " "]
-        assert (result.exit_code, words[:4]) == (1, ["ok", "ok", "FAILED", "ok"])
-
-    def test_say_2_without_a_scenario(self, cli: Cli) -> None:
-        assert cli("compare").exit_code == 2
 
     def test_say_3_where_simloop_is_wrong_and_compare_the_others(
         self, cli: Cli, monkeypatch: pytest.MonkeyPatch

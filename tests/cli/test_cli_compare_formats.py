@@ -1,5 +1,4 @@
 import json
-import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -213,12 +212,6 @@ class TestThePage:
         assert (policy or "").startswith("default-src 'none'; style-src 'sha256-")
         assert "color-scheme: light dark" in text
 
-    def test_is_the_same_in_each_run(self, cli: Cli, text: str) -> None:
-        assert (
-            cli("compare", *(f"{name}.simloop.yaml" for name in "abcde"), "--format", "html").stdout
-            == text
-        )
-
     def test_is_ascii_and_escaped_whatever_a_model_a_title_or_a_name_says(self, cli: Cli) -> None:
         says = f"title: {HOSTILE}\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n"
         files = [cli.write("<b>&\"'\x1b\x01é", f"{says}expect: {{text: x}}\n"), "no<i>\x1bsuch"]
@@ -305,13 +298,6 @@ class TestOutput:
         assert "\x1b[32m" in cli("compare", name, **coloured).stdout
         cli("compare", name, "-o", "table", **coloured)
         assert "\x1b" not in Path("table").read_text("utf-8")
-
-    def test_is_written_whole_or_not_at_all_and_leaves_nothing_beside_it(self, cli: Cli) -> None:
-        name = cli.write("a", LOOKS)
-        Path("page").write_text("old", "utf-8")
-        assert cli("compare", name, "-o", "page").exit_code == 0
-        assert "old" not in Path("page").read_text("utf-8")
-        assert sorted(os.listdir()) == ["a.simloop.yaml", "page"]  # noqa: PTH208 - names only
 
     def test_that_cannot_be_written_is_an_error(self, cli: Cli) -> None:
         result = cli("compare", cli.write("a", LOOKS), "-o", "no/such/page")

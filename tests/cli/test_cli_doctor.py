@@ -78,16 +78,6 @@ def test_missing_scenarios_are_told_and_the_other_checks_go_on(
     assert result.stdout.splitlines()[-1].startswith("2 of ")
 
 
-def test_a_scenario_that_is_damaged_is_named(
-    cli: Cli, scenarios: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    damaged = scenarios / "simloop" / "_scenarios" / "a.simloop.yaml"
-    damaged.write_text("prompt: [", "utf-8")
-    result = examined(cli, scenarios, monkeypatch)
-    assert result.exit_code == 1
-    assert "a.simloop.yaml:1:9: " in result.stdout
-
-
 # A codec that never says the same twice.
 UNSTEADY = """
 _true, _calls = encode, []

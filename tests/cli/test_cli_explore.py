@@ -1,19 +1,27 @@
+"""What can be said to `simloop explore` about a loop: its options and its limits."""
+
 import re
 import subprocess
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
+import click.testing
 import pytest
 from click.testing import Result
 from commandline import SMALL, Cli
 
-from simloop.cli.explore import file_stem
+from simloop.cli import explore as exploring
+from simloop.cli import terminal
+from simloop.cli.explore import file_stem, proof_lines
+from simloop.kernel.limits import Limits
 from simloop.kernel.states import Finished
+from simloop.loops.react import ReactLoop
 from simloop.messages import Outcome
+from simloop.prove.graph import RuleViolation
+from simloop.prove.proof import prove
 from simloop.scenario.designs import names
-from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.writing import SCHEMA_FILE
 
 OWN = """\
 from simloop.loops.pi import PiLoop
@@ -87,11 +95,6 @@ class TestText:
         assert any(line.split() == ["100", "model", "calls"] for line in rest)
         assert any("max-steps by max_rounds in 301 transitions" in line for line in rest)
 
-    def test_says_the_options_that_are_not_the_default(self, cli: Cli) -> None:
-        chosen = cli("explore", "--loop", "opencode", *SMALL, "--option", "max_retries=1").stdout
-        assert "\noptions      max_retries 1\n" in chosen
-        assert "options  " not in cli("explore", "--loop", "opencode", *SMALL).stdout
-
     def test_says_why_an_edge_cannot_be_taken(self, cli: Cli) -> None:
         assert "hook-failed (react has no hooks)" in cli("explore", "--loop", "react").stdout
 
@@ -108,9 +111,6 @@ class TestText:
             "tools-returned",
             "step-closed",
         ]
-
-    def test_is_of_the_reference_loop_if_nothing_is_asked_for(self, cli: Cli) -> None:
-        assert cli("explore", *SMALL).stdout == cli("explore", "--loop", "reference", *SMALL).stdout
 
     def test_says_what_is_wrong_with_a_machine_and_how_to_get_there(
         self, cli: Cli, own: str
@@ -142,15 +142,6 @@ class TestJson:
         assert document["terminates"] == (document["lasso"] is None)
         assert document["terminates"] == (document["longest_run"] is not None)
 
-    def test_says_the_limits_that_it_holds_for(self, cli: Cli) -> None:
-        given = cli.json("explore", *SMALL, "--max-steps-per-round", "3")["limits"]
-        assert given == {
-            "max_steps": 2,
-            "max_steps_per_round": 3,
-            "max_error_count": 2,
-            "max_compaction_attempts": 1,
-        }
-
     def test_says_the_longest_run(self, cli: Cli) -> None:
         assert cli.json("explore", "--loop", "reference", *SMALL)["longest_run"] == {
             "transitions": 1 + 4 * 2 + 3 * 1 + 3 * 1,
@@ -178,21 +169,6 @@ class TestJson:
             "state": "running-tools",
         }
         assert lasso["cycle"][-1]["state"] == lasso["prefix"][-1]["state"]
-
-    def test_says_the_options_of_a_version(self, cli: Cli) -> None:
-        assert (
-            cli.json("explore", "--loop", "opencode@1.18.34", *SMALL)["options"]["parallel"] is True
-        )
-        assert (
-            cli.json("explore", "--loop", "reference@documented", *SMALL)["options"]["count_tries"]
-            is False
-        )
-
-    def test_says_what_is_wrong(self, cli: Cli, own: str) -> None:
-        violations = cli.json("explore", "--loop", f"{own}:Halves", *SMALL)["violations"]
-        assert violations
-        assert {tuple(violation) for violation in violations} == {("what", "counterexample")}
-        assert cli.json("explore", "--loop", "react", *SMALL)["violations"] == []
 
 
 class TestMermaid:
@@ -222,12 +198,6 @@ class TestWrite:
         ]
         ran = cli("run", "out")
         assert ran.exit_code == 0, ran.output
-
-    def test_the_schema_that_the_files_name_is_beside_them(self, cli: Cli, folder: Path) -> None:
-        cli("explore", "--loop", "react", "--write", "out")
-        first, *_ = (folder / "out" / "completed.simloop.yaml").read_text("utf-8").splitlines()
-        assert first == f"# yaml-language-server: $schema={SCHEMA_FILE}"
-        assert (folder / "out" / SCHEMA_FILE).read_text("utf-8") == schema_text()
 
     def test_each_file_is_named_for_what_it_shows(self, cli: Cli, folder: Path) -> None:
         cli("explore", "--loop", "pi", "--write", "out")
@@ -305,9 +275,6 @@ class TestLoop:
         assert "did you mean `opencode`?" in result.stderr
         assert all(name in result.stderr for name in names())
 
-    def test_of_a_version_that_there_is_not_is_refused(self, cli: Cli) -> None:
-        assert cli("explore", "--loop", "pi@9").exit_code == 2
-
     @pytest.mark.parametrize("attribute", ["twice", "ReactLoop"])
     def test_of_ones_own_may_be_a_class_or_a_function_of_limits(
         self, cli: Cli, own: str, attribute: str
@@ -323,9 +290,6 @@ class TestLoop:
         refused = cli("explore", "--loop", f"{own}:MACHINE", *SMALL)
         assert refused.exit_code == 2
         assert "limits" in refused.stderr
-
-    def test_of_ones_own_may_stand_in_something_else(self, cli: Cli, own: str) -> None:
-        assert cli("explore", "--loop", f"{own}:Nested.Loop").exit_code == 1
 
     @pytest.mark.parametrize(
         ("attribute", "words"),
@@ -357,17 +321,6 @@ class TestLoop:
         assert "Traceback" not in result.stderr
 
 
-class TestExitCode:
-    @pytest.mark.parametrize("loop", names())
-    def test_is_1_for_a_loop_that_may_not_end_and_0_for_one_that_does(
-        self, cli: Cli, loop: str
-    ) -> None:
-        ends = loop in {"reference", "reference@documented", "react"}
-        for output_format in ("text", "json", "mermaid"):
-            result = cli("explore", "--loop", loop, *SMALL, "--format", output_format)
-            assert result.exit_code == (0 if ends else 1)
-
-
 @pytest.mark.slow
 def test_a_loop_of_the_current_folder_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -386,3 +339,133 @@ def test_a_loop_of_the_current_folder_is_found(
 def test_a_limit_of_a_machines_own_is_made_fit_for_a_file_name() -> None:
     assert file_stem(Finished(Outcome.COMPLETED, "../../x\x1b[31m\n")) == "completed-x-31m"
     assert file_stem(Finished(Outcome.MAX_STEPS, "max_steps")) == "max-steps-max-steps"
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("loop", "option", "value"),
+        [
+            ("opencode@1.18.34", "parallel", "false"),
+            ("reference@documented", "count_tries", "true"),
+        ],
+    )
+    def test_of_a_version_change_only_what_is_given(
+        self, cli: Cli, loop: str, option: str, value: str
+    ) -> None:
+        own = cli.json("explore", "--loop", loop, *SMALL)["options"]
+        changed = cli.json("explore", "--loop", loop, *SMALL, "--option", f"{option}={value}")[
+            "options"
+        ]
+        assert {key for key in own if own[key] != changed[key]} == {option}
+
+    @pytest.mark.parametrize("loop", ["opencode@1.18.34", "reference@documented"])
+    def test_that_a_version_does_not_have_are_refused(self, cli: Cli, loop: str) -> None:
+        result = cli("explore", "--loop", loop, "--option", "patience=3")
+        assert result.exit_code == 2
+        key = loop.partition("@")[0]
+        assert f"--option {key}.patience: unknown key (known here: " in result.stderr
+
+    @pytest.mark.parametrize("limit", ["--max-steps", "--max-errors", "--max-steps-per-round"])
+    def test_a_limit_below_its_least_is_refused(self, cli: Cli, limit: str) -> None:
+        assert cli("explore", limit, "0").exit_code == 2
+
+
+def test_options_change_the_loop(cli: Cli, tmp_path: Path) -> None:
+    given = ("--loop", "opencode", *SMALL, "--option", "max_retries=1", "--option", "calls_go_on")
+    document = cli.json("explore", *given, "--option", "steps=enforce")
+    assert (document["options"]["max_retries"], document["options"]["calls_go_on"]) == (1, True)
+    assert document["longest_run"]["model_calls"] == 4
+    assert cli("explore", *given).exit_code == 1, "by default a run may not end"
+    assert (
+        cli(
+            "explore", "--loop", "pi", "--option", "steering=all", "--write", str(tmp_path)
+        ).exit_code
+        == 1
+    )
+
+
+def test_an_option_that_is_a_duration_is_given_and_shown_as_in_a_file(cli: Cli) -> None:
+    given = ("--loop", "opencode", *SMALL, "--option", "first_delay=1500ms")
+    assert cli.json("explore", *given)["options"]["first_delay"] == "1.5s"
+    assert "options      first_delay 1.5s" in cli("explore", *given).stdout.splitlines()
+    refused = cli("explore", "--loop", "opencode", "--option", "first_delay=1500")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "1500 has no unit: write '1500s' or '1500ms'" in refused.stderr
+
+
+def test_an_option_that_is_given_twice_is_refused(cli: Cli) -> None:
+    twice = ("--option", "parallel=true", "--option", "parallel=false")
+    result = cli("explore", "--loop", "pi", *twice)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "an option is given twice" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["nope=1", "steps=nope", "max_retries=-1", "max_retries=x"])
+def test_an_option_that_there_is_not_is_named(cli: Cli, option: str) -> None:
+    result = cli("explore", "--loop", "opencode", "--option", option)
+    assert result.exit_code == 2
+    assert f"opencode.{option.partition('=')[0]}" in result.stderr
+
+
+def test_how_far_it_has_come_is_shown_on_a_terminal_and_wiped(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(terminal, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(terminal, "BETWEEN_S", 0.0)
+    assert "visited" not in cli("explore", "--loop", "react", *SMALL).stderr
+    monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda _: True)
+    shown = cli("explore", "--loop", "react", *SMALL).stderr
+    assert re.search(r"\d+ states visited, 0 of \d+ rules checked", shown)
+    assert shown.split("\r")[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (("--max-steps", "5000"), ("--max-steps 5000: ", "lower it to about 1141")),
+        (("--max-errors", "400"), ("--max-errors 400: ", "lower it to about")),
+        (("--max-steps", "900", "--max-compactions", "900"), ("--max-compactions 900: ",)),
+    ],
+)
+def test_limits_that_are_too_high_are_refused_before_anything_is_explored(
+    cli: Cli, limits: tuple[str, ...], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exploring, "prove", None)
+    result = cli("explore", *limits)
+    assert result.exit_code == 2
+    assert "no more than 1,000,000 are visited" in result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.slow
+def test_high_limits_that_a_loop_does_not_heed_are_explored(cli: Cli) -> None:
+    assert cli("explore", "--loop", "pi", "--max-steps", "5000").exit_code == 1
+    assert cli("explore", "--loop", "react", "--max-steps", "120").exit_code == 0
+
+
+def counterexample_shown(length: int) -> list[str]:
+    """The lines of a violation that has a counterexample of so many steps, without their indent."""
+    limits = Limits(max_steps=5)
+    proof = prove(ReactLoop(limits), limits)
+    steps = max(proof.endings.values(), key=len)[:length]
+    assert len(steps) == length
+    told = list(proof_lines(replace(proof, violations=(RuleViolation("It.", steps),)), limits, {}))
+    return [line.strip() for line in told[told.index("WRONG        It.") + 1 :]]
+
+
+def test_of_a_long_counterexample_the_end_is_shown_and_how_much_came_before() -> None:
+    whole = counterexample_shown(12)
+    assert whole[0].startswith("began ")
+    first, *rest = counterexample_shown(16)
+    assert first == "... 4 transitions before"
+    assert len(rest) == 12
+    assert rest[:8] == whole[4:]
+
+
+@pytest.mark.parametrize("length", [12, 13])
+def test_a_counterexample_of_which_one_step_would_be_left_out_is_shown_whole(length: int) -> None:
+    shown = counterexample_shown(length)
+    assert len(shown) == length
+    assert shown[0].startswith("began ")

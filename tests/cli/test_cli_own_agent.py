@@ -1,13 +1,10 @@
 """An agent of the user's own, named on the command line, in every command that runs or reads it."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from commandline import Cli
-
-from simloop.trace.codec import read_trace
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "agents.md"
 LOOP = "mypkg.agents:support"
@@ -33,11 +30,6 @@ def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def recorded(cli: Cli) -> str:
-    assert cli("run", "a.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl").exit_code == 0
-    return "a.jsonl"
-
-
 def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end(cli: Cli) -> None:
     shown = cli("run", "a.simloop.yaml", "--loop", LOOP)
     assert shown.exit_code == 0
@@ -46,61 +38,6 @@ def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end(cli: Cli
         "prompt", "request", "error", "sleep", "request", "text", "call", "finish", "tool",
         "tool result", "request", "text", "finish", "completed",
     ]  # fmt: skip
-
-
-def test_a_scenario_file_may_name_it(cli: Cli) -> None:
-    Path("b.simloop.yaml").write_text(f"loop: {LOOP}\n{CALLS}")
-    assert cli("check", "b.simloop.yaml").exit_code == 0
-
-
-def test_its_trace_holds_its_name_and_no_counters(cli: Cli) -> None:
-    trace = read_trace(recorded(cli))
-    assert (trace.header.loop, trace.header.python) == (LOOP, ("loop",))
-    assert [end.counters for end in trace.ends] == [None]
-
-
-def test_its_trace_is_replayed_if_the_caller_names_it(cli: Cli) -> None:
-    refused = cli("replay", recorded(cli))
-    assert refused.exit_code == 2
-    assert f"add: --loop {LOOP}" in refused.stderr
-    again = cli("replay", "--loop", LOOP, "a.jsonl")
-    assert (again.exit_code, again.stdout[:2]) == (0, "ok")
-
-
-def test_its_trace_is_the_same_in_each_run(cli: Cli) -> None:
-    first = Path(recorded(cli)).read_bytes()
-    assert cli("diff", "a.jsonl", recorded(cli)).exit_code == 0
-    assert Path("a.jsonl").read_bytes() == first
-
-
-def test_the_events_of_its_trace_are_those_of_the_document(cli: Cli) -> None:
-    shown = cli("show", recorded(cli), "--events", "document")
-    events = [json.loads(line) for line in shown.stdout.splitlines()]
-    assert [(event["type"], event["at_ns"] // 10**9) for event in events] == [
-        ("message", 2), ("tool_call", 2), ("tool_result", 3), ("message", 3), ("done", 3),
-    ]  # fmt: skip
-
-
-def test_it_is_compared_with_bundled_loops(cli: Cli) -> None:
-    shown = cli("compare", "a.simloop.yaml", "--loop", "reference", "--loop", LOOP)
-    assert shown.exit_code == 0
-    assert re.search(rf"{LOOP} +completed +3 +1 +3s +A tree\.", shown.stdout)
-
-
-def test_what_it_lacks_is_told_as_of_a_bundled_loop(cli: Cli) -> None:
-    Path("b.simloop.yaml").write_text(
-        "prompt: x\nhooks: [{at: before_llm_call}]\nmodel: [{say: y}]\n"
-    )
-    shown = cli("check", "b.simloop.yaml", "--loop", LOOP)
-    assert "cannot express" in shown.output
-    assert "an agent of your own has no hooks of simloop" in shown.output
-
-
-def test_it_cannot_be_explored_and_the_way_out_is_named(cli: Cli) -> None:
-    shown = cli("explore", "--loop", LOOP)
-    assert shown.exit_code == 2
-    assert "is an agent, and only machines can be explored" in shown.stderr
-    assert "simloop check all --loop" in shown.stderr
 
 
 def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario(cli: Cli) -> None:
@@ -112,21 +49,11 @@ def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario(cli: Cli) -> 
     assert cli("check", name, "--loop", LOOP, "--expect", "mine.yaml").exit_code == 0
 
 
-def test_counters_that_a_bundled_scenario_expects_of_its_loop_are_not_expected_of_an_agent(
-    cli: Cli,
-) -> None:
-    assert cli("check", "retry/rate-limit", "--loop", LOOP).exit_code == 0
-
-
 def test_a_plain_function_that_may_be_an_agent_is_told_how_one_is_written(cli: Cli) -> None:
     Path("plain.py").write_text("def agent(question):\n    return 'x'\n")
     shown = cli("run", "a.simloop.yaml", "--loop", "plain:agent")
     assert shown.exit_code == 2
     assert "write its first parameter as `prompt: str` for an agent" in shown.stderr
-
-
-def test_explore_names_the_command_that_runs_it(cli: Cli) -> None:
-    assert f"simloop check all --loop {LOOP}" in cli("explore", "--loop", LOOP).stderr
 
 
 def test_the_traceback_of_an_agent_that_fails_is_shown_by_run(cli: Cli) -> None:

@@ -71,16 +71,6 @@ def test_every_verb_that_runs_scenarios_takes_options_of_the_loop(
     assert (unknown.exit_code, "it takes patience" in unknown.output) == (2, True)
 
 
-def test_compare_judges_a_loop_of_the_users_own_as_a_design_beside_that_design(
-    cli: Cli,
-    project: str,
-) -> None:
-    loops = ("compare", "a.simloop.yaml", "--loop", "react", "--loop", project)
-    assert cli(*loops).exit_code == 1
-    judged = cli(*loops, "--judge-as", "react")
-    assert judged.exit_code == 0, judged.output
-
-
 def test_compare_gives_options_to_the_users_own_loop_alone(cli: Cli, project: str) -> None:
     loops = ("compare", "a.simloop.yaml", "--loop", "react", "--loop", project)
     given = (*loops, "--judge-as", "react", "--option")
@@ -100,14 +90,6 @@ def test_compare_reproduces_a_row_with_the_judge_and_the_options_of_its_loop(
     )
     again = cli(*shlex.split(line.partition("simloop ")[2]))
     assert (again.exit_code, "expected 'Else.', got 'Done.'" in again.output) == (1, True)
-
-
-def test_compare_gives_options_to_a_bundled_loop_if_it_is_the_only_one(cli: Cli) -> None:
-    given = ("compare", "retry/rate-limit", "--option", "max_retries=0", "--loop")
-    assert "too-many-errors  1" in cli(*given, "opencode").output
-    refused = cli(*given, "opencode", "--loop", "pi")
-    assert refused.exit_code == 2
-    assert "--option is for one loop" in refused.output
 
 
 @pytest.mark.parametrize("flag", [("--judge-as", "react"), ("--option", "a=3")], ids=" ".join)
@@ -143,13 +125,6 @@ def test_exploring_takes_options_of_a_loop_of_ones_own(cli: Cli, project: str) -
     given = ("explore", "--loop", project, "--max-steps", "2")
     assert cli(*given, "--option", "patience=3").exit_code == 0
     assert "too patient" in cli(*given, "--option", "patience=6").output
-
-
-def test_exploring_a_design_that_is_endless_on_purpose_ends_well(cli: Cli, project: str) -> None:
-    explored = cli("explore", "--loop", project.replace("Mine", "Watched"))
-    assert explored.exit_code == 0
-    assert ": a run may never end, on purpose (" in explored.stdout
-    assert "endless      a person watches it" in explored.stdout
 
 
 def test_replay_demands_the_name_of_a_subclass_that_was_given_as_an_object(

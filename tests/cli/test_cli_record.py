@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 from commandline import Cli
 
-from simloop.runs.run import run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
-from simloop.scenario.loader import load_scenario
-from simloop.trace.codec import encode, read_trace
+from simloop.trace.codec import read_trace
 
 PASSES = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Hello.}\n"
 FAILS = PASSES.replace("expect: {text: Hello.}", "expect: {text: Bye.}")
@@ -28,16 +26,6 @@ class TestATraceFile:
         assert result.stderr == ""
         assert result.stdout == "ok      f/a.trace.jsonl  completed in 0s (virtual), 1 request\n"
         assert traces() == ["f/a.trace.jsonl"]
-
-    def test_holds_the_run_byte_for_byte(self, cli: Cli) -> None:
-        name = cli.write("a", PASSES)
-        cli("record", name)
-        assert Path("a.trace.jsonl").read_bytes() == encode(run(load_scenario(name)).trace)
-
-    def test_of_a_file_with_another_ending_is_named_without_it(self, cli: Cli) -> None:
-        Path(cli.write("a", PASSES)).rename("b.yaml")
-        assert cli("record", "b.yaml").exit_code == 0
-        assert traces() == ["b.trace.jsonl"]
 
     def test_of_a_folder_are_beside_each_scenario(self, cli: Cli) -> None:
         for name in ("f/a", "f/b/x"):
@@ -74,31 +62,17 @@ class TestATraceFile:
         cli("record", cli.write("a", PASSES))
         assert read_trace(Path("a.trace.jsonl")).footer is not None
 
-    def test_has_the_seed_and_the_loop_that_are_given(self, cli: Cli) -> None:
-        name = cli.write("a", f"loop: not.here:Loop\n{PASSES}")
-        assert cli("record", name, "--seed", "9", "--loop", "reference").exit_code == 0
-        header = read_trace(Path("a.trace.jsonl")).header
-        assert (header.seed, header.loop) == (9, "reference")
-
     def test_is_what_replay_takes(self, cli: Cli) -> None:
         cli("record", cli.write("a", PASSES))
         assert cli("replay", "a.trace.jsonl").exit_code == 0
 
 
 class TestAnotherFolder:
-    def test_is_created_and_takes_the_traces_of_files(self, cli: Cli) -> None:
-        assert cli("record", cli.write("f/a", PASSES), "--to", "x/y").exit_code == 0
-        assert traces() == ["x/y/a.trace.jsonl"]
-
     def test_has_the_same_folders_as_a_path_that_is_one(self, cli: Cli) -> None:
         for name in ("f/a", "f/b/a", "f/c/a"):
             cli.write(name, PASSES)
         assert cli("record", "f", "--to", "x").exit_code == 0
         assert traces() == ["x/a.trace.jsonl", "x/b/a.trace.jsonl", "x/c/a.trace.jsonl"]
-
-    def test_takes_the_traces_of_bundled_names(self, cli: Cli) -> None:
-        assert cli("record", "start/quickstart", "--to", "x").exit_code == 0
-        assert traces() == ["x/quickstart.trace.jsonl"]
 
     def test_has_room_for_one_trace_of_a_name(self, cli: Cli) -> None:
         first, second = cli.write("f/a", PASSES), cli.write("g/a", PASSES.replace("Hi", "Ho"))
@@ -108,12 +82,6 @@ class TestAnotherFolder:
         assert f"x/a.trace.jsonl: {first} is recorded there" in result.stderr
         header = read_trace(Path("x/a.trace.jsonl")).header
         assert b'"Hi"' in bytes(header.scenario)
-
-    def test_that_is_a_file_is_wrong_usage(self, cli: Cli) -> None:
-        Path("x").touch()
-        result = cli("record", cli.write("a", PASSES), "--to", "x")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert "--to" in result.stderr
 
     def test_that_cannot_be_created_is_an_error_that_names_it(self, cli: Cli) -> None:
         Path("x").touch()
@@ -162,12 +130,6 @@ class TestWhatIsWrong:
         assert "a.simloop.yaml: not recorded, because the run has no outcome" in result.stderr
         assert Path("a.trace.jsonl").read_bytes() == good
 
-    def test_with_the_script_of_a_run_that_ended_is_recorded_and_an_error(self, cli: Cli) -> None:
-        result = cli("record", cli.write("a", UNUSED))
-        assert result.exit_code == 1
-        assert result.stdout.startswith("FAILED  a.trace.jsonl  completed")
-        assert traces() == ["a.trace.jsonl"]
-
     def test_with_the_disk_leaves_the_old_trace_as_it_was(
         self, cli: Cli, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -194,18 +156,3 @@ class TestWhatIsWrong:
         assert result.exit_code == 2
         assert "f/a.trace.jsonl: this is a link to the scenario" in result.stderr
         assert Path(scenario).read_text() == PASSES
-
-    def test_with_a_loop_is_one_error_before_anything_is_written(self, cli: Cli) -> None:
-        result = cli("record", cli.write("a", PASSES), cli.write("b", PASSES), "--loop", "nosuch")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.count("nosuch") == 1
-        assert traces() == []
-
-    def test_with_a_name_prints_no_control_character(self, cli: Cli) -> None:
-        result = cli("record", cli.write("a\x1b[2J\a", PASSES), "no\x1b[2J\asuch")
-        assert not set(result.output) & {"\x1b", "\a"}
-        assert "a\\x1b[2J\\x07.trace.jsonl" in result.stdout
-
-    def test_without_a_scenario_is_wrong_usage(self, cli: Cli) -> None:
-        result = cli("record")
-        assert (result.exit_code, result.stdout) == (2, "")

@@ -1,5 +1,4 @@
 import json
-import shlex
 from pathlib import Path
 
 import msgspec
@@ -11,6 +10,7 @@ from simloop.runs.run import Simulation, run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode, read_trace, write_trace
+from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 
 SCENARIO = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello there.}]\n"
@@ -59,13 +59,6 @@ class TestARecordedRun:
         assert replayed == "          + replayed  Hello there."
         assert command == "        see it: simloop show 'a b.jsonl'"
 
-    def test_can_be_seen_with_the_command_that_is_named(self, cli: Cli) -> None:
-        line = cli("replay", rewritten("a b.jsonl")).stdout.splitlines()[-1]
-        command = shlex.split(line.removeprefix("        see it: simloop "))
-        shown = cli(*command)
-        assert shown.exit_code == 0
-        assert "Bye" in shown.stdout
-
     def test_that_was_cut_is_compared_as_far_as_it_goes_and_said_to_be(self, cli: Cli) -> None:
         lines = encode(played()).splitlines(keepends=True)
         Path("a.jsonl").write_bytes(b"".join(lines[:5]) + lines[5][:10])
@@ -83,17 +76,6 @@ class TestARecordedRun:
         assert result.exit_code == 0
         said = f"a.jsonl: limits.max_steps differs: recorded 7, replayed {usual}\n"
         assert result.stderr == said
-
-    def test_prints_no_control_character_of_a_trace(self, cli: Cli) -> None:
-        trace = played()
-        assert trace.footer is not None
-        count, at_ns = len(trace.entries), trace.elapsed_ns
-        trace.entries.append(entries.Notice(count, at_ns, "\x1b[2J\a\r\u202e"))
-        trace.footer = msgspec.structs.replace(trace.footer, entries=count + 1)
-        result = cli("replay", write("a\x1b[2J\a.jsonl", trace))
-        assert result.exit_code == 1
-        assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e"}
-        assert "\\x1b[2J" in result.stdout
 
 
 class TestWhatCannotBeReplayed:
@@ -116,13 +98,6 @@ class TestWhatCannotBeReplayed:
         assert result.exit_code == 2
         assert "the digest does not match: the file was changed" in result.stderr
 
-    @pytest.mark.parametrize("content", [b"", b"prompt: Hi\n", b"\x00\xff\x1b[2J"])
-    def test_is_what_is_no_trace(self, cli: Cli, content: bytes) -> None:
-        Path("a.jsonl").write_bytes(content)
-        result = cli("replay", "a.jsonl")
-        assert result.exit_code == 2
-        assert result.stderr.startswith("a.jsonl:1: this is not a simloop trace")
-
     def test_is_a_trace_of_an_older_version_and_the_way_out_is_named(self, cli: Cli) -> None:
         old = encode(played()).replace(b'"version":3', b'"version":2', 1)
         Path("a.jsonl").write_bytes(old)
@@ -140,13 +115,6 @@ class TestWhatCannotBeReplayed:
         assert "nosuch.jsonl: cannot be read: " in result.stderr
         assert "folder: this is no regular file" in result.stderr
 
-    def test_is_a_run_of_a_loop_that_is_not_there(self, cli: Cli) -> None:
-        trace = played()
-        trace.header = msgspec.structs.replace(trace.header, loop="gone")
-        result = cli("replay", write("a.jsonl", trace))
-        assert result.exit_code == 2
-        assert result.stderr.startswith("a.jsonl: loop: there is no loop `gone`")
-
     def test_never_keeps_the_others_from_it(self, cli: Cli) -> None:
         Path("b.jsonl").touch()
         result = cli("replay", rewritten("a.jsonl"), "b.jsonl", write("c.jsonl", played()))
@@ -154,10 +122,6 @@ class TestWhatCannotBeReplayed:
         words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
         assert words == ["FAILED", "ERROR", "ok", "1"]
         assert result.stdout.splitlines()[-1] == "1 passed, 1 failed, 1 error"
-
-    def test_nothing_at_all_is_wrong_usage(self, cli: Cli) -> None:
-        result = cli("replay")
-        assert (result.exit_code, result.stdout) == (2, "")
 
 
 class TestJson:
@@ -213,3 +177,93 @@ def test_an_edited_scenario_is_no_divergence_of_its_old_trace(cli: Cli) -> None:
     scenario.write_text(SCENARIO.replace("Hello", "Bye"), "utf-8")
     assert cli("replay", "a.trace.jsonl").exit_code == 0
     assert read_trace(Path("a.trace.jsonl")).footer is not None
+
+
+OTHER = SCENARIO.replace("Hello", "Bye")
+LONGER = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}, {say: Hello there.}]\n"
+
+
+def write_run(name: str, text: str, *, seed: int = 0, lines: int | None = None) -> str:
+    """The trace of a scenario, or its first lines."""
+    trace = run(parse_scenario(text), seed=seed).trace
+    write_trace(trace, Path(name))
+    if lines is not None:
+        Path(name).write_bytes(b"".join(encode(trace).splitlines(keepends=True)[:lines]))
+    return name
+
+
+def first(kind: type[AnyEntry], name: str) -> int:
+    """The number of the first entry of that kind in the trace file."""
+    return next(each.seq for each in read_trace(name).entries if isinstance(each, kind))
+
+
+def test_two_traces_of_the_same_run_are_the_same(cli: Cli) -> None:
+    result = cli("diff", write_run("a.jsonl", SCENARIO), write_run("b.jsonl", SCENARIO))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("the runs are the same, ")
+
+
+def test_the_first_difference_is_shown_with_three_entries_and_the_names_of_the_files(
+    cli: Cli,
+) -> None:
+    result = cli("diff", write_run("a.jsonl", SCENARIO), write_run("bb.jsonl", OTHER))
+    assert result.exit_code == 1
+    where, *context, one, other = result.stdout.splitlines()
+    seq = first(entries.TextDelta, "a.jsonl")
+    assert where == f"the first difference is in entry {seq}, the text of the reply to request #2:"
+    assert len(context) == 3
+    assert one == "  - a.jsonl   Hello there."
+    assert other == "  + bb.jsonl  Bye there."
+
+
+class TestHeaders:
+    def test_that_differ_are_told_on_stderr_and_no_difference_of_the_runs(self, cli: Cli) -> None:
+        limited = f"limits: {{max_steps: 7}}\n{SCENARIO}"
+        result = cli("diff", write_run("a.jsonl", SCENARIO), write_run("b.jsonl", limited, seed=3))
+        assert result.exit_code == 0
+        seed, digest, limit = result.stderr.splitlines()
+        assert seed == "seed differs: 0 and 3"
+        assert digest.startswith("scenario_digest differs: ")
+        assert limit.endswith(" and 7")
+        assert result.stdout.startswith("the runs are the same")
+
+
+class TestACutTrace:
+    @pytest.mark.parametrize("order", [1, -1], ids=["first", "second"])
+    def test_is_compared_as_far_as_it_goes_and_said_to_be(self, cli: Cli, order: int) -> None:
+        files = [write_run("a.jsonl", SCENARIO, lines=5), write_run("b.jsonl", SCENARIO)]
+        result = cli("diff", *files[::order])
+        assert result.exit_code == 0
+        assert result.stdout == "the runs are the same, 4 entries\n"
+        assert result.stderr.startswith("a.jsonl: the trace is truncated: ")
+
+    def test_that_is_longer_than_a_whole_one_differs(self, cli: Cli) -> None:
+        whole = write_run("a.jsonl", SCENARIO)
+        # What is left of a conversation that went on with another prompt.
+        lines = Path(whole).read_bytes().splitlines(keepends=True)
+        trace = read_trace(whole)
+        count, at_ns = len(trace.entries), trace.elapsed_ns
+        more = b'{"kind":"prompt","seq":%d,"at_ns":%d,"text":"And?"}\n' % (count, at_ns)
+        Path("b.jsonl").write_bytes(b"".join([*lines[:-1], more]))
+        result = cli("diff", whole, "b.jsonl")
+        assert result.exit_code == 1
+        assert "a.jsonl  nothing: the run has ended" in result.stdout
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_file_that_cannot_be_read_or_was_changed_is_2(cli: Cli, position: int) -> None:
+    name = write_run("b.jsonl", SCENARIO)
+    Path(name).write_bytes(Path(name).read_bytes().replace(b"there", b"where"))
+    for bad in ("nosuch.jsonl", name):
+        files = [write_run("a.jsonl", SCENARIO)]
+        files.insert(position, bad)
+        result = cli("diff", *files)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(bad)
+        assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["a.jsonl"], ["a.jsonl", "b.jsonl", "c.jsonl"]])
+def test_it_takes_two_traces(cli: Cli, arguments: list[str]) -> None:
+    result = cli("diff", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")

@@ -1,15 +1,20 @@
+"""`simloop run --hook-cost` shows the real time of hooks below the verdict, and in the JSON."""
+
 import json
-import os
 import re
 import shlex
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 from commandline import EXHAUSTED, FAILS, PASSES, Cli
+from msgspec.structs import replace
 
+from simloop.cli.report import hook_costs
+from simloop.engine.hook_meter import HookCost
 from simloop.trace.codec import encode, read_trace
 
 UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
@@ -60,10 +65,6 @@ class TestASingleScenario:
         ]
         assert result.stderr == ""
 
-    def test_that_expects_nothing_is_told_to(self, cli: Cli) -> None:
-        result = cli("run", cli.write("a", "prompt: Hi\nmodel: [{say: Hello.}]\n"))
-        assert result.stdout.endswith("completed in 0s (virtual), 1 request\n")
-
     @pytest.mark.parametrize(
         ("text", "code", "ending", "complaint"),
         [
@@ -110,11 +111,6 @@ class TestASingleScenario:
         assert result.exit_code == 1
         assert not set(result.output) & {"\x1b", "\r", "\u202e", "\x9b"}
         assert "\\x1b[2J" in result.stdout
-
-    def test_prints_no_control_character_of_a_name(self, cli: Cli) -> None:
-        result = cli("run", "no\x1b[2Jsuch")
-        assert "\x1b" not in result.output
-        assert "\\x1b[2J" in result.stderr
 
 
 class TestSeveralScenarios:
@@ -168,9 +164,6 @@ class TestSeveralScenarios:
         assert result.exit_code == 2
         assert result.stderr == "empty: no *.simloop.yaml in this folder or below it\n"
 
-    def test_a_name_that_is_too_long_is_an_error(self, cli: Cli) -> None:
-        assert cli("run", "x" * 5_000).exit_code == 2
-
 
 class TestTheTraceFile:
     def test_holds_the_run(self, cli: Cli) -> None:
@@ -180,13 +173,6 @@ class TestTheTraceFile:
         assert trace.footer is not None
         assert trace.ends[-1].text == "Hello."
         assert encode(trace) == Path("a.jsonl").read_bytes()
-
-    @pytest.mark.parametrize(("text", "code"), [(FAILS, 1), (UNUSED, 1)], ids=["fails", "unused"])
-    def test_is_whole_when_the_run_ended_and_was_wrong(
-        self, cli: Cli, text: str, code: int
-    ) -> None:
-        assert cli("run", cli.write("a", text), "--trace", "a.jsonl").exit_code == code
-        assert read_trace(Path("a.jsonl")).footer is not None
 
     @pytest.mark.parametrize(
         ("text", "code"), [(EXHAUSTED, 1), (RUNAWAY, 1)], ids=["exhausted", "runaway"]
@@ -325,19 +311,6 @@ class TestJson:
         assert all(one["outcome"] is None and one["counters"] is None for one in runs)
         assert runs[2]["errors"][0]["message"] in result.stderr
 
-    def test_keeps_what_a_run_with_unused_replies_came_to(self, cli: Cli) -> None:
-        _, runs = run_json(cli, cli.write("a", UNUSED))
-        assert runs[0]["outcome"] == "completed"
-        assert runs[0]["errors"][0]["type"] == "ScriptUnused"
-
-    def test_is_ascii_whatever_a_model_says(self, cli: Cli) -> None:
-        result, runs = run_json(
-            cli, cli.write("a", 'prompt: Hi\nmodel: [{say: "\\e[2Jé\\u202E"}]\n')
-        )
-        assert result.stdout.isascii()
-        assert "\x1b" not in result.stdout
-        assert runs[0]["text"] == "\x1b[2Jé\u202e"
-
 
 class TestOptions:
     def test_the_seed_replaces_that_of_the_scenario(self, cli: Cli) -> None:
@@ -362,12 +335,6 @@ class TestOptions:
         assert result.stderr.count("nosuch") == 1
         assert "known: " in result.stderr
 
-    def test_without_a_scenario_is_wrong_usage(self, cli: Cli) -> None:
-        result = cli("run")
-        assert result.exit_code == 2
-        assert result.stdout == ""
-        assert "Missing argument" in result.stderr
-
 
 def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere(cli: Cli) -> None:
     listed = json.loads(cli("list", "--format", "json").stdout)
@@ -391,8 +358,173 @@ def test_a_folder_that_hides_a_theme_is_said_to(cli: Cli) -> None:
     assert "it hides the bundled ones of that name" in result.stderr
 
 
-def test_waiting_is_virtual(cli: Cli) -> None:
-    text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
-    result = cli("run", cli.write("a", text))
-    assert "completed in 3600000s (virtual)" in result.stdout
-    assert os.listdir(cli.folder) == ["a.simloop.yaml"]  # noqa: PTH208 - names are what is claimed
+HOOKED = "title: Hooked\nprompt: Hi\nhooks: [{at: before_llm_call}]\nmodel: [{say: Hello.}]\n"
+
+
+class TestAllLoops:
+    def test_are_a_row_each_and_what_one_cannot_express_is_told_with_the_reason(
+        self, cli: Cli
+    ) -> None:
+        result = cli("run", cli.write("a", HOOKED), "--loop", "all")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.splitlines() == [
+            "a.simloop.yaml  Hooked",
+            "            loop       outcome    model calls  tool runs  time  text",
+            "ok      *   reference  completed  1            0          0s    Hello.",
+            "ok          pi         completed  1            0          0s    Hello.",
+            "cannot      react      cannot     -            -          -     -",
+            "        react has no hooks",
+            "ok          opencode   completed  1            0          0s    Hello.",
+            "",
+            "*    the scenario's own loop",
+        ]
+
+    def test_of_several_scenarios_are_one_table_each_and_a_count(self, cli: Cli) -> None:
+        files = [cli.write("a", PASSES), cli.write("b", "modell: ["), cli.write("c", FAILS)]
+        result = cli("run", *files, "--loop", "all")
+        assert result.exit_code == 2
+        lines = result.stdout.splitlines()
+        assert [line for line in lines if ".simloop.yaml" in line and "reproduce" not in line] == [
+            "a.simloop.yaml  It answers",
+            "ERROR   b.simloop.yaml  not run",
+            "c.simloop.yaml  It answers",
+        ]
+        assert lines.count("        expect.text: expected 'Bye.', got 'Hello.'") == 4
+        assert lines[-1] == "3 scenarios: 4 as expected, 4 not as expected, 1 not run"
+        assert result.stderr.startswith("b.simloop.yaml:1:")
+
+    def test_in_json_are_what_compare_prints(self, cli: Cli) -> None:
+        files = [cli.write("a", HOOKED), cli.write("b", FAILS)]
+        result = cli("run", *files, "--loop", "all", "--format", "json")
+        compared = cli("compare", *files, "--format", "json")
+        assert (result.exit_code, result.stdout) == (1, compared.stdout)
+
+    @pytest.mark.parametrize("output_format", ["text", "json"])
+    @pytest.mark.parametrize(
+        ("texts", "code"),
+        [((PASSES, HOOKED), 0), ((PASSES, FAILS), 1), ((FAILS, EXHAUSTED), 1), (("x",), 2)],
+        ids=["passed", "failed", "failed-and-exhausted", "unreadable"],
+    )
+    def test_end_with_the_worst_exit_code(
+        self, cli: Cli, texts: tuple[str, ...], code: int, output_format: str
+    ) -> None:
+        files = [cli.write(f"s{number}", text) for number, text in enumerate(texts)]
+        assert cli("run", *files, "--loop", "all", "--format", output_format).exit_code == code
+
+    def test_have_no_trace_file(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PASSES), "--loop", "all", "--trace", "a.jsonl")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "--trace needs a single loop, and these are 4" in result.stderr
+        assert not Path("a.jsonl").exists()
+
+    def test_are_each_run_with_the_seed_that_is_given(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", FAILS), "--loop", "all", "--seed", "7")
+        assert result.stdout.count("reproduce: simloop run a.simloop.yaml --seed 7") == 4
+
+
+MEASURED = """\
+prompt: Hi
+model: [{say: Hello.}]
+hooks: [{at: before_llm_call, name: guard, takes: 1s}]
+"""
+PLAIN = "prompt: Hi\nmodel: [{say: Hello.}]\n"
+
+
+def test_a_table_has_each_hook_with_its_calls(cli: Cli) -> None:
+    lines = cli("run", cli.write("a", MEASURED), "--hook-cost").stdout.splitlines()
+    assert lines[-3:-1] == [
+        "Real time of the hooks alone; no trace has it:",
+        "guard at before_llm_call",
+    ]
+    assert re.fullmatch(
+        r"  1 call of [\d.]+ \w+ \(p95 [\d.]+ \w+\), [\d.]+ \w+ in all, \d+\.\d% of the run",
+        lines[-1],
+    )
+
+
+def test_the_figures_can_be_read_and_a_slow_hook_is_named() -> None:
+    slow = HookCost(
+        point="before_llm_call", hook="guard", calls=3, median_ns=2_129_027, p95_ns=12_345_678,
+        total_ns=18_400_000, share=0.5, longest_ns=123_456_789, blocked_ns=0,
+    )  # fmt: skip
+    asleep = replace(slow, median_ns=21, p95_ns=55, longest_ns=55, blocked_ns=2 * 10**9)
+    assert list(hook_costs([slow, asleep]))[1:] == [
+        "guard at before_llm_call",
+        "  3 calls of 2.1 ms (p95 12 ms), 18 ms in all, 50.0% of the run",
+        "  it blocks the event loop: 120 ms without a wait",
+        "  it is slow: one call in twenty takes 12 ms or more",
+        "guard at before_llm_call",
+        "  3 calls of 21 ns (p95 55 ns), 18 ms in all, 50.0% of the run",
+        "  it blocks the event loop: it slept for 2s of virtual time",
+    ]
+
+
+def test_a_run_without_hooks_says_so(cli: Cli) -> None:
+    assert cli("run", cli.write("a", PLAIN), "--hook-cost").stdout.endswith(
+        "\n\nThis run has no hooks.\n"
+    )
+
+
+def test_json_has_the_figures_of_each_hook(cli: Cli) -> None:
+    result = cli("run", cli.write("a", MEASURED), "--hook-cost", "--format", "json")
+    (cost,) = json.loads(result.stdout)["runs"][0]["hook_cost"]
+    assert (cost["hook"], cost["calls"]) == ("guard", 1)
+    assert (cost["blocks"], cost["is_slow"]) == (False, False)
+    assert 0 <= cost["median_ns"] == cost["p95_ns"] == cost["total_ns"]
+
+
+def test_several_scenarios_or_all_loops_are_refused(cli: Cli) -> None:
+    several = cli("run", cli.write("a", PLAIN), cli.write("b", PLAIN), "--hook-cost")
+    every = cli("run", cli.write("a", PLAIN), "--hook-cost", "--loop", "all")
+    assert (several.exit_code, every.exit_code) == (2, 2)
+    assert "--hook-cost needs a single scenario, and these are 2" in several.stderr
+    assert "--hook-cost needs a single loop" in every.stderr
+
+
+class TestPythonHooks:
+    """The hooks of a user's module, which `--hooks` names, run after those of the scenario."""
+
+    MODULE = """
+from simloop import BeforeLLMCall, Hooks
+
+def shout(given: BeforeLLMCall):
+    given.system_prompt = "SHOUT"
+
+def anywhere(given): ...
+
+def quiet(given): ...
+
+hooks = Hooks(before_llm_call=[quiet])
+"""
+
+    @pytest.fixture(autouse=True)
+    def module(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        cli.file("run_hooks_module.py", self.MODULE)
+        monkeypatch.syspath_prepend(cli.folder)
+        monkeypatch.delitem(sys.modules, "run_hooks_module", raising=False)
+
+    def test_are_called_and_measured(self, cli: Cli) -> None:
+        result = cli(
+            "run", cli.write("a", MEASURED), "--hooks", "run_hooks_module:shout", "--hook-cost"
+        )
+        assert result.exit_code == 0
+        assert "SHOUT" in result.stdout
+        hooks = [
+            line for line in result.stdout.splitlines() if line.endswith(" at before_llm_call")
+        ]
+        assert hooks == ["guard at before_llm_call", "run_hooks_module:shout at before_llm_call"]
+
+    def test_need_to_say_where_they_run(self, cli: Cli) -> None:
+        result = cli("run", cli.write("a", PLAIN), "--hooks", "run_hooks_module:anywhere")
+        assert (result.exit_code, result.stdout) == (2, "")
+        said = (
+            "--hooks: nothing says at which point `run_hooks_module:anywhere` is to run (annotate"
+        )
+        assert said in result.stderr
+
+    def test_need_a_loop_that_has_hooks(self, cli: Cli) -> None:
+        every = cli(
+            "run", cli.write("a", PLAIN), "--hooks", "run_hooks_module:shout", "--loop", "all"
+        )
+        assert every.exit_code == 2
+        assert "--hooks needs a single loop" in every.stderr

@@ -68,14 +68,6 @@ def test_a_trace_is_shrunk_as_it_was_recorded(cli: Cli) -> None:
     assert "expected ['7s'], got ['1s']" in result.stdout
 
 
-def test_the_loop_of_a_stranger_in_a_trace_is_not_imported(cli: Cli) -> None:
-    cli("run", "large.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl")
-    refused = cli("shrink", "a.jsonl")
-    assert refused.exit_code == 2
-    assert f"a.jsonl: this run was of the loop `{LOOP}`" in refused.stderr
-    assert cli("shrink", "a.jsonl", "--loop", LOOP).exit_code == 1
-
-
 def test_a_second_result_gets_a_name_of_its_own_and_no_file_is_written_over(cli: Cli) -> None:
     cli("shrink", "wrong.simloop.yaml")
     again = cli("shrink", "wrong.simloop.yaml")
