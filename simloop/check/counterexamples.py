@@ -212,7 +212,6 @@ class _Script:
                 self._hook(at, kind, raises="broken")
 
     def _let_time_pass(self, asked: tuple[Effect, ...]) -> None:
-        """Make the pending effect take longer than the wall clock limit allows."""
         self._wall_clock = True
         if any(isinstance(effect, effects.CallModel) for effect in asked):
             self._replies.append(Reply(stall="before-headers"))
@@ -259,7 +258,6 @@ def _calls_of(reply: Reply) -> list[str]:
 
 
 def _repeated(replies: list[Reply]) -> list[Reply]:
-    """Return the replies, with a repeated last reply written once and marked as repeating."""
     once = _shortened(replies)
     if len(replies) - len(once) < _ROUNDS // 2:
         return replies
@@ -267,7 +265,6 @@ def _repeated(replies: list[Reply]) -> list[Reply]:
 
 
 def _shortened(words: list[T]) -> list[T]:
-    """Return the items without the repetitions of the last one."""
     last = len(words)
     while last > 1 and words[last - 1] == words[last - 2]:
         last -= 1

@@ -65,7 +65,6 @@ def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
 
 
 def _arguments(text: str) -> Any:
-    """Return the arguments of a call as a mapping, or as text if they are no JSON object."""
     try:
         read = json.loads(text)
     except ValueError:

@@ -88,7 +88,6 @@ def _put_in_place(document: Document, error: ScenarioError) -> None:
 
 
 def _mistakes_in_names(document: Document) -> Iterator[ScenarioError]:
-    """Yield each unknown loop in a file that is no scenario, with its place."""
     data = document.data
     if isinstance(data, dict):
         on = data.get("expect_on")

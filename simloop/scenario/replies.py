@@ -298,7 +298,6 @@ class Reply(Strict):
         return timed
 
     def _play_first(self) -> _Played:
-        """Return the timed parts with calls from `call-1`, and the places of such calls."""
         timed = list(self._timed())
         ids = {} if self.ids else {f"call-{n + 1}": n for n in range(len(self._calls()))}
         ids |= {f"call-{len(self._calls()) + 1}": len(self._calls())} if self.half_call else {}
@@ -341,7 +340,6 @@ class Reply(Strict):
         yield from self._end()
 
     def _call_parts(self, calls: list[ToolCall]) -> Iterator[Part]:
-        """Yield the calls with their pieces: one call after the other, or the pieces in turn."""
         pieces = [_split(call.arguments, self.fragments) for call in calls]
         if self.interleave:
             for turn in zip_longest(*pieces):

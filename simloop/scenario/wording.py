@@ -145,7 +145,6 @@ def hint_of(model: Any, loc: Loc, error: Any, hint: str) -> str:
 
 
 def _keys_hint(model: Any, given: Any) -> str:
-    """Return the keys of `model` with an example, which has the given value if a key takes it."""
     known = _keys_of(model)
     taken = next((f"{key}: {given}" for key in known if _takes(model, key, given)), "")
     return f"such as {{{taken or f'{known[0]}: ...'}}}; known here: {', '.join(known)}"
@@ -171,7 +170,6 @@ def nearest(model: Any, loc: Loc) -> str:
 
 
 def _without_unit(key: str, known: list[str]) -> list[str]:
-    """Return the keys meant by a key with a unit in its name: `timeout_ms`, `max_ms`."""
     plain = written_name(key)
     return [each for each in known if key != plain and f"{each}_".startswith(f"{plain}_")]
 

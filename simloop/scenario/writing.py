@@ -88,7 +88,6 @@ def _entry(key: str, value: Any, indent: int, *, spread: bool = False) -> Iterat
 
 
 def _value(head: str, value: Any, indent: int, *, spread: bool = False) -> Iterator[str]:
-    """Yield the lines of a value after `head`, the key: on its line, or below it, further in."""
     short = None if spread and value else _inline(value, flow=False)
     fits = short is not None and len(head) + 1 + len(short) <= _WIDTH
     if isinstance(value, str) and not fits and _FOLDED.fullmatch(value):
@@ -166,7 +165,6 @@ def _scalar(value: Any, *, flow: bool) -> str:
 
 
 def _is_plain(text: str, *, flow: bool) -> bool:
-    """Return whether the text needs no quotes, here and for any other reader of YAML."""
     if not text or _UNCLEAR.match(text) or "\n" in text or _TO_SPELL.search(text):
         return False
     analysis = _analyst.analyze_scalar(text)

@@ -74,7 +74,6 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def _called(made: Any) -> Any:
-    """Return the function that a call of an agent calls; None for a class without calls."""
     if not inspect.isclass(made):
         return made
     call = getattr(made, "__call__", None)  # noqa: B004

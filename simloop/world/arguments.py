@@ -9,7 +9,6 @@ import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -59,10 +58,7 @@ def _complaint(tool: Tool, arguments: Any) -> str:
 
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_OTHER_BASE = re.compile(r"0([xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
 _EXACT = 2**53
-# Between these bounds JavaScript writes a number without an exponent.
-_SMALLEST, _LARGEST = 1e-6, 1e21
 
 
 def converted(tool: Tool, arguments: Any) -> Any:
@@ -159,23 +155,14 @@ def _convert_one(value: Any, kind: str) -> Any:
 
 
 def _to_number(value: Any, *, whole: bool) -> Any:
-    if value is None:
-        return 0
-    if isinstance(value, bool):
-        return int(value)
-    if not isinstance(value, str):
+    if value is None or isinstance(value, bool):
+        return int(bool(value))
+    if not isinstance(value, str) or not _DECIMAL.fullmatch(value.strip()):
         return value
-    number = _number_of(value.strip())
-    if number is None or (whole and number != int(number)):
+    number = float(value)
+    if not math.isfinite(number) or (whole and number != int(number)):
         return value
     return int(number) if number == int(number) and abs(number) < _EXACT else number
-
-
-def _number_of(text: str) -> float | None:
-    if _DECIMAL.fullmatch(text):
-        number = float(text)
-        return number if math.isfinite(number) else None
-    return float(int(text, 0)) if _OTHER_BASE.fullmatch(text) else None
 
 
 def _to_boolean(value: Any) -> Any:
@@ -183,9 +170,7 @@ def _to_boolean(value: Any) -> Any:
         return False
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value, value)
-    if isinstance(value, int | float) and not isinstance(value, bool) and value in {0, 1}:
-        return bool(value)
-    return value
+    return bool(value) if isinstance(value, int | float) and value in {0, 1} else value
 
 
 def _to_string(value: Any) -> Any:
@@ -193,17 +178,9 @@ def _to_string(value: Any) -> Any:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _digits(float(value)) if isinstance(value, int | float) else value
-
-
-def _digits(number: float) -> str:
-    """Return the number as JavaScript writes it: 5, 0.5, 1e+21, 1e-7."""
-    if not number:
-        return "0"
-    shortest = Decimal(repr(number)).normalize()
-    if _SMALLEST <= abs(number) < _LARGEST:
-        return f"{shortest:f}"
-    return f"{shortest:e}"
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) else value
 
 
 def _kinds(schema: Mapping[str, Any]) -> list[str]:
@@ -216,7 +193,6 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _fits(value: Any, schema: Any) -> bool:
-    """Return whether the value fits a part of a schema; none fits an outside reference."""
     try:
         return bool(validator_of(canonical_json(schema)).is_valid(value))
     except ScenarioError:

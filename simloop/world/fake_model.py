@@ -228,7 +228,6 @@ def _is_whole(timed: Iterable[TimedPart]) -> bool:
 
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:
-    """Return the number of calls, also of those that break off: their ids are used up."""
     parts = [part for _, part in timed]
     whole = [part.call.id for part in parts if type(part) is ToolCallPart]
     broken_off = {part.call_id for part in parts if type(part) is ToolCallDelta}.difference(whole)

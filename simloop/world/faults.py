@@ -138,64 +138,33 @@ _OVERFLOW = {"status": 400, "message": "400 prompt is too long", "code": "contex
 # Those that come by chance are asked in this order, on which each recorded run with them depends.
 _CHOSEN = (
     _status(429, _USUAL, words="a rate limit (429)", site="model.rate-limit"),
-    _http(
-        "http 429 with a wait",
-        {"status": 429, "retry_after": "7s"},
-        ErrorClass.RATE_LIMIT,
-        words="a rate limit with Retry-After",
-        site="model.rate-limit-with-wait",
-    ),
+    _http("http 429 with a wait", {"status": 429, "retry_after": "7s"}, ErrorClass.RATE_LIMIT,
+          words="a rate limit with Retry-After", site="model.rate-limit-with-wait"),
     _status(500, _USUAL, words="a server error (500)", site="model.server-error"),
     _status(529, words="an overloaded provider (529)", site="model.overloaded"),
     _lost("before-headers", words="a lost connection", site="model.lost-before-headers"),
-    _http(
-        "overflow",
-        _OVERFLOW,
-        ErrorClass.OVERFLOW,
-        words="a context overflow (400)",
-        site="model.overflow",
-    ),
+    _http("overflow", _OVERFLOW, ErrorClass.OVERFLOW,
+          words="a context overflow (400)", site="model.overflow"),
     ReplyFault("slow", Stage.LATE, {"pace": {"first_part": "20s"}}, weight=0, site="model.slow"),
     _stalled("before-headers", site="model.stall"),
     _lost("before-connect", words="a refused connection", site="model.refused", named_only=True),
-    _stalled(
-        "before-connect",
-        words="a connection that is not made",
-        site="model.unreachable",
-        named_only=True,
-    ),
+    _stalled("before-connect", words="a connection that is not made", site="model.unreachable",
+             named_only=True),
     _lost("after-headers"),
     _stalled("after-headers", words="a reply that stalls"),
-    _lost(
-        "mid-output",
-        weight=_USUAL,
-        words="a connection lost amid a reply",
-        site="model.lost-mid-output",
-    ),
+    _lost("mid-output", weight=_USUAL, words="a connection lost amid a reply",
+          site="model.lost-mid-output"),
     _code("overloaded_error", "Overloaded", site="model.error-part"),
     _stalled("mid-output"),
-    _http(
-        "empty body",
-        {"status": 200, "body": ""},
-        ErrorClass.UNKNOWN,
-        weight=1,
-        words="an empty body with status 200",
-        site="model.empty-body",
-        named_only=True,
-    ),
+    _http("empty body", {"status": 200, "body": ""}, ErrorClass.UNKNOWN, weight=1,
+          words="an empty body with status 200", site="model.empty-body", named_only=True),
     ReplyFault("empty", Stage.INSTEAD, {"finish": "stop"}, weight=0, words="an empty reply"),
     _finish("length", weight=_USUAL, words="a reply cut by its length"),
-    ReplyFault(
-        "unfinished",
-        Stage.END,
-        {"unfinished": True},
-        weight=_USUAL,
-        words="a stream without an end",
-        site="model.unfinished",
-    ),
+    ReplyFault("unfinished", Stage.END, {"unfinished": True}, weight=_USUAL,
+               words="a stream without an end", site="model.unfinished"),
     _finish("content_filter", words="a content filter"),
     ReplyFault("raises", Stage.INSTEAD, {"raises": "the client is broken"}),
-)
+)  # fmt: skip
 _NAMES = frozenset(fault.name for fault in _CHOSEN)
 _LISTED = (*map(_status, STATUSES), *map(_code, _CODES), *map(_finish, _FINISHES))
 FAULTS = (*_CHOSEN, *(fault for fault in _LISTED if fault.name not in _NAMES))
@@ -237,18 +206,12 @@ BODIES: Sequence[Body] = (
     Body({"message": "prompt is too long: 210000 tokens > 200000 maximum"}, _TOO_LONG),
     Body({"body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}, (400,)),
     Body({"body": {"error": {"type": "server_error", "message": "The server had an error"}}}),
-    Body(
-        {"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
-        (429, 403),
-    ),
-    Body(
-        {"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
-        _THROTTLED,
-    ),
-    Body(
-        {"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many per minute"}}},
-        _THROTTLED,
-    ),
+    Body({"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
+         (429, 403)),
+    Body({"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
+         _THROTTLED),
+    Body({"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many per minute"}}},
+         _THROTTLED),
     Body({"body": {"error": {"message": "input is too long for requested model"}}}, _TOO_LONG),
     Body({"message": "Throttling: too many tokens, please wait"}, _THROTTLED),
     Body({"message": "The prompt is too long for your tokens per minute."}, _THROTTLED),
@@ -256,5 +219,5 @@ BODIES: Sequence[Body] = (
     Body({"message": "the 500 files exceed nothing"}, (400, 404)),
     Body({"body": "<html>Bad Gateway</html>"}, (502, 503)),
     Body({"code": "overloaded_error"}, (529, 503)),
-)
+)  # fmt: skip
 """The bodies of a failed call: overflows in the words of providers, and similar words."""

@@ -109,8 +109,6 @@ def _facts(files: Files, path: str) -> dict[str, Any]:
 
 
 class _Given(NamedTuple):
-    """The input of a command: the letters of its options, and its operands."""
-
     files: Files
     name: str
     options: str
@@ -173,7 +171,6 @@ def _parse(command: str) -> list[tuple[str, list[str]]]:
 
 
 def _tokens(command: str) -> Iterator[str]:
-    """Yield the words, with quoted parts marked, and the operators, newlines among them."""
     if _MARK in command or len(command) > _LONGEST:
         raise ValueError(f"a command cannot hold NUL, nor more than {_LONGEST} characters")
     characters = "();<>|&\n"
@@ -200,7 +197,6 @@ def _mark(notable: re.Match[str]) -> str:
 
 
 def _expand(files: Files, word: str) -> list[str]:
-    """Return the paths that the wildcards of a word match, or the word itself."""
     found = files.glob(_MARKED.sub(r"[\1]", word)) if _WILDCARD.search(word) else []
     return found or [_MARKED.sub(r"\1", word)]
 

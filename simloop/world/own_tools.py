@@ -196,7 +196,6 @@ def shown_result(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it; dataclasses and models by their fields, others by type."""
     dumped = getattr(type(value), "model_dump", None)  # pydantic
     try:
         if dumped is not None:

@@ -288,7 +288,6 @@ def _refuse_reference(uri: str) -> Any:
 
 
 def _finding(error: jsonschema_rs.ValidationError, schema: Any) -> str:
-    """Return the text of one error: the place, the keyword of the schema and its value."""
     place = ".".join(str(part) for part in error.instance_path) or "arguments"
     keyword = str(error.schema_path[-1]) if error.schema_path else "the schema"
     if keyword == "required":

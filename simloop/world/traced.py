@@ -99,7 +99,6 @@ def _recorded(
 def _arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments of a call by name, without the object that a method is of."""
     try:
         parameters = _signature(function).parameters
         given = _signature(function).bind(*args, **kwargs).arguments

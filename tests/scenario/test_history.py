@@ -11,9 +11,7 @@ from simloop import (
     Result,
     Scenario,
     ScenarioError,
-    read_trace,
     run,
-    write_trace,
 )
 from simloop.messages import (
     AssistantMessage,
@@ -24,7 +22,6 @@ from simloop.messages import (
 )
 from simloop.scenario.designs import names
 from simloop.scenario.loader import parse_scenario
-from simloop.trace.requests import requests
 
 BEFORE: list[Any] = [
     {"user": "What does README.md say?"},
@@ -50,15 +47,6 @@ def play(*model: Reply, loop: str = "reference", **fields: Any) -> Result:
 @pytest.mark.parametrize("loop", names())
 def test_the_first_request_carries_the_history_before_the_prompt(loop: str) -> None:
     assert tuple(play(loop=loop).requests[0].messages) == (*MESSAGES, PROMPT)
-
-
-def test_a_trace_explains_the_messages_of_the_first_request(tmp_path: Any) -> None:
-    result = play()
-    write_trace(result.trace, tmp_path / "a.jsonl")
-    read = read_trace(tmp_path / "a.jsonl")
-    first = next(requests(read.entries))
-    assert tuple(first.messages) == (*MESSAGES, PROMPT)
-    assert b'"history":[{"user":"What does README.md say?"}' in bytes(read.header.scenario)
 
 
 def test_calls_without_text_failed_results_and_summaries_are_messages_too() -> None:

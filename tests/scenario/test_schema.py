@@ -1,5 +1,4 @@
 import json
-import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from incases import check_each, in_cases
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
@@ -29,7 +28,6 @@ from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.expect import Expect
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.replies import Reply
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool, TypeName
 from simloop.scenario.yaml import read_yaml_file
 
@@ -129,18 +127,6 @@ def test_a_tuple_is_given_as_a_list_or_a_tuple_and_never_as_a_set() -> None:
             Expect(broken_pairs=wrong)  # type: ignore[arg-type]
 
 
-def test_a_default_is_left_out_of_json_without_a_look_at_its_fields() -> None:
-    scenario, called = Scenario(prompt="Go.", loops={"a:b": {"x": 1}}), set()
-    sys.setprofile(lambda frame, *_: called.add(frame.f_code))
-    try:
-        plain = Scenario(prompt="Go.").model_dump_json(exclude_defaults=True)
-    finally:
-        sys.setprofile(None)
-    assert plain == '{"prompt":"Go."}'
-    assert BaseModel.__eq__.__code__ not in called
-    assert "loops" in scenario.model_dump_json(exclude_defaults=True)
-
-
 def test_a_scenario_cannot_be_changed() -> None:
     with pytest.raises(ScenarioError, match=r"cannot be changed .*model_copy"):
         Scenario(prompt="Hi").seed = 3
@@ -228,20 +214,3 @@ def test_an_editor_accepts_every_bundled_scenario(validator: jsonschema_rs.Valid
         assert [error.message for error in validator.iter_errors(read_yaml_file(path).data)] == []
 
     check_each(is_accepted, BUNDLED)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"model": [Reply(say="Noon.").model_copy(update={"steps": -1})]},
-        {"expect": Expect().model_copy(update={"requests": -1})},
-    ],
-)
-def test_what_was_changed_unchecked_is_checked_in_a_scenario(given: dict[str, Any]) -> None:
-    with pytest.raises(ScenarioError, match="must be at least 0"):
-        Scenario(prompt="x", **given)
-
-
-def test_the_text_of_a_model_shows_what_differs_from_the_defaults() -> None:
-    scenario = Scenario(prompt="Go.", model=[Reply(say="Done.", times=2)])
-    assert repr(scenario) == "Scenario(prompt='Go.', model=[Reply(say='Done.', times=2)])"

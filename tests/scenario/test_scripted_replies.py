@@ -20,7 +20,6 @@ from simloop.messages import (
     SummaryMessage,
     TextDelta,
     ToolCall,
-    ToolCallDelta,
     ToolCallPart,
     ToolMessage,
     Unreachable,
@@ -52,15 +51,6 @@ def refusal_of(**fields: Any) -> str:
     return str(caught.value.errors()[0]["msg"])
 
 
-def test_text_streams_by_word_and_ends_with_stop() -> None:
-    assert parts_of(say="It says Hello.") == [
-        TextDelta("It"),
-        TextDelta(" says"),
-        TextDelta(" Hello."),
-        Finish(FinishReason.STOP, "stop"),
-    ]
-
-
 @given(st.text())
 def test_the_words_of_a_text_make_the_text_again(text: str) -> None:
     parts = parts_of(say=text, finish="stop")
@@ -86,18 +76,6 @@ def test_arguments_are_sent_as_canonical_json_and_text_as_it_stands(
     given_arguments: Any, sent: str
 ) -> None:
     assert [call.arguments for call in calls_of(call={"tool": given_arguments})] == [sent]
-
-
-def test_calls_are_numbered_on_from_those_before() -> None:
-    ids = [call.id for call in calls_of(7, call=[{"a": {}}, {"a": {}}])]
-    assert ids == ["call-7", "call-8"]
-
-
-@given(st.text(max_size=300), st.integers(1, 100))
-def test_fragments_make_the_arguments_again(arguments: str, fragments: int) -> None:
-    parts = parts_of(call={"tool": arguments}, fragments=fragments)
-    pieces = [part.arguments for part in parts if isinstance(part, ToolCallDelta)]
-    assert ("".join(pieces), len(pieces) <= fragments) == (arguments, True)
 
 
 @pytest.mark.parametrize(
@@ -159,11 +137,6 @@ def test_a_refusal_of_the_connection_takes_the_time_of_a_first_part() -> None:
 def test_headers_are_lower_case_and_in_order() -> None:
     http = Http(status=429, retry_after="5s", headers={"X-Id": "7", "Date": "today"})
     assert http.fault().headers == (("date", "today"), ("retry-after", "5"), ("x-id", "7"))
-
-
-@pytest.mark.parametrize("body", ["<html>502</html>", "[" * 100_000], ids=["page", "too-deep"])
-def test_a_body_that_is_no_json_leaves_the_status_to_speak(body: str) -> None:
-    assert Http(status=502, body=body).fault() == Fault("502 Bad Gateway", status=502)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
-from simloop.scenario.triggers import Queued
 from simloop.scenario.writing import content, scenario_text
 
 SPECIAL = (
@@ -134,16 +133,6 @@ expect_on:
 """
     again = scenario_text(parse_scenario(text), "Why it is here.", "../schema.json")
     assert again == text
-
-
-def test_an_item_of_a_list_is_on_one_line_up_to_its_100_characters() -> None:
-    def first_line(length: int) -> str:
-        queue = [Queued(after="request", say="x" * length)]
-        text = scenario_text(Scenario(prompt="Go.", queue=queue))
-        return text.partition("queue:\n")[2].partition("\n")[0]
-
-    assert len(first_line(73)) == 100
-    assert first_line(74) == "  - after: request"
 
 
 def test_options_that_are_the_defaults_of_their_class_are_written() -> None:

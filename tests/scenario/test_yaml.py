@@ -14,7 +14,6 @@ from simloop.errors import ScenarioError
 from simloop.scenario import yaml
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.yaml import (
-    MAX_BYTES,
     MAX_DEPTH,
     MAX_NODES,
     Document,
@@ -214,12 +213,6 @@ def test_keys_and_values_are_read_to_the_limit_and_no_further() -> None:
     assert error.message == f"the file has more than {MAX_NODES:,} keys and values"
 
 
-def test_size_counts_in_bytes_and_is_read_to_the_limit() -> None:
-    text = "a: '" + "é" * ((MAX_BYTES - 5) // 2)
-    assert read_yaml(text + " " * (MAX_BYTES - 1 - len(text.encode())) + "'", "a.yaml").data
-    assert "is over" in refusal_of(text + "é'").message
-
-
 def test_places_count_lines_and_columns_from_one() -> None:
     document = read_yaml(SCENARIO, "a.yaml")
     assert document.positions == {
@@ -348,12 +341,6 @@ def test_bytes_that_are_not_utf_8_are_refused_at_their_offset(tmp_path: Path) ->
     assert (error.line, error.column) == (2, 5)
     path.write_bytes("a: 1".encode("utf-16"))
     assert file_refusal_of(path).hint == "save the file as UTF-8 text"
-
-
-def test_a_file_over_the_limit_is_refused_though_the_limit_cuts_a_character(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_bytes(b"a: " + "é".encode() * MAX_BYTES)
-    assert file_refusal_of(path).message == "the file is over 1,000,000 bytes"
 
 
 def test_a_path_that_is_no_readable_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
