@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import syrupy
+from projects import module as play
 
 AGENT = """
 from simloop.messages import UserMessage
@@ -44,11 +45,6 @@ def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
     return project
 
 
-def play(project: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
-    project.makepyfile(test_module=source)
-    return project.runpytest_inprocess("-p", "no:syrupy", "test_module.py", *args)
-
-
 def test_the_marker_and_the_call_take_an_agent_in_every_form(project: pytest.Pytester) -> None:
     source = """
         import mine
@@ -80,32 +76,6 @@ def test_a_scenario_file_that_names_an_agent_is_a_test(project: pytest.Pytester)
     result = project.runpytest_inprocess("-p", "no:syrupy")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*expect.text: expected 'Hello.', got '1 Hello.'*"])
-
-
-def test_an_exception_of_an_agent_is_shown_with_its_place(project: pytest.Pytester) -> None:
-    source = """
-        import mine
-
-        def test_it(simloop_run):
-            simloop_run("greeting.simloop.yaml", loop=mine.raises, check=True)
-    """
-    (project.path / "greeting.simloop.yaml").write_text("prompt: Say hello.\n")
-    result = play(project, source)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*raised by the agent:*", "*raise ValueError*"])
-
-
-def test_a_feature_that_an_agent_lacks_is_an_error_of_the_test(project: pytest.Pytester) -> None:
-    (project.path / "greeting.simloop.yaml").write_text(f"limits: {{max_steps: 3}}\n{GREETING}")
-    source = """
-        import mine
-
-        def test_it(simloop_run):
-            simloop_run("greeting.simloop.yaml", loop=mine.agent)
-    """
-    result = play(project, source)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*cannot express this: an agent of your own has no limits*"])
 
 
 def test_the_run_of_an_agent_is_a_snapshot(

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from asynctesting import play
+from projects import async_module as play
 
 
 def test_a_marked_test_runs_on_the_virtual_clock_with_a_script(project: pytest.Pytester) -> None:

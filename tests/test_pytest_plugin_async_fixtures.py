@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from asynctesting import AGENT, play
+from projects import AGENT
+from projects import async_module as play
 
 
 def test_async_fixtures_run_on_the_clock_of_the_test_and_anew_for_each_seed(

@@ -3,7 +3,7 @@
 from textwrap import dedent
 
 import pytest
-from asynctesting import play
+from projects import async_module as play
 
 PLAIN = """
 import os

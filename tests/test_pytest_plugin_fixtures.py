@@ -1,6 +1,7 @@
 """What tests written in Python get from the plugin."""
 
 import pytest
+from projects import module
 
 GREETING = """\
 prompt: Say hello.
@@ -14,16 +15,14 @@ SEED = """\
 """
 
 
+def play(project: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
+    return module(project, source, "-rP", *args)
+
+
 @pytest.fixture
 def project(project: pytest.Pytester) -> pytest.Pytester:
     (project.path / "greeting.simloop.yaml").write_text(GREETING)
     return project
-
-
-def play(project: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
-    """Run a test module in this process, without syrupy, which keeps its session in a global."""
-    project.makepyfile(test_module=source)
-    return project.runpytest_inprocess("-p", "no:syrupy", "test_module.py", "-rP", *args)
 
 
 def test_simloop_run_takes_a_path_beside_the_test(project: pytest.Pytester) -> None:
@@ -124,14 +123,6 @@ def test_a_seed_gives_way_to(
         f"import pytest\n{mark}\ndef test_it(simloop_run):\n" + (SEED % call).partition("\n")[2]
     )
     play(project, source, *flags).stdout.fnmatch_lines([f"seed {seed}"])
-
-
-def test_the_flag_reaches_scenario_files(project: pytest.Pytester) -> None:
-    (project.path / "greeting.simloop.yaml").write_text(GREETING.replace("Hello.}]", "Hi.}]"))
-    result = project.runpytest_inprocess(
-        "-p", "no:syrupy", "--simloop-seed=8", "greeting.simloop.yaml"
-    )
-    result.stdout.fnmatch_lines(["reproduce: simloop run greeting.simloop.yaml --seed 8"])
 
 
 @pytest.mark.parametrize("seed", ["x", "-1", str(2**63), "1.5"])

@@ -6,21 +6,17 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from hostile import HOSTILE, hostile_scenarios, raw_in
+from projects import session as play
 
 FAILS = "prompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Bye.}\n"
 OPTIONS = [[], ["-v", "-rA"], ["--simloop-trace=on"], ["--junitxml=a.xml"]]
-
-
-def play(project: pytest.Pytester, *args: str) -> pytest.RunResult:
-    """In this process, without syrupy, which keeps its session in a global."""
-    return project.runpytest_inprocess("-p", "no:syrupy", "--color=no", *args)
 
 
 @pytest.mark.slow
 def test_no_text_of_a_scenario_is_reported_as_it_is(project: pytest.Pytester) -> None:
     for name, text in hostile_scenarios():
         (project.path / f"{name}.simloop.yaml").write_text(text)
-    result = play(project, "-rA", "--simloop-trace=on", "--junitxml=results.xml")
+    result = play(project, "--color=no", "-rA", "--simloop-trace=on", "--junitxml=results.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "FORGED" in result.stdout.str()
     assert raw_in(result.stdout.str() + result.stderr.str()) == []

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from projects import session as play
 
 from simloop.runs.run import Simulation
 
@@ -42,11 +43,6 @@ def write(project: pytest.Pytester, name: str, text: str) -> None:
     path.write_text(text)
 
 
-def play(project: pytest.Pytester, *args: str) -> pytest.RunResult:
-    """In this process, without syrupy, which keeps its session in a global."""
-    return project.runpytest_inprocess("-p", "no:syrupy", *args)
-
-
 def failure(result: pytest.RunResult) -> list[str]:
     """What stands under the title of the only failure."""
     lines = result.outlines
@@ -64,18 +60,8 @@ def test_a_scenario_file_is_an_item_named_by_its_stem(project: pytest.Pytester) 
     ]
 
 
-def test_other_yaml_files_are_left_alone(project: pytest.Pytester) -> None:
-    (project.path / "values.yaml").write_text(GREETING)
-    assert play(project, "values.yaml").ret == pytest.ExitCode.USAGE_ERROR
-
-
 def test_scenarios_that_do_as_they_expect_pass(project: pytest.Pytester) -> None:
     play(project).assert_outcomes(passed=3)
-
-
-def test_one_is_chosen_by_its_node_id(project: pytest.Pytester) -> None:
-    chosen = "scenarios/retry/greeting.simloop.yaml::greeting"
-    play(project, chosen).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(("words", "passed"), [("greeting", 1), ("retry", 2), ("not retry", 1)])
@@ -110,41 +96,9 @@ def test_the_marker_of_the_plugin_works_on_scenario_files(project: pytest.Pytest
     assert failure(play(project, "other.simloop.yaml"))[-2].endswith(" --seed 4")
 
 
-def test_a_scenario_can_be_expected_to_fail(project: pytest.Pytester) -> None:
-    write(project, "scenarios/tools/third", WRONG)
-    project.makeconftest("""
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            items[-1].add_marker(pytest.mark.xfail(reason="not mended yet"))
-    """)
-    play(project).assert_outcomes(passed=2, xfailed=1)
-
-
-def test_last_failed_runs_the_one_that_failed(project: pytest.Pytester) -> None:
-    write(project, "scenarios/retry/other", WRONG)
-    play(project).assert_outcomes(passed=2, failed=1)
-    play(project, "--lf").assert_outcomes(failed=1)
-    write(project, "scenarios/retry/other", GREETING)
-    play(project, "--lf").assert_outcomes(passed=1)
-
-
 def test_the_marker_is_known_and_described(project: pytest.Pytester) -> None:
     takes = "seed=, loop=, judge_as=, loop_options=, seeds=, shuffle_ties=, max_transitions="
     play(project, "--markers").stdout.fnmatch_lines([f"@pytest.mark.simloop({takes})*"])
-
-
-def test_fixtures_of_the_project_surround_a_scenario(project: pytest.Pytester) -> None:
-    project.makeconftest("""
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def around(request):
-            yield
-            print("after", request.node.name)
-    """)
-    result = play(project, "-s", "-k", "greeting")
-    assert "after greeting" in result.stdout.str()
 
 
 def test_the_project_gives_its_own_tools_to_scenario_files(project: pytest.Pytester) -> None:
@@ -179,14 +133,6 @@ def test_an_expectation_that_fails_shows_our_lines_and_nothing_else(
     assert not [line for line in run if ".py" in line]
 
 
-def test_the_summary_says_what_is_wrong(project: pytest.Pytester) -> None:
-    write(project, "other", WRONG)
-    result = play(project, "other.simloop.yaml")
-    assert result.outlines[-2].startswith(
-        "FAILED other.simloop.yaml::other - expect.text: expected 'Goodbye.'"
-    )
-
-
 def test_a_bad_file_is_one_failed_item_with_its_place(project: pytest.Pytester) -> None:
     write(project, "scenarios/retry/other", BAD)
     result = play(project)
@@ -202,13 +148,6 @@ def test_a_loop_that_ends_the_program_is_one_failed_item(project: pytest.Pyteste
     result = play(project)
     result.assert_outcomes(passed=3, failed=1)
     assert "the agent `sys:exit` cannot be made: SystemExit (" in failure(result)[0]
-
-
-def test_a_file_that_is_not_even_yaml_is_no_error_of_collection(project: pytest.Pytester) -> None:
-    write(project, "other", "prompt: [")
-    result = play(project, "other.simloop.yaml")
-    result.assert_outcomes(failed=1)
-    assert failure(result)[0].startswith("other.simloop.yaml:")
 
 
 def test_the_place_is_whole_when_pytest_runs_elsewhere(
@@ -272,11 +211,6 @@ def test_the_invariants_of_the_project_judge_each_run(project: pytest.Pytester) 
     result = play(project, *call, "--override-ini=simloop_invariants=ours:one_request")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines("*invariant one-request: a second request was sent (entry *")
-
-
-def test_without_the_plugin_there_are_no_such_items(project: pytest.Pytester) -> None:
-    project.makepyfile("def test_it(): pass")
-    play(project, "-p", "no:simloop").assert_outcomes(passed=1)
 
 
 @pytest.mark.slow

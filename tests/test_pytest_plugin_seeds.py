@@ -1,7 +1,7 @@
 """The seeds of async tests: how often a test runs, and which numbers and orders it gets."""
 
 import pytest
-from asynctesting import play
+from projects import async_module as play
 
 
 def test_seeds_run_the_test_until_the_first_that_fails(project: pytest.Pytester) -> None:

@@ -255,13 +255,6 @@ def test_an_update_deletes_the_snapshot_of_a_test_that_is_gone(project: pytest.P
     assert kept(project) == ["test_a/test_first.trace.jsonl", "test_b/test_other.trace.jsonl"]
 
 
-@pytest.mark.slow
-def test_and_it_does_so_under_xdist(project: pytest.Pytester) -> None:
-    (project.path / "test_b.py").unlink()
-    project.runpytest_subprocess(UPDATE, "-n2").assert_outcomes(passed=3)
-    assert kept(project) == ["test_a/test_first.trace.jsonl", "test_a/test_last.trace.jsonl"]
-
-
 FAILS = "def test_fails():\n    assert False\n"
 FAILS_EARLY = TESTS.replace("test_last(snapshot):", "test_last(snapshot):\n        0 / 0")
 CRASHES = "import os, time\ndef test_crashes():\n    time.sleep(0.5)\n    os._exit(1)\n"
@@ -300,14 +293,6 @@ def test_an_update_keeps_what_the_session_had_no_chance_to_ask_for(
     run = project.runpytest_subprocess if apart(flags, source) else project.runpytest_inprocess
     run(UPDATE, *flags)
     assert kept(project) == RECORDED
-
-
-@pytest.mark.slow
-def test_without_the_guard_an_update_deletes_them(project: pytest.Pytester) -> None:
-    """When this fails syrupy has mended it, and the guard can go."""
-    project.makepyfile(test_0="syntax error")
-    project.runpytest_inprocess(UPDATE, "-p", "no:simloop", "test_0.py", "test_a.py", "test_b.py")
-    assert kept(project) == []
 
 
 def test_an_update_that_fails_half_way_leaves_the_recorded_trace_whole(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+from projects import session as play
 
 from simloop.trace.codec import read_trace
 
@@ -25,20 +26,9 @@ def write(project: pytest.Pytester, **texts: str) -> None:
         (project.path / f"{name}.simloop.yaml").write_text(text)
 
 
-def play(project: pytest.Pytester, *args: str) -> pytest.RunResult:
-    """In this process, without syrupy, which keeps its session in a global."""
-    return project.runpytest_inprocess("-p", "no:syrupy", *args)
-
-
 def written(project: pytest.Pytester) -> set[str]:
     folder = project.path / "test-results"
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
-
-
-def test_no_trace_is_written_by_default(project: pytest.Pytester) -> None:
-    write(project, good=GREETING, wrong=WRONG)
-    play(project).assert_outcomes(passed=1, failed=1)
-    assert written(project) == set()
 
 
 def test_on_writes_every_trace(project: pytest.Pytester) -> None:
@@ -85,14 +75,6 @@ def test_the_page_of_a_run_with_python_tools_has_the_limits_of_its_loop(
     play(project, "--simloop-trace=on", "--simloop-page", "-k", "test_it")
     (page,) = (project.path / "test-results").glob("*.html")
     assert '"error_count","0 of 3, changed' in page.read_text("utf-8")
-
-
-def test_no_page_is_written_without_its_flag(
-    project: pytest.Pytester,
-) -> None:
-    write(project, wrong=WRONG)
-    play(project, "--simloop-trace=on")
-    assert written(project) == {"wrong.trace.jsonl"}
 
 
 @pytest.mark.slow
@@ -209,11 +191,6 @@ def test_the_summary_counts_runs_and_adds_up_virtual_time(project: pytest.Pytest
     assert line.startswith("simloop: 2 runs, 4.000s of virtual time in 0.0")
     (line,) = [line for line in play(project, "-k", "one").outlines if line.startswith("simloop: ")]
     assert line.startswith("simloop: 1 run, 2.000s of virtual time in 0.0")
-
-
-def test_no_run_no_summary(project: pytest.Pytester) -> None:
-    project.makepyfile("def test_it(simloop_run): pass")
-    play(project).stdout.no_fnmatch_line("simloop: *")
 
 
 @pytest.mark.slow

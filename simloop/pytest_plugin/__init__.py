@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
-from msgspec.structs import replace
 
 from simloop.pytest_plugin.async_tests import (
     PROVIDER,
@@ -211,7 +210,9 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     of the marker, and the arguments of the call override all of them. Returns the Result, or None
     if the scenario expects an error in the place of an outcome and got it.
     """
-    from simloop.check.trial import Rules, trial  # noqa: PLC0415 - see the docstring
+    from msgspec.structs import replace  # noqa: PLC0415 - see the docstring
+
+    from simloop.check.trial import Rules, trial  # noqa: PLC0415
     from simloop.errors import CheckFailed  # noqa: PLC0415
     from simloop.runs.plan import Plan  # noqa: PLC0415
     from simloop.runs.result import account  # noqa: PLC0415
