@@ -112,9 +112,6 @@ def test_a_theme_without_its_slash_is_told_what_may_be_meant(checkout: Path) -> 
     assert caught.value.hint.startswith("did you mean `retry/`?")
 
 
-SAYS_BYE = {"start/quickstart": {"text": "Bye."}}
-
-
 def scenario_named(name: str) -> Scenario:
     return load_scenario(find_bundled(name))
 

@@ -374,32 +374,3 @@ def test_each_mistake_is_a_line_with_its_place_and_its_fix(tmp_path: Path) -> No
         assert "Input should" not in line  # the words of pydantic
 
     check_each(check, CASES, name_of)
-
-
-@pytest.mark.parametrize(
-    ("content", "place", "says"),
-    [
-        (b"prompt: x\n#" + b"x" * 1_000_000, "", "the file is over 1,000,000 bytes"),
-        (b"prompt: x\ntools: " + b"[" * 5000, ":2:71", "nested more than 64 deep"),
-        (b"prompt: x\nmodel: " + b"{a: " * 90 + b"}" * 90, ":2:260", "nested more than 64 deep"),
-        (b"\x7fELF\x02\x01\x01\x00", ":1:1", "the hidden character U+007F"),
-        (b"prompt: x\ntitle: \xff\xfe\n", ":2:8", "byte 0xff at offset 17 is not UTF-8"),
-        (b"prompt: x\x00\n", ":1:10", "the hidden character U+0000"),
-        pytest.param(
-            b"prompt: x\nmodel: [" + b"{}," * 60_000 + b"]",
-            ":2:",
-            "more than 50,000 keys and values",
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=["over-a-megabyte", "deep-list", "deep-mapping", "binary", "latin-1", "nul", "many-nodes"],
-)
-def test_a_hostile_file_is_refused_in_one_line(
-    content: bytes, place: str, says: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "bad.simloop.yaml"
-    path.write_bytes(content)
-    line = str(refusal_in(path))
-    assert line.startswith(f"{path}{place}")
-    assert says in line
-    assert len(line.splitlines()) == 1

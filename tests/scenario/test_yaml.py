@@ -14,6 +14,7 @@ from simloop.errors import ScenarioError
 from simloop.scenario import yaml
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.yaml import (
+    MAX_BYTES,
     MAX_DEPTH,
     MAX_NODES,
     Document,
@@ -393,3 +394,9 @@ def test_most_bundled_scenarios_are_read_fast() -> None:
     texts = [listed.path.read_text("utf-8") for listed in bundled()]
     fast = [text for text in texts if yaml._read_fast(text, "a.yaml") is not None]
     assert len(fast) > 0.95 * len(texts)
+
+
+def test_a_file_over_the_limit_is_refused_though_the_limit_cuts_a_character(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"a: " + "é".encode() * MAX_BYTES)
+    assert file_refusal_of(path).message == "the file is over 1,000,000 bytes"

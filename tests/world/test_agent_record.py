@@ -135,10 +135,6 @@ async def of_a_future() -> None:
     await asyncio.wait_for(running_loop().create_future(), 1)
 
 
-async def of_nested() -> None:
-    await asyncio.wait_for(nap(0.9), 0.8)
-
-
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

@@ -8,7 +8,7 @@ from filetooling import TREE, call, shell, tool
 from hypothesis import given
 from hypothesis import strategies as st
 from incases import in_cases
-from toolcalling import answer, result_of, results
+from toolcalling import answer, results
 
 from simloop import Reply, Scenario, ToolResult, run
 from simloop.world.file_tools import file_tools
@@ -158,26 +158,6 @@ def test_a_command_of_more_than_thirty_seconds_is_cut_off_and_what_it_did_stays(
     result = answer(reply, tool("RunShellCommand", files))
     assert [message.text for message in results(result)] == ["Error: timed out after 30000 ms"]
     assert (result.elapsed_s, files.snapshot()) == (30, {"a": ""})
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "text"),
-    [
-        ("ReadFile", {"path": "no"}, "Error: no: no such file or folder"),
-        ("ReadFile", {"path": ""}, "Error: '': the path is empty"),
-        ("ReadFile", {"path": "a\0"}, "Error: a\\x00: a path cannot hold NUL"),
-        ("ReadFile", {"path": "/../etc/passwd"}, "Error: /../etc/passwd: leads above the root"),
-        ("ReadFolder", {"path": "README.md"}, "Error: README.md: is a file"),
-        ("WriteFile", {"path": "src", "content": ""}, "Error: src: is a folder"),
-        ("EditFile", {"path": "README.md", "old": "x", "new": ""},
-         "Error: README.md: the old text is not in it"),
-    ],
-)  # fmt: skip
-def test_what_a_tool_cannot_do_is_an_error_result(
-    name: str, arguments: dict[str, str], text: str
-) -> None:
-    message = result_of(tool(name), arguments)
-    assert (message.text, message.is_error) == (text, True)
 
 
 def test_a_whole_run_works_on_one_set_of_files() -> None:

@@ -59,8 +59,6 @@ def played(stream: Any, *, most: int = 1_000) -> Seen:
     return run_virtual(main())
 
 
-TIMED = [(0, A), (0, B), (5 * MS, C), (0, A), (5 * MS, B)]
-DATED = [(0, A), (0, B), (5, C), (5, A), (10, B)]
 EITHER = pytest.mark.parametrize(
     "made", [TimedStream, lambda timed: generated(*timed)],
     ids=["timed", "generated"],

@@ -23,10 +23,6 @@ def read(path: str, limit: int = 10) -> str:
     return path[:limit]
 
 
-async def fetch(url: str) -> str:
-    return url
-
-
 def schema_of(function: Callable[..., Any]) -> Any:
     return msgspec.json.decode(Tool(function).spec.parameters)
 
@@ -116,13 +112,6 @@ def test_what_is_wrong_is_said_in_our_words(
     schema: dict[str, Any], arguments: Any, lines: list[str]
 ) -> None:
     assert findings(schema, arguments) == lines
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 # ------------------------------------------------------------------------- canonical JSON
