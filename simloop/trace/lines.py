@@ -6,7 +6,7 @@ trace is read, each line must fit those before it: everything that a view of a t
 tested here, so that a damaged file is an error with a line number and never a crash of a view.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise, repeat
 from typing import Annotated, Any
@@ -124,6 +124,7 @@ def unfold(line: Pieces) -> list[AnyEntry]:
 
 
 _NO_ENTRIES = frozenset((Header, Footer))
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class Reading:
@@ -140,7 +141,7 @@ class Reading:
         self._messages = {0: 0}  # by the number of the request
         self._open: set[int] = set()  # requests whose replies have not ended
         self._call: str | None = None  # the id of the newest call since the newest request
-        self._made = Counter[str]()  # the calls since the newest main request, by id
+        self._made = defaultdict[str, int](int)  # the calls since the newest main request, by id
         self._failed = False  # whether an error has arrived since the newest request
         self._runs: bool | None = None  # whether a prompt has not ended; None before the first one
         self._checks: Mapping[type, Callable[[Any], str]] = {
@@ -290,7 +291,7 @@ def _not_open(number: int) -> str:
 
 def _is_json_object(text: str) -> bool:
     try:
-        msgspec.json.decode(text, type=dict[str, Any])
+        _OBJECT.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
