@@ -29,11 +29,9 @@ class StepApp(App[SimloopError]):
         self._first = first
 
     def on_mount(self) -> None:
-        """Open the first screen."""
         self.push_screen(self._first)
 
     def on_opened(self, message: Opened) -> None:
-        """Show runs that a screen has made."""
         self.push_screen(screen_of(message.runs))
 
     def on_key(self, event: events.Key) -> None:

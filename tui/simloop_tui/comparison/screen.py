@@ -52,18 +52,15 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
         self._comparison = comparison
 
     def on_resize(self, _: events.Resize) -> None:
-        """Keep the cursor visible."""
         self.follow()
 
     def follow(self) -> None:
-        """Draw the comparison as it is now, with the cursor in view."""
         region = self.scrollable_content_region
         self.virtual_size = Size(region.width, len(self._comparison.pairs))
         scroll_to_row(self, self._comparison.place)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return one line of the screen."""
         number = self.scroll_offset.y + y
         width = self.scrollable_content_region.width
         if number >= len(self._comparison.pairs):
@@ -98,7 +95,6 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
         return Segment(set_cell_size(shortened(text, width), width), style)
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the pair."""
         number = self.scroll_offset.y + event.get_content_offset_capture(self).y
         if 0 <= number < len(self._comparison.pairs):
             self.post_message(Goto(number))
@@ -125,7 +121,6 @@ class SideHeading(Static):
         self._is_left = is_left
 
     def render(self) -> Content:
-        """Return the heading."""
         comparison, width = self._comparison, self.content_size.width
         session = comparison.left if self._is_left else comparison.right
         header = session.recording.trace.header
@@ -158,11 +153,9 @@ class Side(Vertical):
         self._is_left = is_left
 
     def compose(self) -> ComposeResult:
-        """Yield the pane."""
         yield FactsPane()
 
     def on_goto(self, message: Goto) -> None:
-        """Say of which side the entry is."""
         message.stop()
         self.post_message(Side.Clicked(message.place, is_left=self._is_left))
 
@@ -182,7 +175,6 @@ class CompareScreen(RunScreen):
         self._chosen = FactView.ENTRY
 
     def compose(self) -> ComposeResult:
-        """Yield the widgets."""
         left, right = self.comparison.left, self.comparison.right
         with Horizontal(id="headings"):
             yield SideHeading(self.comparison, is_left=True)
@@ -197,7 +189,6 @@ class CompareScreen(RunScreen):
         yield KeyBar(self.comparison, COMPARE)
 
     def on_mount(self) -> None:
-        """Show the first different effect."""
         self.query_one(Pairs).focus()
         self.follow()
 
@@ -225,7 +216,6 @@ class CompareScreen(RunScreen):
         self.query_one(KeyBar).follow()
 
     def follow(self) -> None:
-        """Show the comparison as it is now."""
         both = self.comparison.facts(self._chosen)
         for side, rows in zip(self.query(Side), both, strict=True):
             pane = side.query_one(FactsPane)
@@ -243,7 +233,6 @@ class CompareScreen(RunScreen):
     # ------------------------------------------------------------------ clicks and keys
 
     def on_goto(self, message: Goto) -> None:
-        """Go to the pair that was clicked."""
         self.comparison.go(message.place)
         self.follow()
 
@@ -259,12 +248,10 @@ class CompareScreen(RunScreen):
         self.follow()
 
     def action_session(self, method: str) -> None:
-        """Perform an action of the comparison."""
         COMPARE_ACTIONS[method](self.comparison)
         self.follow()
 
     def action_view(self, name: str) -> None:
-        """Show another view of both sides."""
         self._chosen = FactView(name)
         self.follow()
 

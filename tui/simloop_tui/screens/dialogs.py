@@ -39,7 +39,6 @@ class AskScreen(ModalScreen[str | None]):
         self._is_ready = False
 
     def compose(self) -> ComposeResult:
-        """Yield the question and the line."""
         yield Static(Content(self._question))
         box = Input(self._text, select_on_focus=False)
         box.cursor_blink = False
@@ -64,7 +63,6 @@ class AskScreen(ModalScreen[str | None]):
             self.dismiss(line.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer."""
         self.dismiss(event.value)
 
     def on_click(self, event: events.Click) -> None:
@@ -87,7 +85,6 @@ class FilterScreen(ModalScreen[frozenset[str]]):
         self._hidden = hidden
 
     def compose(self) -> ComposeResult:
-        """Yield a line for each kind."""
         yield SelectionList[str](
             *(
                 (
@@ -105,7 +102,6 @@ class FilterScreen(ModalScreen[frozenset[str]]):
         return Content(f"{word:<7} {kind} ({self._kinds[kind]:,})")
 
     def on_selection_list_selected_changed(self) -> None:
-        """Say which kinds are shown."""
         box = self.query_one(SelectionList)
         chosen = set(box.selected)
         for number, kind in enumerate(self._kinds):
@@ -113,18 +109,15 @@ class FilterScreen(ModalScreen[frozenset[str]]):
             box.replace_option_prompt_at_index(number, line)
 
     def on_mount(self) -> None:
-        """Say what the keys do."""
         box = self.query_one(SelectionList)
         box.border_title = "kinds of entries in the timeline"
         box.border_subtitle = "Space: show or hide, a: show all, Escape: done"
         box.focus()
 
     def action_leave(self) -> None:
-        """Answer the kinds that are not chosen."""
         self.dismiss(frozenset(self._kinds) - set(self.query_one(SelectionList).selected))
 
     def action_all(self) -> None:
-        """Choose all kinds."""
         self.query_one(SelectionList).select_all()
 
 
@@ -144,11 +137,9 @@ class HelpScreen(ModalScreen[Action | None]):
         self._actions = actions
 
     def compose(self) -> ComposeResult:
-        """Yield the actions in groups, then how to read the screen."""
         yield OptionList(*_options(self._actions), *_legend())
 
     def on_mount(self) -> None:
-        """Give the list the keys."""
         box = self.query_one(OptionList)
         box.border_title = "keys: Enter or a click performs the action, Escape leaves"
         box.border_subtitle = "the signs of the entries stand below: End"
@@ -204,11 +195,9 @@ class ForkScreen(ModalScreen[Change | None]):
         self._changes = (*mending, EDIT, *(each for each in changes if not each.mends))
 
     def compose(self) -> ComposeResult:
-        """Yield a line for each change."""
         yield OptionList(*(Option(Content(escape(_words(each)))) for each in self._changes))
 
     def on_mount(self) -> None:
-        """Say what the keys do."""
         box = self.query_one(OptionList)
         box.border_title = "fork here: what happens next?"
         box.focus()
@@ -226,7 +215,6 @@ class ForkScreen(ModalScreen[Change | None]):
         box.border_subtitle = f"{follows}Enter runs on, Escape leaves"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Answer the chosen change."""
         self.dismiss(self._changes[event.option_index])
 
 
@@ -248,13 +236,11 @@ class EditScreen(ModalScreen[Change | None]):
         self._parse = parse
 
     def compose(self) -> ComposeResult:
-        """Yield the text, and the line for a mistake."""
         with Vertical():
             yield TextArea(self._text, show_line_numbers=True, tab_behavior="indent")
             yield Static(id="mistake")
 
     def on_mount(self) -> None:
-        """Say what the keys do."""
         box = self.query_one(TextArea)
         box.cursor_blink = False
         box.border_title = "the next reply, as in a scenario file"
@@ -262,7 +248,6 @@ class EditScreen(ModalScreen[Change | None]):
         box.focus()
 
     def action_done(self) -> None:
-        """Answer the change, or show the mistake and go to its line."""
         box = self.query_one(TextArea)
         try:
             change = self._parse(box.text)
@@ -292,11 +277,9 @@ class ShrinkScreen(ModalScreen[Session | str]):
         self._is_stopped = False
 
     def compose(self) -> ComposeResult:
-        """Yield the line of the progress."""
         yield Static(Content("runs the scenario ..."))
 
     def on_mount(self) -> None:
-        """Start."""
         box = self.query_one(Static)
         box.border_title = "shrinks the failing run"
         box.border_subtitle = "Escape takes the smallest run so far"
@@ -323,7 +306,6 @@ class ShrinkScreen(ModalScreen[Session | str]):
         self.post_message(ShrinkScreen.Advanced(words))  # without a wait for the other thread
 
     def on_shrink_screen_advanced(self, message: Advanced) -> None:
-        """Show the progress."""
         self.query_one(Static).update(Content(message.words))
 
     def action_stop(self) -> None:
@@ -342,11 +324,9 @@ class TextScreen(ModalScreen[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """Yield the text."""
         yield TextArea(self._text, read_only=True, soft_wrap=True)
 
     def on_mount(self) -> None:
-        """Say where the text is."""
         box = self.query_one(TextArea)
         box.border_title = "copied to the clipboard, if the terminal allows it"
         box.border_subtitle = "Escape leaves"

@@ -54,7 +54,6 @@ class KeepScreen(KeyedScreen):
             self.app.call_from_thread(then, session, text)
 
     def action_save(self) -> None:
-        """Ask for a name, and save the run as a scenario file."""
         self._make(text_of, self._ask_name)
 
     def _ask_name(self, session: Session, text: str) -> None:
@@ -86,11 +85,9 @@ class KeepScreen(KeyedScreen):
         return True
 
     def action_copy_test(self) -> None:
-        """Copy the run as a pytest test, and show it."""
         self._make(pytest_of, self._copy)
 
     def action_copy_command(self) -> None:
-        """Copy the command that repeats the run, and show it."""
         self._make(command_of, self._copy)
 
     def _copy(self, _: Session, text: str) -> None:
@@ -98,7 +95,6 @@ class KeepScreen(KeyedScreen):
         self.app.push_screen(TextScreen(text))
 
     def action_edit_file(self) -> None:
-        """Open the scenario file in an editor, at the line of the entry at the cursor."""
         try:
             line = line_in_file(self.run_here.position)
             self._edit(line)

@@ -70,7 +70,6 @@ class KeyedScreen(Screen[None]):
     actions: ClassVar[tuple[Action, ...]]
 
     def action_leave(self) -> None:
-        """Go back to the screen before this one."""
         if self.is_first:
             self.say("there is no screen before this one; q quits")
         else:
@@ -89,12 +88,10 @@ class KeyedScreen(Screen[None]):
         self.say("")
 
     def action_theme(self) -> None:
-        """Change between dark and light."""
         dark = self.app.current_theme.dark
         self.app.theme = "textual-light" if dark else "textual-dark"
 
     def action_help(self) -> None:
-        """Show all actions, and perform the one that is chosen."""
         self.app.push_screen(HelpScreen(self.actions), self._perform)
 
     async def _perform(self, action: Action | None) -> None:
@@ -102,9 +99,7 @@ class KeyedScreen(Screen[None]):
             await self.run_action(action.call)
 
     def action_palette(self) -> None:
-        """Show the command palette."""
         self.app.action_command_palette()
 
     def action_quit(self) -> None:
-        """Leave the program."""
         self.app.exit()

@@ -52,7 +52,6 @@ class LibraryScreen(KeyedScreen):
         self._pointed: Item | None = None  # the run whose line has the sign of the choice
 
     def compose(self) -> ComposeResult:
-        """Yield the list and the preview."""
         yield Static(id="columns")
         yield OptionList(id="runs")
         with VerticalScroll(id="preview", can_focus=False):
@@ -61,7 +60,6 @@ class LibraryScreen(KeyedScreen):
         yield KeyBar(self, LIBRARY)
 
     def on_mount(self) -> None:
-        """Start to list the runs."""
         self.query_one("#columns", Static).update(
             Content.styled(_line(" ", "verdict", "name, for simloop step", "loop", "title"), "bold")
         )
@@ -111,7 +109,6 @@ class LibraryScreen(KeyedScreen):
     # ------------------------------------------------------------------ the verdict
 
     def on_option_list_option_highlighted(self) -> None:
-        """Show the verdict on the chosen run."""
         item, box = self.chosen, self.query_one(OptionList)
         for each in (self._pointed, item):
             if each in self._shown:
@@ -156,7 +153,6 @@ class LibraryScreen(KeyedScreen):
         box.highlighted = max(0, min(ends[to] if to in ends else here + int(to), last))
 
     def action_search(self) -> None:
-        """Go to the line of the words."""
         self.set_focus(self.query_one("#words", Input))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -166,11 +162,9 @@ class LibraryScreen(KeyedScreen):
         return super().check_action(action, parameters)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show the runs that have the words."""
         self._show(event.value)
 
     def on_input_submitted(self) -> None:
-        """Go back to the list."""
         self.query_one(OptionList).focus()
 
     def action_leave(self) -> None:
@@ -184,11 +178,9 @@ class LibraryScreen(KeyedScreen):
             super().action_leave()
 
     def on_option_list_option_selected(self) -> None:
-        """Open the run that was clicked, or chosen with Enter."""
         self.action_open()
 
     def action_open(self) -> None:
-        """Step through the chosen run."""
         item = self.chosen
         if item is not None:
             self.said = ""

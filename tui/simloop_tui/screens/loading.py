@@ -33,11 +33,9 @@ class LoadingScreen(KeyedScreen):
         self._read = read
 
     def compose(self) -> ComposeResult:
-        """Yield the line that says what is opened."""
         yield Static(Content(f"Opening {escape(self._named)} (q quits) ..."))
 
     def on_mount(self) -> None:
-        """Start to read."""
         self._open()
 
     @work(thread=True, exclusive=True)

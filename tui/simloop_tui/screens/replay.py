@@ -45,7 +45,6 @@ class ReplayScreen(RunScreen):
         self._detail = FactView.REQUEST
 
     def compose(self) -> ComposeResult:
-        """Yield the widgets."""
         yield Heading(self.session)
         with Horizontal(id="body"):
             yield Timeline(self.session, id="timeline")
@@ -64,14 +63,12 @@ class ReplayScreen(RunScreen):
         yield KeyBar(self.session)
 
     def on_mount(self) -> None:
-        """Show the entry at the cursor."""
         self.session.reveal(self.session.place)
         self.query_one(Timeline).focus()
         self.set_interval(_TICK_S, self._tick)
         self.follow()
 
     def on_screen_resume(self) -> None:
-        """Show what another screen has changed."""
         self.follow()
 
     def on_resize(self) -> None:
@@ -79,7 +76,6 @@ class ReplayScreen(RunScreen):
         self.call_after_refresh(self.follow)
 
     def follow(self) -> None:
-        """Show the session as it is now."""
         facts = self.session.facts
         fixed = self._panes()
         # Until the user chooses: the reasons if there are some and they have no pane, or else the
@@ -123,17 +119,14 @@ class ReplayScreen(RunScreen):
     # ------------------------------------------------------------------ clicks and keys
 
     def on_goto(self, message: Goto) -> None:
-        """Go to the entry that was clicked."""
         self.session.go(message.place)
         self.follow()
 
     def on_toggle_fold(self, message: ToggleFold) -> None:
-        """Open or close the fold that was clicked."""
         self.session.toggle_fold(message.place)
         self.follow()
 
     def action_session(self, method: str, *arguments: str) -> None:
-        """Perform an action of the session."""
         SESSION_ACTIONS[method](self.session, *arguments)
         self.follow()
 
@@ -149,7 +142,6 @@ class ReplayScreen(RunScreen):
         self.follow()
 
     def action_goto(self) -> None:
-        """Ask for an entry or a time, and go there."""
         self.app.push_screen(
             AskScreen("Go to an entry number, or a virtual time such as 5.2s:"), self._goto
         )
@@ -159,7 +151,6 @@ class ReplayScreen(RunScreen):
             self.action_session("goto", named)
 
     def action_search(self) -> None:
-        """Ask for a text, and go to its next match."""
         self.app.push_screen(AskScreen("Search for:", self.session.query), self._search)
 
     def _search(self, text: str | None) -> None:
@@ -168,11 +159,9 @@ class ReplayScreen(RunScreen):
             self.action_next_match()
 
     def action_next_match(self) -> None:
-        """Go to the next match of the search."""
         self._find(1)
 
     def action_previous_match(self) -> None:
-        """Go to the previous match of the search."""
         self._find(-1)
 
     @work(thread=True, exclusive=True, group="search")
@@ -188,7 +177,6 @@ class ReplayScreen(RunScreen):
         self.follow()
 
     def action_filter(self) -> None:
-        """Ask which kinds of entries are shown."""
         self.app.push_screen(FilterScreen(self.session.kinds(), self.session.hidden), self._filter)
 
     def _filter(self, hidden: frozenset[str] | None) -> None:

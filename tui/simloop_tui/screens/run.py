@@ -24,7 +24,6 @@ class RunScreen(KeepScreen):
     """A screen with one run, or with two of which one is chosen."""
 
     def action_fork(self) -> None:
-        """Ask for a change at the cursor, then run on with it."""
         position = self.run_here.position
         try:
             changes = changes_at(position)
@@ -42,7 +41,6 @@ class RunScreen(KeepScreen):
             self._fork(position, change)
 
     def action_switch_off(self) -> None:
-        """Switch off the fault at the cursor, and run again."""
         position = self.run_here.position
         try:
             change = without_fault(position)
@@ -85,7 +83,6 @@ class RunScreen(KeepScreen):
         self.post_message(Opened(branches))
 
     def action_shrink(self) -> None:
-        """Shrink the failing run, and step through the smallest one."""
         self.app.push_screen(ShrinkScreen(self.run_here), self._shrunk)
 
     def _shrunk(self, answer: Session | str | None) -> None:

@@ -37,7 +37,6 @@ class Heading(Static):
         self._session = session
 
     def render(self) -> Content:
-        """Return the heading."""
         session = self._session
         trace = session.recording.trace
         end = Content.assemble("run ", ending(session, "ends: "))
@@ -107,7 +106,6 @@ class KeyBar(Static):
             self.refresh()
 
     def render(self) -> Content:
-        """Return the footer."""
         if self.has_class("-long"):
             return Content(escape(self._holder.said, _LONGEST))
         offered = [action for action in self._actions if action.brief]

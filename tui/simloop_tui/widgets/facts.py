@@ -57,7 +57,6 @@ class FactsPane(ScrollView, can_focus=True):
             self.scroll_to(y=max(lines[-1] + _BELOW - height, 0), animate=False, immediate=True)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Wrap the rows at the new width."""
         self._fold()
 
     def _fold(self) -> None:
@@ -73,7 +72,6 @@ class FactsPane(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return one line of the screen."""
         place = self.scroll_offset.y + y
         width = self.scrollable_content_region.width
         if place >= len(self._lines):
@@ -95,7 +93,6 @@ class FactsPane(ScrollView, can_focus=True):
         return [Segment(label, bold), Segment(line[len(label) :], style)]
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the entry that the row is about."""
         place = self.scroll_offset.y + event.get_content_offset_capture(self).y
         if 0 <= place < len(self._lines):
             row = self._rows[self._lines[place][0]]

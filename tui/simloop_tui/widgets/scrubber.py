@@ -50,7 +50,6 @@ class Scrubber(Widget):
         return Axis(session.recording, width, by_time=session.player.by_time)
 
     def render_line(self, y: int) -> Strip:
-        """Return the line of the landmarks, or that of the axis."""
         axis, session = self._axis, self._session
         width = max(self.content_size.width - _LABEL, 1)
         here = axis.column_of(session.place)

@@ -40,11 +40,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._drawn: tuple[object, ...] = ()
 
     def on_mount(self) -> None:
-        """Take the size of the session's rows."""
         self.follow()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Keep the cursor visible, and name the columns."""
         lane = "lane, " if self.scrollable_content_region.width >= _ROOMY else ""
         self.border_title = f"entries: number, time, {lane}sign, words"
         self.follow()
@@ -68,7 +66,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._row, self._drawn = row, drawn
 
     def render_line(self, y: int) -> Strip:
-        """Return one line of the screen."""
         number = self.scroll_offset.y + y
         width = self.scrollable_content_region.width
         if number >= len(self.session.rows):
