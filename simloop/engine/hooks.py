@@ -255,20 +255,10 @@ class Hooks:
 
     def __add__(self, other: "Hooks") -> "Hooks":
         """Return these hooks followed by those of `other`."""
-        return Hooks(
-            before_llm_call=(*self.before_llm_call, *other.before_llm_call),
-            after_llm_call=(*self.after_llm_call, *other.after_llm_call),
-            before_tool_call=(*self.before_tool_call, *other.before_tool_call),
-            after_tool_call=(*self.after_tool_call, *other.after_tool_call),
-        )
+        return Hooks(**{point: getattr(self, point) + getattr(other, point) for point in POINTS})
 
     def __bool__(self) -> bool:
-        return bool(
-            self.before_llm_call
-            or self.after_llm_call
-            or self.before_tool_call
-            or self.after_tool_call
-        )
+        return any(getattr(self, point) for point in POINTS)
 
 
 def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:

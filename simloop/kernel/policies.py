@@ -25,10 +25,48 @@ class OnHookFailure(Word):
     ERROR_RESULT = "error-result"  # the exception's message is the result of the tool call
 
 
+class HookOrder(Word):
+    """The order in which the hooks of a point run."""
+
+    SEQUENTIAL = "sequential"  # the order of the documents: each sees the changes of those before
+    PARALLEL = "parallel"  # hooks marked as independent run at once; every other runs in its place
+
+
+class ToolOrder(Word):
+    """The order in which the calls of one reply run."""
+
+    SEQUENTIAL = "sequential"  # the default of document 001: calls may depend on one another
+    PARALLEL = "parallel"  # results still go into the context in the order of the calls
+
+
+class ToolStart(Word):
+    """The time at which the tool of a call starts."""
+
+    WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on (002 section 5)
+    AFTER_REPLY = (
+        "after-reply"  # when the reply has ended and the loop has decided to run its calls
+    )
+
+
+class CompactionStrategy(Word):
+    """The way to shorten the context."""
+
+    SUMMARISE = "summarise"  # older turns become one summary that the model writes
+    DROP_OLDEST = "drop-oldest"  # older turns go
+
+
 if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
     OnHookFailureWord: TypeAlias = OnHookFailure | Literal["isolate", "fail-run", "block-call"]
+    HookOrderWord: TypeAlias = HookOrder | Literal["sequential", "parallel"]
+    ToolOrderWord: TypeAlias = ToolOrder | Literal["sequential", "parallel"]
+    ToolStartWord: TypeAlias = ToolStart | Literal["when-called", "after-reply"]
+    CompactionStrategyWord: TypeAlias = CompactionStrategy | Literal["summarise", "drop-oldest"]
 else:
     OnHookFailureWord = OnHookFailure
+    HookOrderWord = HookOrder
+    ToolOrderWord = ToolOrder
+    ToolStartWord = ToolStart
+    CompactionStrategyWord = CompactionStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +85,6 @@ class HookIsolation(Checked, at="hook_isolation"):
     """Virtual time that an async hook or callback may take; null for ever."""
 
 
-class HookOrder(Word):
-    """The order in which the hooks of a point run."""
-
-    SEQUENTIAL = "sequential"  # the order of the documents: each sees the changes of those before
-    PARALLEL = "parallel"  # hooks marked as independent run at once; every other runs in its place
-
-
-if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
-    HookOrderWord: TypeAlias = HookOrder | Literal["sequential", "parallel"]
-else:
-    HookOrderWord = HookOrder
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookExecution(Checked, at="hook_execution"):
     """The settings for running the hooks of a point.
@@ -70,34 +95,6 @@ class HookExecution(Checked, at="hook_execution"):
 
     order: HookOrderWord = HookOrder.SEQUENTIAL
     """One hook after the other, or independent neighbours all at once."""
-
-
-class ToolOrder(Word):
-    """The order in which the calls of one reply run."""
-
-    SEQUENTIAL = "sequential"  # the default of document 001: calls may depend on one another
-    PARALLEL = "parallel"  # results still go into the context in the order of the calls
-
-
-if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
-    ToolOrderWord: TypeAlias = ToolOrder | Literal["sequential", "parallel"]
-else:
-    ToolOrderWord = ToolOrder
-
-
-class ToolStart(Word):
-    """The time at which the tool of a call starts."""
-
-    WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on (002 section 5)
-    AFTER_REPLY = (
-        "after-reply"  # when the reply has ended and the loop has decided to run its calls
-    )
-
-
-if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
-    ToolStartWord: TypeAlias = ToolStart | Literal["when-called", "after-reply"]
-else:
-    ToolStartWord = ToolStart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,19 +119,6 @@ class ToolExecution(Checked, at="tool_execution"):
     def on(self, loops: "ToolExecution") -> "ToolExecution":
         """Return this policy; take an unset `order` or `start` from the loop's."""
         return replace(self, order=self.order or loops.order, start=self.start or loops.start)
-
-
-class CompactionStrategy(Word):
-    """The way to shorten the context."""
-
-    SUMMARISE = "summarise"  # older turns become one summary that the model writes
-    DROP_OLDEST = "drop-oldest"  # older turns go
-
-
-if TYPE_CHECKING:  # for callers, who write the word; `Checked` makes the member of it
-    CompactionStrategyWord: TypeAlias = CompactionStrategy | Literal["summarise", "drop-oldest"]
-else:
-    CompactionStrategyWord = CompactionStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

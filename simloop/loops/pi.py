@@ -118,6 +118,24 @@ class Delivery(Word):
     ALL = "all"
 
 
+_ALWAYS = {
+    "bounded-model-calls": "a run continues while the model calls tools",
+    "retryable-failures-retried": "the loop has no retry",
+    "max-steps-per-round-enforced": "the loop counts no steps",
+    "cut-off-replies-force-compaction": (
+        "the loop treats a reply that was cut off like any other reply"
+    ),
+    "overflows-force-compaction": "a request that is too long ends the run",
+    "no-empty-replies-sent": "the loop keeps each reply, also an empty one",
+    "max-compaction-attempts-enforced": "nothing bounds the compactions of a run",
+    "useless-unlimited-compaction-ends-run": "a context is compacted whether that helps or not",
+    "completed-after-a-complete-reply": (
+        "every reply without calls completes the run, also if it was cut off"
+    ),
+}
+"""The invariants that the loop breaks by design with all options, with reasons."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiOptions(Checked, at="loops.pi"):
     """The options of the pi loop; the version 0.87.1 has those after the first two."""
@@ -153,23 +171,7 @@ class PiOptions(Checked, at="loops.pi"):
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
-        return deviating(
-            (True, "bounded-model-calls", "a run continues while the model calls tools"),
-            (True, "retryable-failures-retried", "the loop has no retry"),
-            (True, "max-steps-per-round-enforced", "the loop counts no steps"),
-            (
-                True,
-                "cut-off-replies-force-compaction",
-                "the loop treats a reply that was cut off like any other reply",
-            ),
-            (True, "overflows-force-compaction", "a request that is too long ends the run"),
-            (True, "no-empty-replies-sent", "the loop keeps each reply, also an empty one"),
-            (True, "max-compaction-attempts-enforced", "nothing bounds the compactions of a run"),
-            (
-                True,
-                "useless-unlimited-compaction-ends-run",
-                "a context is compacted whether that helps or not",
-            ),
+        return _ALWAYS | deviating(
             (
                 not self.refuse_cut_calls,
                 "no-tools-for-incomplete-replies",
@@ -179,11 +181,6 @@ class PiOptions(Checked, at="loops.pi"):
                 self.resend_failed,
                 "no-incomplete-replies-in-context",
                 "later requests contain a reply without a finish reason",
-            ),
-            (
-                True,
-                "completed-after-a-complete-reply",
-                "every reply without calls completes the run, also if it was cut off",
             ),
             (
                 self.terminate,

@@ -90,6 +90,27 @@ _CALL = (effects.CallModel(),)
 _KEEP = (effects.CloseStep(keep=True),)
 
 
+_ALWAYS = {
+    "retryable-failures-retried": "the loop has no retry",
+    "cut-off-replies-force-compaction": "the loop never shortens its history",
+    "overflows-force-compaction": "the loop never shortens its history",
+    "max-steps-per-round-enforced": "the loop counts rounds instead of the steps of a reply",
+    "no-empty-replies-sent": "the loop keeps each reply, also an empty one",
+    **dict.fromkeys(
+        (
+            "no-tools-for-incomplete-replies",
+            "no-tools-for-failed-replies",
+            "no-incomplete-replies-in-context",
+            "broken-replies-end-runs",
+            "completed-after-a-reply",
+            "completed-after-a-complete-reply",
+        ),
+        "the design ignores the finish reason of a reply",
+    ),
+}
+"""The invariants that the loop breaks by design with all options, with reasons."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReactOptions(Checked, at="loops.react"):
     """The options of the react loop."""
@@ -101,28 +122,12 @@ class ReactOptions(Checked, at="loops.react"):
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
-        document = "the design ignores the finish reason of a reply"
-        return deviating(
+        return _ALWAYS | deviating(
             (
                 self.max_rounds is not None,
                 "bounded-model-calls",
                 "the loop has its own limit, max_rounds",
             ),
-            (True, "retryable-failures-retried", "the loop has no retry"),
-            (True, "cut-off-replies-force-compaction", "the loop never shortens its history"),
-            (True, "overflows-force-compaction", "the loop never shortens its history"),
-            (
-                True,
-                "max-steps-per-round-enforced",
-                "the loop counts rounds instead of the steps of a reply",
-            ),
-            (True, "no-tools-for-incomplete-replies", document),
-            (True, "no-tools-for-failed-replies", document),
-            (True, "no-empty-replies-sent", "the loop keeps each reply, also an empty one"),
-            (True, "no-incomplete-replies-in-context", document),
-            (True, "broken-replies-end-runs", document),
-            (True, "completed-after-a-reply", document),
-            (True, "completed-after-a-complete-reply", document),
             (
                 not self.all_calls,
                 "replies-with-calls-kept",

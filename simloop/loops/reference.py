@@ -57,7 +57,6 @@ from simloop.kernel.machine import (
     LegalMap,
     Run,
     Transition,
-    deviating,
     finish,
     reply_of,
     stop,
@@ -98,89 +97,73 @@ from simloop.kernel.states import (
 )
 from simloop.messages import FinishReason, Outcome
 
-_DEVIATIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (
-        ("drop_unused_text", "missing_calls_fail"),
-        "last-message-role",
+_DEVIATIONS = {
+    "last-message-role": (
+        "drop_unused_text missing_calls_fail",
         "the context keeps text that was cut off, or that announced missing calls",
     ),
-    (
-        ("refuse_cut_calls",),
-        "no-tools-for-incomplete-replies",
+    "no-tools-for-incomplete-replies": (
+        "refuse_cut_calls",
         "the loop runs the calls of a reply that was cut off",
     ),
-    (
-        ("refuse_cut_calls",),
-        "no-tools-for-failed-replies",
+    "no-tools-for-failed-replies": (
+        "refuse_cut_calls",
         "the loop runs the calls of a reply with any finish reason",
     ),
-    (
-        ("abort_in_backoff",),
-        "nothing-starts-after-stop",
+    "nothing-starts-after-stop": (
+        "abort_in_backoff",
         "the loop notices an abort in a backoff at the next model call",
     ),
-    (
-        ("abort_in_backoff",),
-        "outcome-matches-stop",
+    "outcome-matches-stop": (
+        "abort_in_backoff",
         "a run may end before the loop notices an abort in a backoff",
     ),
-    (
-        ("abort_in_backoff", "isolate_hooks"),
-        "stopped-run-ends-in-time",
+    "stopped-run-ends-in-time": (
+        "abort_in_backoff isolate_hooks",
         "the loop notices an abort only after the backoff",
     ),
-    (
-        ("keep_stopped_step",),
-        "replies-with-calls-kept",
+    "replies-with-calls-kept": (
+        "keep_stopped_step",
         "the context keeps no message of a stopped step",
     ),
-    (
-        ("calls_go_on",),
-        "completed-without-open-calls",
+    "completed-without-open-calls": (
+        "calls_go_on",
         "a reply with calls and the finish reason `stop` ends the run",
     ),
-    (
-        ("unfinished_fails",),
-        "no-incomplete-replies-in-context",
+    "no-incomplete-replies-in-context": (
+        "unfinished_fails",
         "a stream without a finish reason completes the run, and its text is kept",
     ),
-    (
-        ("unfinished_fails",),
-        "completed-after-a-reply",
+    "completed-after-a-reply": (
+        "unfinished_fails",
         "a stream without a finish reason completes the run",
     ),
-    (
-        ("unfinished_fails",),
-        "completed-after-a-complete-reply",
+    "completed-after-a-complete-reply": (
+        "unfinished_fails",
         "a finish reason for a lost provider completes the run",
     ),
-    (
-        ("report_early_end",),
-        "message-matches-last-reply",
+    "message-matches-last-reply": (
+        "report_early_end",
         "if the last reply has no text, the run ends with a text of the loop",
     ),
-    (
-        ("missing_calls_fail", "empty_reply_fails", "unfinished_fails"),
-        "useless-replies-count-as-errors",
+    "useless-replies-count-as-errors": (
+        "missing_calls_fail empty_reply_fails unfinished_fails",
         "a useless reply ends the run, or leads to a further step",
     ),
-    (
-        ("overflow_compacts",),
-        "overflows-force-compaction",
+    "overflows-force-compaction": (
+        "overflow_compacts",
         "the loop treats an overflow like any other error",
     ),
-    (
-        ("count_tries",),
-        "max-compaction-attempts-enforced",
+    "max-compaction-attempts-enforced": (
+        "count_tries",
         "the loop counts only compactions that make the context smaller",
     ),
-    (
-        ("bound_bursts",),
-        "max-steps-per-round-enforced",
+    "max-steps-per-round-enforced": (
+        "bound_bursts",
         "the loop does not bound the steps that one reply reports",
     ),
-)
-"""Options, an invariant that the loop breaks if one of them is off, and the reason."""
+}
+"""The invariants that the loop breaks if one of these options is off, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,12 +220,11 @@ class ReferenceOptions(Checked, at="loops.reference"):
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
-        return deviating(
-            *(
-                (not all(getattr(self, option) for option in options), invariant, reason)
-                for options, invariant, reason in _DEVIATIONS
-            )
-        )
+        return {
+            name: reason
+            for name, (options, reason) in _DEVIATIONS.items()
+            if not all(getattr(self, option) for option in options.split())
+        }
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> Policies:
