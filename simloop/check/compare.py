@@ -1,8 +1,7 @@
 """One scenario on several loop designs: one row for each.
 
-Not here: showing the rows (cli/compare_text.py). The rules to keep: each loop runs once, a file is
-read once, and a scenario that a loop cannot express gives a row with the reason, never a missing
-row.
+Each loop runs once, a file is read once, and a scenario that a loop cannot express gives a row with
+the reason, never a missing row.
 """
 
 from collections import Counter

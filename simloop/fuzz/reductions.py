@@ -1,9 +1,8 @@
 """The passes of the shrinker: smaller versions of a scenario, as data.
 
 A pass is a generator. It yields a smaller candidate, receives by `send` whether the candidate still
-fails, and continues from the smallest failing one. Not here: running a candidate (shrink.py). The
-rules to keep: a pass depends only on the data and the answers; a candidate may be invalid, because
-only the models of a scenario can validate it.
+fails, and continues from the smallest failing one. A pass depends only on the data and the answers;
+a candidate may be invalid, because only the models of a scenario can validate it.
 """
 
 import re

@@ -8,15 +8,11 @@ would add those of any project. The ledger comes first, because the others look 
 from oracle.ledger import *  # isort: skip
 from oracle.grammar import *  # isort: skip
 from oracle.context import *  # isort: skip
-from oracle.conservation import *  # isort: skip
 from oracle.signals import *  # isort: skip
 from oracle.answers import *  # isort: skip
-from oracle.ends import *  # isort: skip
-from oracle.waits import *  # isort: skip
-from oracle.compactions import *  # isort: skip
-from oracle.cuts import *  # isort: skip
-from oracle.calls import *  # isort: skip
 from oracle.times import *  # isort: skip
+from oracle.compactions import *  # isort: skip
+from oracle.calls import *  # isort: skip
 from oracle.designs import *  # isort: skip
 from oracle.hooks import *  # isort: skip
 from oracle.hook_changes import *  # isort: skip

@@ -1,22 +1,42 @@
-"""Invariants on the engine's answers to calls, and on the tools of the world."""
+"""Invariants on the answers of calls and on the end of a run.
+
+The results that the fake tools of a scenario must return are computed from the scenario alone, and
+not by the code that makes them, so that its errors are found.
+"""
 
 from collections.abc import Mapping
+from typing import Any
 
-from oracle.scripted import expected_text
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import described
 from simloop.engine.hooks import BEFORE_LLM_CALL
 from simloop.escape import writable
 from simloop.kernel.policies import ToolOrder, ToolStart
+from simloop.messages import Outcome
+from simloop.scenario.schema import ScriptedTool
 from simloop.trace.entries import (
     Answered,
+    Ended,
     Prompt,
     ToolResult,
     ToolStarted,
 )
 from simloop.trace.facts import Facts
-from simloop.world.tools import Tool
+from simloop.world.tools import Tool, canonical_json
+
+
+def expected_text(tool: ScriptedTool) -> str:
+    """Return the text that a fake tool returns: an empty text for null, JSON for another value."""
+    if tool.raises is not None:
+        return f"Error: {tool.raises or 'ScriptedFailure'}"
+    if tool.cancels:
+        return "Error: the tool was cancelled"
+    if tool.returns_chars is not None:
+        return "x" * tool.returns_chars
+    if tool.returns is None or isinstance(tool.returns, str):
+        return tool.returns or ""
+    return canonical_json(tool.returns).decode()
 
 
 @invariant(
@@ -198,3 +218,41 @@ def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
         for spec in request.tools
         if spec.name in tools
     )
+
+
+@invariant(
+    "The message of a completed run is the text of its last reply.",
+    "BUGS.md E4, E8",
+    sees=[Ended],
+    needs=[Need.MACHINE],
+)
+def message_matches_last_reply(subject: Subject, entry: Any) -> str:
+    """The user reads this message."""
+    facts = subject.facts
+    reply = facts.reply
+    if entry.outcome is Outcome.COMPLETED and reply is not None and entry.message != reply.text:
+        return f"the message is {entry.message!r:.80}, and the last reply {reply.text!r:.80}"
+    return ""
+
+
+@invariant(
+    "The message of a run that a hook has blocked, or that a failed call has ended, names the "
+    "reason.",
+    "BUGS.md E8, D16",
+    sees=[Ended],
+    needs=[Need.MACHINE],
+)
+def message_names_cause(subject: Subject, entry: Any) -> str:
+    """The message has the words of the hook or the provider, or the model's last text."""
+    facts = subject.facts
+    reply = facts.reply
+    if reply is not None and reply.text and reply.text == entry.message:
+        return ""
+    reasons = [hook.detail for hook in facts.vetoes if hook.detail]
+    if entry.outcome is Outcome.FAILED and reply is not None and reply.fault is not None:
+        reasons.append(reply.fault.message)
+    elif entry.outcome is not Outcome.BLOCKED:
+        return ""
+    if reasons and not any(reason in entry.message for reason in reasons):
+        return f"the user is told {entry.message!r:.80}, and the reason is {reasons[-1]!r}"
+    return ""

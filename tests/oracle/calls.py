@@ -1,7 +1,6 @@
 """Invariants on the calls of a reply in an engine: which calls run, and with which arguments.
 
-Not here: the runs of tools as the boundary shows them (tool_runs.py) and hooks (hooks.py). The rule
-to keep: a call that is not run has a reason that the trace shows.
+A call that is not run has a reason that the trace shows.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,12 @@
-"""Invariants on the requests of the engine."""
+"""Invariants on the context of an engine: each message of a request is accounted for.
+
+The ledger states the messages that a request must hold, and a difference is reported once, at the
+request.
+"""
 
 from typing import Any
 
+from oracle.ledger import ledger_of
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import AssistantMessage
@@ -47,3 +52,32 @@ def constant_system_prompt_and_tools(subject: Subject) -> Watch:
         tools = tools or request.tools
         if request.tools and request.tools != tools:
             return f"request {entry.number} offers other tools than the requests before it"
+
+
+@invariant(
+    "A request contains exactly the messages of the conversation, in order; only a recorded "
+    "compaction removes or replaces messages.",
+    "BUGS.md B10, D1, D8, D12",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def context_is_conserved(subject: Subject, entry: Any) -> str:
+    """The conversation has prompts, taken messages, kept replies and the answers to their calls."""
+    ledger = ledger_of(subject)
+    if ledger.wrong and entry.purpose == "main":
+        return f"request {entry.number}: {ledger.wrong}"
+    return ""
+
+
+@invariant(
+    "The recorded size of a request is the estimated size of its messages.",
+    "BUGS.md B8",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def request_size_matches_messages(subject: Subject, entry: Any) -> str:
+    """A loop with a stale size compacts too early or too late."""
+    ledger = ledger_of(subject)
+    if ledger.wrong_tokens and entry.purpose == "main":
+        return ledger.wrong_tokens
+    return ""

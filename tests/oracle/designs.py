@@ -1,7 +1,6 @@
 """Invariants on the promises of a single loop design: notes, notices, ends.
 
-Not here: the promises of all designs. The rule to keep: the options of the design declare a
-promise, and the trace alone shows whether it holds.
+The options of the design declare a promise, and the trace alone shows whether it holds.
 """
 
 from collections.abc import Iterable

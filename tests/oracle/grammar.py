@@ -1,7 +1,7 @@
 """Invariants on the order of the entries of a trace.
 
-Not here: the meaning of the entries. The rule to keep: these hold for every trace that simloop
-records, whatever loop was run; a violation is a fault of a port, of the engine or of the file.
+These hold for every trace that simloop records, whatever loop was run; a violation is a fault of a
+port, of the engine or of the file.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """Invariants on the changes that hooks make: to a request, to arguments and to results.
 
 The hooks of a scenario are known, so their changes are predicted; those of hooks in Python are not.
-Not here: which hooks run (hooks.py). The rule to keep: a change is predicted for one call, and the
-prediction begins anew with the next one.
+A change is predicted for one call, and the prediction begins anew with the next one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from oracle.chains import Chain
-from oracle.hooks import has_tool_hooks, hooks_of
+from oracle.hooks import Chain, has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import (
     Kind,
     Need,

@@ -2,8 +2,8 @@
 
 Each message comes from an entry: a prompt, a message of the queue, a reply with the answers to its
 calls, a summary. The ledger adds them as the effects of the machine say, and compares the result
-with each request as it was sent. Not here: judging the removals of a compaction (compaction.py).
-The rule to keep: each message is read once, so that the work grows with the new messages only.
+with each request as it was sent. Each message is read once, so that the work grows with the new
+messages only.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,6 @@
 """A context that compactions have shortened, and the sizes and differences of messages.
 
-Not here: following a context (ledger.py) and judging a compaction (compaction.py). The rule to
-keep: sizes are computed here again, so that an error of the engine's estimate is found.
+Sizes are computed here again, so that an error of the engine's estimate is found.
 """
 
 from collections.abc import Sequence

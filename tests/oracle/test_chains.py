@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oracle.chains import Chain, stretches_of
+from oracle.hooks import Chain, stretches_of
 from simloop import HookExecution, independent
 from simloop.engine.settings import EngineSettings
 from simloop.trace.entries import Hook

@@ -1,13 +1,11 @@
 """Invariants on the hooks that forbid a call, or answer it by their failure.
 
-Not here: which hooks run (hooks.py) and their changes (hook_changes.py). The rule to keep: of hooks
-that run at once, the first in the list decides, and not the first that ends.
+Of hooks that run at once, the first in the list decides, and not the first that ends.
 """
 
 from collections.abc import Iterable
 
-from oracle.chains import Chain
-from oracle.hooks import has_tool_hooks, hooks_of
+from oracle.hooks import Chain, has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL

@@ -1,8 +1,7 @@
 """Invariants on compactions: their causes, the removed messages, and their sizes.
 
-The next request shows the context after a compaction. Not here: the messages that are added at the
-same time (conservation.py). The rule to keep: a scripted context states its sizes itself, so only
-its reasons are judged.
+The next request shows the context after a compaction. A scripted context states its sizes itself,
+so only its reasons are judged.
 """
 
 from typing import Any

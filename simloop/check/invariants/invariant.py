@@ -1,7 +1,7 @@
 """An invariant, and the decorator that makes one from a function.
 
-Not here: giving it the entries of a run (judge.py). The rule to keep: an invariant looks at one
-entry after the other and keeps its own state, so that a run can be stopped at the first violation.
+An invariant looks at one entry after the other and keeps its own state, so that a run can be
+stopped at the first violation.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable

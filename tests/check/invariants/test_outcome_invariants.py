@@ -1,5 +1,5 @@
 import pytest
-from oracle.ends import message_matches_last_reply
+from oracle.answers import message_matches_last_reply
 from recording import Recording, of_machine
 
 from simloop.check.invariants.decisions import (
