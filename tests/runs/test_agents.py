@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from builders import calls_tools
 
 from simloop import (
     Outcome,
@@ -51,15 +52,6 @@ SLOW = Scenario(
 MADE: list[object] = []
 
 
-async def asks(prompt: str, world: World) -> str:
-    reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
-    while reply.message.calls:
-        for call in reply.message.calls:
-            await world.tools.run(call)
-        reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
-    return reply.message.text
-
-
 async def echoes(prompt: str) -> str:
     return prompt
 
@@ -80,7 +72,7 @@ class Asking:
 
     async def __call__(self, prompt: str, world: World) -> str:
         self.prompts.append(prompt)
-        return f"{len(self.prompts)}{self.manner} {await asks(prompt, world)}"
+        return f"{len(self.prompts)}{self.manner} {await calls_tools(prompt, world)}"
 
 
 def made() -> Asking:
@@ -93,9 +85,9 @@ def made_with(*, manner: str = "") -> Asking:
 
 ASKING = Asking()
 FORMS: dict[str, Any] = {
-    "function": asks,
-    "name of a function": f"{HERE}:asks",
-    "partial": partial(asks),
+    "function": calls_tools,
+    "name of a function": "builders:calls_tools",
+    "partial": partial(calls_tools),
     "class": Asking,
     "name of a class": f"{HERE}:Asking",
     "object": Asking(),
@@ -151,7 +143,7 @@ def test_a_class_and_a_factory_take_options() -> None:
     with pytest.raises(ScenarioError, match=r"manners.*it takes manner"):
         run(ANSWERED, loop=Asking, loop_options={"manners": 1})
     with pytest.raises(ScenarioError, match="is an agent that is made already, and takes no"):
-        run(ANSWERED, loop=asks, loop_options={"manner": "!"})
+        run(ANSWERED, loop=calls_tools, loop_options={"manner": "!"})
 
 
 async def takes_too_much(prompt: str, world: World, more: int) -> str:
@@ -284,12 +276,12 @@ def test_a_scenario_that_needs_an_engine_cannot_be_expressed(
 
 def test_a_bundled_scenario_that_an_agent_cannot_express_names_one_that_it_can() -> None:
     with pytest.raises(CannotExpress) as caught:
-        run(load_scenario(find_bundled("quickstart")), loop=f"{HERE}:asks")
-    command = f"simloop run finish-reasons/stop --loop {HERE}:asks"
+        run(load_scenario(find_bundled("quickstart")), loop="builders:calls_tools")
+    command = "simloop run finish-reasons/stop --loop builders:calls_tools"
     assert caught.value.hint == f"one that every loop can run: {command}"
-    assert run(load_scenario(find_bundled("finish-reasons/stop")), loop=f"{HERE}:asks").ok
+    assert run(load_scenario(find_bundled("finish-reasons/stop")), loop="builders:calls_tools").ok
     with pytest.raises(CannotExpress, match="run it on another loop"):
-        run(Scenario(prompt="Go.", system_prompt="Be."), loop=f"{HERE}:asks")
+        run(Scenario(prompt="Go.", system_prompt="Be."), loop="builders:calls_tools")
 
 
 REFUSED = "refused: subprocess.Popen of 'git status'; called at test_agents.py:"

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import pytest
-from test_agents import ANSWERED, SLOW, asks
+from builders import calls_tools
+from test_agents import ANSWERED, SLOW
 
 from simloop import (
     Expect,
@@ -55,7 +56,7 @@ def stopped(**changes: Any) -> Scenario:
 
 @pytest.mark.parametrize(("changes", "outcome", "limit"), STOPS.values(), ids=STOPS)
 def test_a_stop_cancels_the_agent(changes: dict[str, Any], outcome: Outcome, limit: str) -> None:
-    result = run(stopped(**changes), loop=asks)
+    result = run(stopped(**changes), loop=calls_tools)
     assert (result.outcome, result.limit, result.text) == (outcome, limit, "I begin.")
     assert result.elapsed_s == 2
     assert [type(each) for each in result.trace.entries][-2:] == [
@@ -105,7 +106,7 @@ def test_a_stop_after_an_entry_takes_effect_before_the_next_call_at_the_boundary
 ) -> None:
     quick = {"work": ScriptedTool(returns="done")}
     scenario = stopped(tools=quick, abort=Trigger(after=moment), expect=Expect(unused=1))
-    result = run(scenario, loop=asks)
+    result = run(scenario, loop=calls_tools)
     kinds = [str(type(each).__struct_config__.tag) for each in result.trace.entries]
     after = kinds[kinds.index(moment) + 1 :]
     assert result.outcome is Outcome.ABORTED

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from builders import play_text
 from clocks import Watch
 
 from simloop import Conversation, HookExecution, Hooks, Result, ScenarioError, run, simulate
@@ -36,7 +37,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measured(hooks: Hooks, scenario: str = SCENARIO, **given: Any) -> Result:
-    return run(parse_scenario(scenario), hooks=hooks, hook_cost=True, **given)
+    return play_text(scenario, hooks=hooks, hook_cost=True, **given)
 
 
 def cost_of(hook: Callable[..., Any], scenario: str = SCENARIO, **given: Any) -> HookCost:
@@ -53,9 +54,7 @@ def nothing(given: object) -> None:
 
 class TestTheCost:
     def test_is_not_measured_unless_the_run_is_asked_to(self) -> None:
-        assert (
-            run(parse_scenario(SCENARIO), hooks=Hooks(before_tool_call=[nothing])).hook_cost is None
-        )
+        assert play_text(SCENARIO, hooks=Hooks(before_tool_call=[nothing])).hook_cost is None
 
     def test_has_a_row_for_each_hook_at_each_point_with_its_calls(self) -> None:
         result = measured(Hooks(after_tool_call=[nothing], before_llm_call=[nothing, spins]))
@@ -155,7 +154,7 @@ class TestAHookThat:
     @pytest.mark.parametrize("hook", [raises, raises_later, hangs, cancels])
     def test_fails_has_its_calls_measured_and_runs_as_before(self, hook: Any) -> None:
         hooks = Hooks(before_tool_call=[hook])
-        plain = run(parse_scenario(SCENARIO), hooks=hooks)
+        plain = play_text(SCENARIO, hooks=hooks)
         result = measured(hooks)
         assert result.hook_cost is not None
         assert result.hook_cost[0].calls == 3
@@ -203,7 +202,7 @@ def test_an_agent_has_no_hooks_to_measure() -> None:
         return prompt
 
     with pytest.raises(ScenarioError, match="hooks"):
-        run(parse_scenario("prompt: Go.\nmodel: []"), loop=agent, hook_cost=True)
+        play_text("prompt: Go.\nmodel: []", loop=agent, hook_cost=True)
 
 
 def test_a_conversation_shows_the_cost_of_its_hooks_so_far() -> None:

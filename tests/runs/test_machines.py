@@ -6,6 +6,7 @@ import sys
 from typing import Any, cast
 
 import pytest
+from builders import play_text
 
 from simloop import (
     Limits,
@@ -154,7 +155,7 @@ def test_an_unknown_name_in_a_file_is_told_with_its_place() -> None:
 
 
 def test_a_file_for_a_loop_of_ones_own_can_be_run_on_another_where_that_is_not() -> None:
-    assert run(parse_scenario("prompt: x\nloop: no.such:Loop\nmodel: [{say: y}]\n"), loop="pi").ok
+    assert play_text("prompt: x\nloop: no.such:Loop\nmodel: [{say: y}]\n", loop="pi").ok
 
 
 # Machines of one's own
@@ -340,7 +341,7 @@ def test_a_file_changes_single_options_of_a_version(loop: str) -> None:
 def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() -> None:
     text = "prompt: Go.\nmodel: [{http: {status: 429}}, {say: Done.}]"
     with pytest.raises(ScriptUnused, match=r"under expect_on: pi: {outcome: failed, unused: 1}"):
-        run(parse_scenario(text), loop="pi")
+        play_text(text, loop="pi")
 
 
 def test_on_another_loop_a_missing_reply_tells_how_to_say_that_it_should_be() -> None:

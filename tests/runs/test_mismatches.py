@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from builders import play_text
 from incases import in_cases
 
 from simloop import Outcome
@@ -27,7 +28,7 @@ FAILS = "prompt: x\nmodel: [{http: {status: 401}}]\n"
 
 
 def result_of(expect: str, text: str = RUN) -> Result:
-    return run(parse_scenario(f"{text}\nexpect: {expect}\n"))
+    return play_text(f"{text}\nexpect: {expect}\n")
 
 
 @in_cases(
@@ -53,7 +54,7 @@ def result_of(expect: str, text: str = RUN) -> Result:
     ]
 )
 def test_an_expectation_that_is_no_equality_holds_or_fails(holds: str, fails: str) -> None:
-    result = run(parse_scenario(RUN))
+    result = play_text(RUN)
     assert mismatches(parse_scenario(f"prompt: x\nexpect: {holds}").expect, result) == ()
     (found,) = mismatches(parse_scenario(f"prompt: x\nexpect: {fails}").expect, result)
     assert str(found).startswith(f"expect.{fails[1:].partition(':')[0]}")
@@ -70,7 +71,7 @@ def test_an_expectation_that_is_no_equality_holds_or_fails(holds: str, fails: st
 )
 def test_a_failure_says_the_bounds_in_words(expected: dict[str, Any], says: str) -> None:
     with pytest.raises(ExpectationFailed) as caught:
-        run(parse_scenario(RUN)).expect(**expected)
+        play_text(RUN).expect(**expected)
     assert says in str(caught.value).splitlines()[0]
 
 
@@ -93,7 +94,7 @@ def test_what_cannot_be_expected_is_refused_by_its_key(
     expected: dict[str, Any], key: str, says: str
 ) -> None:
     with pytest.raises(ScenarioError) as caught:
-        run(parse_scenario(RUN)).expect(**expected)
+        play_text(RUN).expect(**expected)
     assert caught.value.key == key
     assert says in str(caught.value)
 
@@ -129,7 +130,7 @@ def test_a_run_that_is_too_long_is_wrong_from_the_first_entry_past_the_bound() -
 
 def test_many_dots_cost_no_more_than_their_number() -> None:
     """A search that tries one order of `...` after the other would not end within a lifetime."""
-    result = run(parse_scenario("prompt: x\nmodel: [{say: y}]\nloop: pi"))
+    result = play_text("prompt: x\nmodel: [{say: y}]\nloop: pi")
     many = Expect(messages=" ".join(["...", "user"] * 200))
     assert len(mismatches(many, result)) == 1
 
@@ -152,12 +153,12 @@ def test_a_scenario_that_names_no_outcome_expects_completed(
 
 def test_every_prompt_must_complete_where_no_outcome_is_named() -> None:
     text = "prompt: x\nthen: [y]\nmodel: [{http: {status: 401}}, {say: z}]\n"
-    (failure,) = run(parse_scenario(text)).failures
+    (failure,) = play_text(text).failures
     assert "expected ['completed', 'completed'], got ['failed', 'completed']" in failure
 
 
 def test_a_call_of_expect_asks_only_what_it_says() -> None:
-    result = run(parse_scenario(FAILS))
+    result = play_text(FAILS)
     assert mismatches_by_default(Expect(), result) != ()
     assert result.expect(requests=1) is result
 

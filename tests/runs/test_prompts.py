@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from builders import counters_of, entries_of
+from builders import counters_of, entries_of, play_text
 
 from simloop import Outcome, Result, ScenarioError, Simulation, run, simulate
 from simloop.messages import AssistantMessage, Counters, Message, ToolMessage, UserMessage
@@ -185,7 +185,7 @@ def test_each_run_has_all_of_its_errors(loop: str) -> None:
 @EVERY_LOOP
 def test_each_run_has_all_of_its_transitions(loop: str) -> None:
     script = "model: [{say: One.}, {say: Two.}]"
-    alone = run(parse_scenario("prompt: Go.\nmodel: [{say: One.}]"), loop=loop)
+    alone = play_text("prompt: Go.\nmodel: [{say: One.}]", loop=loop)
     enough = len(entries_of(alone, entries.Transition))
     assert play(loop, f"max_transitions: {enough}\n{script}").text == "Two."
 
@@ -272,13 +272,13 @@ def test_a_loop_with_a_queue_hears_it_in_the_same_run(loop: str) -> None:
 def test_several_such_messages_are_several_prompts_in_the_order_in_which_they_were_said() -> None:
     queue = "queue: [{after: tool-started, say: A}, {after: finish, nth: 1, say: B}]"
     script = f"model: [{ASKS}, {{say: Two.}}, {{say: Three.}}]"
-    result = run(parse_scenario(f"prompt: Go.\n{TOOLS}\n{queue}\n{script}"), loop="react")
+    result = play_text(f"prompt: Go.\n{TOOLS}\n{queue}\n{script}", loop="react")
     assert prompts(result) == ["B", "A"]
 
 
 def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time() -> None:
     text = "prompt: Go.\nqueue: [{at: 0s, say: And this.}]\nmodel: [{say: Done.}]"
-    (request,) = run(parse_scenario(text)).requests
+    (request,) = play_text(text).requests
     assert [message.text for message in request.messages] == ["Go.", "And this."]
 
 
@@ -288,7 +288,7 @@ def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time()
 )
 def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str, entry: str) -> None:
     text = f"prompt: Go.\nabort: {{after: {entry}}}\nmodel: [{{say: Hello., {end}}}]"
-    result = run(parse_scenario(text), loop=loop)
+    result = play_text(text, loop=loop)
     assert (result.outcome, counters_of(result).total_steps) == (Outcome.ABORTED, 0)
 
 
@@ -303,7 +303,7 @@ def test_what_is_said_while_time_passes_in_a_tool_that_waits_for_nothing_is_hear
     text = (
         "prompt: Go.\nqueue: [{at: 500ms, say: More.}]\nmodel: [{call: {work: {}}}, {say: Done.}]"
     )
-    result = run(parse_scenario(text), loop=loop, tools=[work])
+    result = play_text(text, loop=loop, tools=[work])
     assert [message.text for message in result.requests[-1].messages[-2:]] == ["done", "More."]
 
 
@@ -315,7 +315,7 @@ queue: [{after: tool-started, say: Test it., follow_up: true}]
 tools: {build: {}}
 model: [{call: {build: {}}}, {say: Done., times: always}]
 """
-    after_the_tool = run(parse_scenario(text), loop=loop).requests[1].messages
+    after_the_tool = play_text(text, loop=loop).requests[1].messages
     assert (UserMessage("Test it.") in after_the_tool) == (loop in ("reference", "opencode"))
 
 

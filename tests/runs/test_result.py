@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from builders import play_text
 
 from simloop.errors import (
     CheckFailed,
@@ -45,7 +46,7 @@ def result_of(expect: str, path: str = "a b.yaml") -> Result:
 
 
 def test_requests_are_counted_without_building_them_all() -> None:
-    result = run(parse_scenario(MANY))
+    result = play_text(MANY)
     tracemalloc.start()
     found = mismatches(Expect(requests=501), result)
     most = tracemalloc.get_traced_memory()[1]
@@ -101,7 +102,7 @@ def test_a_run_that_does_not_end_says_how_to_see_it_again(
 
 
 def test_a_scenario_of_text_is_reproduced_in_python() -> None:
-    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]"), seed=5)
+    result = play_text("prompt: x\nmodel: [{say: x}]", seed=5)
     assert result.reproduce == "simloop.run(scenario, seed=5)"
 
 
@@ -120,7 +121,7 @@ model:
 
 
 def talk(expect: str, on: str = "{}") -> Result:
-    return run(parse_scenario(f"{TALK}\nexpect: {expect}\nexpect_on: {on}\n"))
+    return play_text(f"{TALK}\nexpect: {expect}\nexpect_on: {on}\n")
 
 
 @pytest.mark.parametrize(
@@ -176,12 +177,12 @@ def test_that_none_is_left_over_cannot_be_expected_otherwise() -> None:
 
 
 def test_replies_that_were_expected_to_be_left_over_and_were_asked_for_are_a_failure() -> None:
-    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]\nexpect: {unused: 1}"))
+    result = play_text("prompt: x\nmodel: [{say: x}]\nexpect: {unused: 1}")
     assert result.failures == ("expect.unused: expected 1, got 0",)
 
 
 def test_a_run_without_files_has_none_and_says_so_when_some_were_expected() -> None:
-    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]\nexpect: {files: {}}"))
+    result = play_text("prompt: x\nmodel: [{say: x}]\nexpect: {files: {}}")
     assert result.files is None
     assert result.failures == ("expect.files: expected {}, got None",)
 
@@ -202,7 +203,7 @@ def test_what_is_expected_on_a_loop_stands_in_the_place_of_all_else_that_is() ->
 
 
 def test_what_is_expected_on_a_loop_is_for_its_versions_too_unless_they_have_their_own() -> None:
-    assert run(parse_scenario(ON_PI), loop="pi@0.87.1").failures == ()
+    assert play_text(ON_PI, loop="pi@0.87.1").failures == ()
     on_version = parse_scenario(ON_PI.replace("{pi:", "{pi@0.87.1: {text: z}, pi:"))
     assert run(on_version, loop="pi@0.87.1").failures == ("expect.text: expected 'z', got 'x'",)
     assert run(on_version, loop="pi").failures == ()

@@ -3,6 +3,7 @@ from functools import partial
 from typing import Literal
 
 import pytest
+from builders import play_text
 from work import lines_run
 from worlds import Opened, in_world
 
@@ -11,7 +12,6 @@ from simloop.kernel.signals import AbortRequested
 from simloop.messages import Counters, FinishReason
 from simloop.runs.run import Simulation
 from simloop.runs.user import Timetable
-from simloop.scenario.loader import parse_scenario
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.entries import Finish, TextDelta, Transition
 
@@ -85,20 +85,20 @@ def test_a_moment_that_never_comes_is_an_error_that_names_it(
     loop: str, moments: str, places: str
 ) -> None:
     with pytest.raises(ScriptUnused, match=f"these actions of the user never happened: {places} "):
-        run(parse_scenario(NEVER + moments), loop=loop)
+        play_text(NEVER + moments, loop=loop)
 
 
 @pytest.mark.parametrize(("moments", "places"), TOO_LATE, ids=[one[0] for one in TOO_LATE])
 def test_a_moment_that_is_known_to_be_left_over_changes_nothing(moments: str, places: str) -> None:
     left = places.count(".") or 1
-    result = run(parse_scenario(f"{NEVER}{moments}\nexpect: {{unused: {left}}}"))
+    result = play_text(f"{NEVER}{moments}\nexpect: {{unused: {left}}}")
     assert (result.failures, result.unused) == ((), left)
     assert set(result.outcomes) == {Outcome.COMPLETED}
 
 
 def test_only_the_moments_are_told_where_no_reply_is_left_over() -> None:
     with pytest.raises(ScriptUnused) as caught:
-        run(parse_scenario("prompt: x\nmodel: [{say: y}]\nabort: {after: backoff}"))
+        play_text("prompt: x\nmodel: [{say: y}]\nabort: {after: backoff}")
     first, ending, _ = str(caught.value).splitlines()
     assert first.startswith("abort: these actions of the user never happened: abort (")
     assert ending == "it ended with completed: y"
@@ -114,13 +114,13 @@ def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
     with pytest.raises(
         ScriptUnused, match=r"model\.1; these actions of the user never happened: abort"
     ):
-        run(parse_scenario(text))
-    assert run(parse_scenario(f"{text}\nexpect: {{outcome: failed, unused: 2}}")).failures == ()
+        play_text(text)
+    assert play_text(f"{text}\nexpect: {{outcome: failed, unused: 2}}").failures == ()
 
 
 def test_a_moment_that_came_when_it_could_change_nothing_any_more_is_not_left_over() -> None:
     last = "prompt: x\nmodel: [{say: x}]\nabort: {after: transition, nth: 4}"
-    assert run(parse_scenario(last)).outcome is Outcome.COMPLETED
+    assert play_text(last).outcome is Outcome.COMPLETED
 
 
 @pytest.mark.parametrize("moment", [{}, {"at": "1s", "after": "part"}], ids=["neither", "both"])
@@ -198,7 +198,7 @@ def test_an_action_happens_in_the_next_turn_and_not_inside_the_component_that_re
 
 def test_the_end_of_a_stream_that_was_cut_is_a_moment_and_no_part() -> None:
     text = "prompt: x\nabort: {after: %s}\nmodel: [{say: Half, unfinished: true}]"
-    cut = run(parse_scenario(text % "stream-cut"))
+    cut = play_text(text % "stream-cut")
     assert (cut.outcome, cut.counters) == (Outcome.ABORTED, Counters(0, 0, 0))
     with pytest.raises(ScriptUnused, match="these actions of the user never happened: abort"):
-        run(parse_scenario((text % "'part', nth: 2") + "\nlimits: {max_error_count: 1}"))
+        play_text((text % "'part', nth: 2") + "\nlimits: {max_error_count: 1}")

@@ -104,7 +104,7 @@ async def calls_tools(prompt: str, world: World) -> str:
     """An agent that asks the model until it calls no tools, and runs the world's tools."""
     messages: list[Message] = [UserMessage(prompt)]
     while True:
-        reply = (await world.model.reply(messages)).message
+        reply = (await world.model.reply(messages, tools=world.tools.specs)).message
         if not reply.calls:
             return reply.text
         messages += [reply, *[await world.tools.run(call) for call in reply.calls]]
