@@ -270,25 +270,21 @@ def test_files_can_be_read_and_modules_imported(tmp_path: Any) -> None:
     assert simulate(main()) == 5
 
 
-@pytest.mark.parametrize("name", ["distro", "platform.deeper"])
-def test_a_question_about_the_machine_may_run_a_program(name: str) -> None:
+MACHINE = """
+import os, socket
+def ask(): return os.system("true"), socket.gethostbyname("127.0.0.1")
+"""
+
+
+@pytest.mark.parametrize("name", ["distro", "platform.deeper", "pdb"])
+def test_a_debugger_and_a_question_about_the_machine_may_reach_for_everything(name: str) -> None:
     asking: Any = types.ModuleType(name)  # as the SDK of OpenAI does at its first request
-    exec("import os\ndef ask(): return os.system('true')", vars(asking))
+    exec(MACHINE, vars(asking))
 
-    async def main() -> int:
-        return int(asking.ask())
+    async def main() -> object:
+        return asking.ask()
 
-    assert simulate(main()) == 0
-
-
-def test_a_debugger_inside_a_simulation_may_reach_for_everything() -> None:
-    debugger: Any = types.ModuleType("pdb")
-    exec("import socket\ndef ask(): return socket.gethostbyname('127.0.0.1')", vars(debugger))
-
-    async def main() -> str:
-        return str(debugger.ask())
-
-    assert simulate(main()) == "127.0.0.1"
+    assert simulate(main()) == (0, "127.0.0.1")
 
 
 def test_a_simulation_refuses_to_run_where_its_audit_hook_is_not_allowed() -> None:

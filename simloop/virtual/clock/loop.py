@@ -571,7 +571,13 @@ class _TaskEnded(BaseException):
     """Ends a task that has refused its cancellation, where it waits."""
 
 
-for _advice, _names in LOOP_METHODS.items():
-    for _name in _names.split():
-        _method = functools.partialmethod(VirtualLoop._refuse_method, f"loop.{_name}", _advice)
-        setattr(VirtualLoop, _name, _method)
+def refuse_methods(cls: Any, *, without: frozenset[str] = frozenset()) -> None:
+    """Let the methods of an event loop that reach the real world call its `_refuse_method`."""
+    for advice, names in LOOP_METHODS.items():
+        for name in names.split():
+            if name not in without:
+                method = functools.partialmethod(cls._refuse_method, f"loop.{name}", advice)
+                setattr(cls, name, method)
+
+
+refuse_methods(VirtualLoop)

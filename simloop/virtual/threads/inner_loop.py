@@ -8,20 +8,17 @@ real, so it has no selector, no pipe and no signals.
 # mypy: disable-error-code="override"
 
 import asyncio
-import functools
 import sys
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import heard_timer
-from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop, refuse_methods
 from simloop.virtual.clock.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
-from simloop.virtual.real_world import LOOP_METHODS
 from simloop.virtual.threads.scheduler import SimulatedThread, thread_here
 
-_OF_THE_OUTER = {"stop", "run_forever", "run_until_complete"}
+_OF_THE_OUTER = frozenset({"stop", "run_forever", "run_until_complete"})
 
 
 class _Waiting:
@@ -102,11 +99,4 @@ class InnerLoop(asyncio.BaseEventLoop):
         """Do nothing; this loop holds no sockets, so no leak warning is due."""
 
 
-def _refusing(name: str, advice: str) -> Callable[..., Any]:
-    return functools.partialmethod(InnerLoop._refuse_method, f"loop.{name}", advice)  # type: ignore[return-value]
-
-
-for _advice, _names in LOOP_METHODS.items():
-    for _name in _names.split():
-        if _name not in _OF_THE_OUTER:
-            setattr(InnerLoop, _name, _refusing(_name, _advice))
+refuse_methods(InnerLoop, without=_OF_THE_OUTER)
