@@ -5,16 +5,15 @@
     async for event in conversation.run("Create hello.ts"):
         ...
 
-Not here: what the events are (trace/exports/events.py). The rules to keep: an
-event arrives at the virtual time of the entry that makes it, in the order of the trace; listeners
-receive it before the iteration does. An abort or a message in answer to an event takes effect
-before the next tool or model call, even if no time passes. Nothing polls.
+An event arrives at the virtual time of the entry that makes it, in the order of the trace;
+listeners receive it before the iteration does. An abort or a message in answer to an event takes
+effect before the next tool or model call, even if no time passes. Nothing polls.
 """
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Literal, Protocol, Unpack, get_args
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
 from simloop.engine.hook_meter import HookCost
 from simloop.errors import ScenarioError
@@ -37,14 +36,8 @@ Names = Literal["document", "session"]
 _KNOWN = f"there are {', '.join(get_args(Names))}"
 
 
-class EventView(Protocol):
-    """A converter from the lines of a trace to events. `names` are the event types."""
-
-    names: tuple[str, ...]
-
-    def feed(self, line: AnyEntry) -> Sequence[Event]:
-        """Return the events that the next line makes."""
-        ...
+EventView: TypeAlias = DocumentEvents | SessionEvents
+"""A converter from the lines of a trace to events."""
 
 
 def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools = ()) -> EventView:

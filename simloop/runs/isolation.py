@@ -1,8 +1,7 @@
 """The import of the user's own code and the calls of it, which cannot end the command.
 
-Not here: which objects are machines (registry.py). The rules to keep: a scenario or the command
-line names the module to import, and a trace never does; the imported code can end only its own
-scenario, even with `sys.exit`.
+A scenario or the command line names the module to import, and a trace never does. The imported
+code can end only its own scenario, even with `sys.exit`.
 """
 
 import importlib
