@@ -358,22 +358,9 @@ def result_on(name: str, loop: str | None = None) -> Result:
     return run(load_scenario(find(name)), loop=loop)
 
 
-def test_every_loop_can_be_asked_a_second_and_a_third_time() -> None:
-    for loop in DESIGNS:
-        result = result_on("prompts/three", loop)
-        assert len(result.outcomes) == 3
-
-
 def test_a_result_larger_than_the_window_is_reported_as_it_cannot_be_compacted_away() -> None:
     (notice,) = (e for e in result_on("huge-result").trace.entries if type(e) is entries.Notice)
     assert notice.text.startswith("the context has 2,521 tokens (trigger 375), but nothing")
-
-
-def test_pi_reports_the_calls_after_the_fiftieth() -> None:
-    notices = [
-        entry.text for entry in result_on("pi-warns").trace.entries if type(entry) is entries.Notice
-    ]
-    assert notices == [f"{number} model calls, and no end yet" for number in (51, 52, 53)]
 
 
 def test_details_of_a_result_are_in_the_trace_and_in_no_request() -> None:

@@ -38,7 +38,6 @@ from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
-from simloop.virtual.simulate import run_virtual
 from simloop.world.world import World
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -116,11 +115,6 @@ def test_a_loop_of_ones_own_is_sealed_and_recorded_in_whatever_form_it_is_given(
     assert header.loop == (loop if isinstance(loop, str) else "own")
 
 
-def test_a_loop_that_its_scenario_names_is_sealed_and_recorded_too() -> None:
-    scenario = Scenario(prompt="Go.", loop=f"{HERE}:Own", model=[Reply(say="Done.")])
-    assert run(scenario).trace.header.python == ("loop",)
-
-
 @pytest.mark.parametrize("loop", ["reference", "pi", "pi@0.87.1"])
 def test_a_bundled_loop_is_not_recorded_as_python(loop: str) -> None:
     assert run(ANSWERED, loop=loop).trace.header.python == ()
@@ -147,11 +141,6 @@ def test_a_subclass_that_inherits_a_name_is_recorded_alike_in_whatever_form_it_i
     assert (headers[0].loop, headers[0].judge_as) == (f"{HERE}:Mine", "reference")
     assert headers[0].python == ("loop",)
     assert len(set(SEEN)) == 1, "its clock is the virtual one"
-
-
-@pytest.mark.parametrize("loop", [f"{HERE}:mine", mine], ids=["name", "function"])
-def test_a_function_that_makes_such_a_subclass_is_recorded_by_its_own_name(loop: Any) -> None:
-    assert run(ANSWERED, loop=loop).trace.header.loop == f"{HERE}:mine"
 
 
 def test_the_trace_of_such_a_subclass_is_never_run_as_that_of_the_bundled_loop() -> None:
@@ -489,14 +478,6 @@ def chosen(loop: Any, **options: Any) -> Loop:
     return loop_of(ANSWERED, {"loop": loop, "loop_options": options})
 
 
-async def text_of(agent: Any) -> str:
-    return str(await agent._agent("Go.", None))
-
-
-def answers(*agents: Any) -> list[str]:
-    return [run_virtual(text_of(agent)) for agent in agents]
-
-
 class Declaring(PiLoop):
     """It counts how often it is asked for its deviations."""
 
@@ -533,36 +514,6 @@ def test_an_agent_lacks_each_feature_that_only_the_engine_has_with_a_reason() ->
     assert set(loop.unsupported) == set(Feature) - {Feature.ABORT}
     assert all(reason.startswith("an agent of your own ") for reason in loop.unsupported.values())
     assert (loop.machine, loop.policies) == (None, Policies())
-
-
-def test_an_object_keeps_its_conversation() -> None:
-    kept = Asks()
-    loop = chosen(kept)
-    assert answers(loop.agent(SETTINGS), loop.agent(SETTINGS)) == ["1", "2"]
-    assert kept.heard == ["Go.", "Go."]
-
-
-def test_a_class_and_a_factory_make_an_agent_for_each_conversation_with_the_options() -> None:
-    def makes(*, manner: str = "") -> Asks:
-        return Asks(manner)
-
-    for made in (Asks, makes):
-        loop = chosen(made, manner="!")
-        first = loop.agent(SETTINGS)
-        assert answers(first, first, loop.agent(SETTINGS)) == ["!1", "!2", "!1"]
-
-
-def test_a_constructor_that_fails_is_an_error_of_the_loop_that_is_named() -> None:
-    def breaks() -> Asks:
-        raise ValueError("no key")
-
-    with pytest.raises(ScenarioError, match=r"the agent `.*breaks` cannot be made.*no key"):
-        chosen(breaks).agent(SETTINGS)
-
-
-def test_a_factory_that_makes_no_agent_is_an_error_that_says_what_it_makes() -> None:
-    with pytest.raises(ScenarioError, match="returns str, which is not an agent"):
-        chosen(lambda: "mine").check()
 
 
 # ---------------------------------------------------------------------- alike above the design

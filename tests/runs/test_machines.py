@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from builders import play_text
@@ -14,7 +14,6 @@ from simloop import (
     Reply,
     Scenario,
     ScriptedHook,
-    ScriptedTool,
     ToolExecution,
     parse_scenario,
     run,
@@ -31,17 +30,17 @@ from simloop.kernel import effects
 from simloop.kernel.checks import as_written
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound, Machine, Run, Transition
-from simloop.kernel.policies import ToolOrder, ToolStart
+from simloop.kernel.policies import ToolStart
 from simloop.kernel.signals import Began, ModelReplied
 from simloop.kernel.states import BackingOff, CallingModel, Ready
 from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
 from simloop.loops.pi import PiLoop, PiOptions
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
-from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, machine_for
+from simloop.runs.loop import machine_for
 from simloop.runs.plan import reasons_against
 from simloop.runs.run import Simulation
-from simloop.scenario.designs import DESIGNS, LoopOptions, names
+from simloop.scenario.designs import DESIGNS, names
 from simloop.scenario.expect import Expect
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -228,12 +227,6 @@ def test_options_of_a_file_reach_the_machine_of_each_loop() -> None:
     ]
 
 
-def test_options_in_python_state_what_differs_from_the_document() -> None:
-    options = LoopOptions(opencode=OpencodeOptions(max_retries=1, parallel=False))
-    assert options.opencode == {"max_retries": 1}
-    assert LoopOptions(opencode={"parallel": False}).opencode == {"parallel": False}
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -257,20 +250,6 @@ def test_a_bad_option_is_shown_by_its_place_in_the_file(given: str, says: str) -
     assert str(caught.value).startswith(f"a.yaml:{says}")
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: OpencodeOptions(max_retries=-1), "loops.opencode.max_retries: "),
-        (lambda: ReactOptions(max_rounds=0), "loops.react.max_rounds: "),
-        (lambda: PiOptions(steering="some"), "loops.pi.steering: "),  # type: ignore[arg-type]
-    ],
-    ids=["opencode", "react", "pi"],
-)
-def test_options_given_in_python_are_checked_as_those_of_a_file(make: Any, says: str) -> None:
-    with pytest.raises(ScenarioError, match=f"^{says}"):
-        make()
-
-
 @pytest.mark.parametrize("key", ["opencod", "opencode@9"])
 def test_an_expectation_on_an_unknown_loop_is_shown_by_its_place(key: str) -> None:
     text = f'prompt: x\nexpect_on:\n  reference: {{}}\n  "{key}": {{}}\n'
@@ -291,10 +270,6 @@ def test_react_gives_its_reason_against_what_it_lacks_and_pi_against_early_tools
     assert against == {key: ["react has no hooks"] * (key == "react") for key in CLASSES}
 
 
-def test_there_is_nothing_against_a_run_that_asks_for_nothing() -> None:
-    assert reasons_against(UNSUPPORTED_BY_AGENTS, Scenario(prompt="x"), {}) == []
-
-
 def test_what_a_loop_cannot_express_is_told_with_every_reason_and_a_way_out() -> None:
     text = "prompt: x\nloop: react\nabort: {at: 1s}\nhooks: [{at: before_llm_call}]\n"
     with pytest.raises(CannotExpress) as caught:
@@ -304,19 +279,6 @@ def test_what_a_loop_cannot_express_is_told_with_every_reason_and_a_way_out() ->
         "react has no way to stop a run (run it on another loop)"
     )
     assert caught.value.exit_code == 2
-
-
-def test_the_order_of_tools_is_the_loops_own_unless_the_scenario_says() -> None:
-    tools = {"t": ScriptedTool(takes="1s")}
-    scenario = Scenario(
-        prompt="Go.", tools=tools, model=[Reply(call=[{"t": {}}] * 2), Reply(say="Done.")]
-    )
-    assert run(scenario, loop="pi@0.87.1").elapsed_s == 1
-    given = parse_scenario("prompt: x\ntool_execution: {order: sequential}\n").tool_execution
-    assert given is not None
-    assert given.order is ToolOrder.SEQUENTIAL
-    in_turn = scenario.model_copy(update={"tool_execution": given})
-    assert run(in_turn, loop="pi@0.87.1").elapsed_s == 2
 
 
 @pytest.mark.parametrize("loop", [loop for loop in names() if "@" in loop])
