@@ -1,7 +1,15 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from regenerate import GENERATED
+
+from simloop import Scenario
+from simloop import strategies as sim
+from simloop.check.invariants import compaction, limits, retry
+from simloop.check.invariants.catalog import in_module
+from simloop.scenario.designs import names
 
 FILES = (
     *("docs/scenarios.md", "docs/loops.md"),
@@ -25,3 +33,13 @@ def test_these_files_are_generated() -> None:
 def test_a_generated_file_is_current(name: str) -> None:
     path = Path(__file__).resolve().parent.parent / name
     assert path.read_text("utf-8") == GENERATED[path](), "run: python tests/regenerate.py"
+
+
+PROPERTIES = (limits, compaction, retry)
+"""The modules of the invariants; that every run ends is always judged."""
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(names()).flatmap(sim.scenarios))
+def test_every_loop_keeps_counters_compaction_backoff_and_termination(scenario: Scenario) -> None:
+    sim.check(scenario, invariants=[each for one in PROPERTIES for each in in_module(one)])
