@@ -71,18 +71,26 @@ _BY_STATUS = {
 _CODE_BEATS_STATUS = frozenset({ErrorClass.QUOTA, ErrorClass.OVERFLOW})
 _CODE_BEATS_413 = _CODE_BEATS_STATUS | {ErrorClass.RATE_LIMIT}
 
-# Most providers say only in a sentence that the context is too long, each in its own. These are
-# theirs, as whole phrases.
+OVERFLOW_PHRASES = (
+    r"prompt is too long",
+    r"input is too long for requested model",
+    r"exceeds the context window",
+    r"reduce the length of the messages",
+    r"exceeds the available context size",
+    r"greater than the context length",
+    r"context window exceeds limit",
+    r"exceeded model token limit",
+    r"too large for model with \d+ maximum context length",
+)
+"""Most providers say only in a sentence that the context is too long, each in its own. These are
+theirs, as whole phrases, found on 2026-11-22; opencode 1.18.34 knows them too, and more."""
 _OVERFLOW = re.compile(
-    r"maximum context length is|input tokens exceed the configured limit"
-    r"|exceeds the context window|prompt is too long|prompt too long; exceeded max context length"
-    r"|exceed context limit|exceeds the maximum number of tokens allowed"
-    r"|input is too long for requested model|maximum prompt length is|\[input_too_large\]"
-    r"|reduce the length of the messages|context length is only"
-    r"|longer than the model's context length|too large for model with \d+ maximum context length"
-    r"|exceeds the available context size|greater than the context length"
-    r"|prompt token count of \d+ exceeds the limit of|context window exceeds limit"
-    r"|exceeded model token limit|range of input length should be \[",
+    "|".join(OVERFLOW_PHRASES)
+    + r"|maximum context length is|input tokens exceed the configured limit"
+    r"|prompt too long; exceeded max context length|exceed context limit"
+    r"|exceeds the maximum number of tokens allowed|maximum prompt length is|\[input_too_large\]"
+    r"|context length is only|longer than the model's context length"
+    r"|prompt token count of \d+ exceeds the limit of|range of input length should be \[",
     re.IGNORECASE,
 )
 # Sentences about tokens that are no overflow: waiting helps, shortening does not (bug C5).

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from simloop.kernel.errorclass import ErrorClass, class_of_status
+from simloop.kernel.errorclass import OVERFLOW_PHRASES, ErrorClass, class_of_status
 from simloop.kernel.retry import RETRYABLE, until_ns
 from simloop.messages import Fault
 
@@ -49,19 +49,12 @@ _FRAME_MAY_PASS = re.compile(r"too_many_requests|exhausted|unavailable", re.IGNO
 # Codes of an error frame that is JSON text by which the program gives up.
 _NEVER_PASS = frozenset({"insufficient_quota", "usage_not_included", "invalid_prompt"})
 _OVERFLOW = (
+    *OVERFLOW_PHRASES,
     r"^4(?:00|13)\s*(?:status code)?\s*\(no body\)",
-    r"prompt is too long",
-    r"input is too long for requested model",
-    r"exceeds the context window",
     r"input token count.*exceeds the maximum",
     r"maximum prompt length is \d+",
-    r"reduce the length of the messages",
     r"maximum context length is \d+ tokens",
     r"exceeds the limit of \d+",
-    r"exceeds the available context size",
-    r"greater than the context length",
-    r"context window exceeds limit",
-    r"exceeded model token limit",
     r"context[_ ]length[_ ]exceeded",
     r"request entity too large",
     r"request_too_large",
@@ -76,7 +69,6 @@ _OVERFLOW = (
     r"input length.*exceeds.*context length",
     r"context length is only \d+ tokens",
     r"prompt too long; exceeded (?:max )?context length",
-    r"too large for model with \d+ maximum context length",
     r"prompt has [\d,]+ tokens?, but the configured context size is [\d,]+ tokens?",
 )
 # Words that tell a rate limit from an overflow.
