@@ -90,11 +90,7 @@ class _Count(Tally):
 @click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
 @formats("json")
 def command(
-    *,
-    targets: tuple[str, ...],
-    given: RunOptions,
-    verbose: bool,
-    output_format: str,
+    *, targets: tuple[str, ...], given: RunOptions, verbose: bool, output_format: str
 ) -> int:
     """Run scenarios twice, check expectations and compare the runs.
 

@@ -226,9 +226,7 @@ def _scenarios(
         yield f"wrong-{number}", partial(scenario_of_violation, violation, **given)
 
 
-def _shown(
-    made: Iterator[tuple[str, Callable[[], Scenario]]],
-) -> Iterator[tuple[str, Scenario]]:
+def _shown(made: Iterator[tuple[str, Callable[[], Scenario]]]) -> Iterator[tuple[str, Scenario]]:
     """Yield the scenarios that the simulator can show; print the others to stderr."""
     for stem, make in made:
         try:

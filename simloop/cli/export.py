@@ -47,12 +47,7 @@ _Format = Callable[[RecordedRun], str]
 )
 @run_settings
 def command(
-    *,
-    source: str,
-    html: str | None,
-    mermaid: str | None,
-    otel: str | None,
-    given: RunOptions,
+    *, source: str, html: str | None, mermaid: str | None, otel: str | None, given: RunOptions
 ) -> None:
     """Write a run as a page for a browser, a diagram or spans.
 

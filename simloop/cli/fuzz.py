@@ -5,12 +5,11 @@ the times in the last line.
 """
 
 import shlex
-import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,15 +21,8 @@ from simloop.cli.options import (
     scenarios_and_files,
     targets_of,
 )
-from simloop.cli.terminal import (
-    StatusLine,
-    json_text,
-    note,
-    out,
-    out_exactly,
-    out_lines,
-    plain,
-)
+from simloop.cli.process import signals_to_stop
+from simloop.cli.terminal import StatusLine, json_text, note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.fuzz.executor import (
     TWIN,
@@ -151,7 +143,7 @@ def command(
         if journal and sums.runs:
             note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
         status = stack.enter_context(StatusLine(sys.stderr))
-        came = stack.enter_context(_signals(ranges, here=not workers))
+        came = stack.enter_context(signals_to_stop(partial(_stop, ranges, here=not workers)))
         shown = status if output_format == "text" else None
         with suppress(KeyboardInterrupt), closing(results_of(workers, settings, ranges)) as results:
             for result in results:
@@ -176,32 +168,11 @@ def _workers(stack: ExitStack, jobs: int, dask: str) -> list[Worker]:
     return [Worker() for _ in range(jobs)] if jobs > 1 else []
 
 
-@contextmanager
-def _signals(ranges: Ranges, *, here: bool) -> Iterator[list[int]]:
-    """Let Ctrl-C and SIGTERM end the search; yield the numbers of the signals that came.
-
-    The first one breaks off a run of this process, and lets workers finish their ranges; a second
-    one ends the command.
-    """
-    came: list[int] = []
-    before: dict[int, Any] = {
-        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-
-    def stop(number: int, _: Any) -> None:
-        ranges.stopped = True
-        came.append(number)
-        if here or len(came) > 1:
-            raise KeyboardInterrupt
-
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # a shell may make us ignore Ctrl-C
-            signal.signal(number, stop)
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _stop(ranges: Ranges, *, here: bool) -> None:
+    """Break off a run of this process, and let workers finish their ranges."""
+    ranges.stopped = True
+    if here:
+        raise KeyboardInterrupt
 
 
 def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:

@@ -13,11 +13,7 @@ from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
 from simloop.check.invariants.subject import Subject
-from simloop.cli.options import (
-    formats,
-    invariants_of_ones_own,
-    loop_names,
-)
+from simloop.cli.options import formats, invariants_of_ones_own, loop_names
 from simloop.cli.terminal import json_text, out, out_exactly, out_lines, plain
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan

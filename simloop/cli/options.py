@@ -179,11 +179,7 @@ def _added(context: click.Context, _: click.Parameter, modules: tuple[str, ...])
 
 
 _TARGETS = click.argument(
-    "targets",
-    metavar="PATH|NAME...",
-    nargs=-1,
-    required=True,
-    shell_complete=scenarios_and_files,
+    "targets", metavar="PATH|NAME...", nargs=-1, required=True, shell_complete=scenarios_and_files
 )
 _SEED = click.option(
     "--seed",
@@ -191,11 +187,7 @@ _SEED = click.option(
     help="Use this seed instead of the scenario's.",
 )
 _LOOP = click.option(
-    "--loop",
-    metavar="NAME",
-    callback=_known,
-    shell_complete=loop_names,
-    help=f"{_INSTEAD}.",
+    "--loop", metavar="NAME", callback=_known, shell_complete=loop_names, help=f"{_INSTEAD}."
 )
 _LOOP_OR_ALL = click.option(
     "--loop",

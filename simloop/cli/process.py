@@ -107,28 +107,30 @@ def insistent_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def postponed_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a question: whether Ctrl-C came inside the block. A second Ctrl-C ends the command.
+def signals_to_stop(tell: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
+    """Yield the numbers of the signals that come, Ctrl-C and SIGTERM, and call `tell` at each.
 
-    It is for work that has a result whenever it is stopped.
+    It is for work that has a result whenever it is stopped. A second signal ends the command.
     """
-    came = False
-    before = signal.getsignal(signal.SIGINT)
+    came: list[int] = []
 
-    def postpone(number: int, frame: Any) -> None:
-        nonlocal came
-        if came:
-            signal.default_int_handler(number, frame)
-        came = True
+    def note(number: int, _: Any) -> None:
+        came.append(number)
+        tell()
+        if len(came) > 1:
+            raise KeyboardInterrupt
 
-    heard = callable(before)  # false if a shell makes us ignore Ctrl-C
-    if heard:
-        signal.signal(signal.SIGINT, postpone)
+    before: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # a shell may make us ignore Ctrl-C
+            signal.signal(number, note)
     try:
-        yield lambda: came
+        yield came
     finally:
-        if heard:
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _raise_soon() -> None:

@@ -30,12 +30,7 @@ TRACE_SUFFIX = ".trace.jsonl"
     type=click.Path(path_type=Path, file_okay=False),
     help="Write to FOLDER, not beside the scenarios. The command creates the folder if needed.",
 )
-def command(
-    *,
-    targets: tuple[str, ...],
-    given: RunOptions,
-    folder: Path | None,
-) -> int:
+def command(*, targets: tuple[str, ...], given: RunOptions, folder: Path | None) -> int:
     """Write the traces of scenarios to files.
 
     The trace of x.simloop.yaml is x.trace.jsonl beside it. The trace of a bundled NAME is written

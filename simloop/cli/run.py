@@ -19,13 +19,7 @@ from simloop.cli.options import (
     targets_of,
 )
 from simloop.cli.report import Report, hook_costs, made, print_each, print_json
-from simloop.cli.terminal import (
-    StatusLine,
-    cells,
-    note,
-    out_lines,
-    plain,
-)
+from simloop.cli.terminal import StatusLine, cells, note, out_lines, plain
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions

@@ -5,16 +5,7 @@ from pathlib import Path
 import click
 
 from simloop.cli.options import formats, scenario_names
-from simloop.cli.terminal import (
-    cells,
-    json_text,
-    note,
-    out,
-    out_exactly,
-    out_lines,
-    padded,
-    plain,
-)
+from simloop.cli.terminal import cells, json_text, note, out, out_exactly, out_lines, padded, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX, Listed, bundled, bundled_folder, find_bundled
 from simloop.scenario.jsonschema import schema_text

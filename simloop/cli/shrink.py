@@ -13,7 +13,7 @@ import click
 from simloop.check.replay import recorded_run
 from simloop.check.trial import Failure
 from simloop.cli.options import invariants_of_ones_own, run_settings, scenarios_and_files
-from simloop.cli.process import postponed_interrupts
+from simloop.cli.process import signals_to_stop
 from simloop.cli.terminal import StatusLine, note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
@@ -26,7 +26,6 @@ from simloop.scenario.writing import create, create_schema, scenario_text
 from simloop.trace.codec import read_trace
 
 _TRACE = ".jsonl"
-_INTERRUPTED = 130
 
 
 @click.command("shrink")
@@ -48,13 +47,7 @@ _INTERRUPTED = 130
     show_default=True,
     help="Stop after N seconds, with the smallest scenario so far.",
 )
-def command(
-    *,
-    source: str,
-    given: RunOptions,
-    file: Path | None,
-    seconds: float,
-) -> int:
+def command(*, source: str, given: RunOptions, file: Path | None, seconds: float) -> int:
     """Reduce a failing scenario to a minimal one with the same failure.
 
     SCENARIO is a file, or the name of a bundled scenario. TRACE is a file that `simloop record` or
@@ -65,22 +58,21 @@ def command(
     """
     scenario, given = _read(source, given)
     Plan(scenario, given).loop.check()
-    with postponed_interrupts() as stopped, StatusLine(sys.stderr) as status:
+    with signals_to_stop() as came, StatusLine(sys.stderr) as status:
         shrunk = shrink(
             scenario,
             given,
             seconds=seconds,
             say=lambda progress: status.say(_progress(progress)),
-            stopped=stopped,
+            stopped=lambda: bool(came),
             confirms=True,
         )
-        interrupted = stopped()
     if shrunk is None:
         out(f"{plain(source)} does not fail, so there is nothing to shrink")
         return 0
     path = _write(source, shrunk, file)
     _print(scenario, shrunk, path)
-    return _INTERRUPTED if interrupted else CheckFailed.exit_code
+    return 128 + came[0] if came else CheckFailed.exit_code
 
 
 def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:

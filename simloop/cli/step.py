@@ -41,13 +41,7 @@ _CRASHED = 3  # Textual has printed the traceback
     "named", metavar="[TRACE|SCENARIO|NAME]", required=False, shell_complete=scenarios_and_files
 )
 @click.argument("other", metavar="[OTHER]", required=False, shell_complete=scenarios_and_files)
-def command(
-    *,
-    named: str | None,
-    other: str | None,
-    against: str | None,
-    given: RunOptions,
-) -> int:
+def command(*, named: str | None, other: str | None, against: str | None, given: RunOptions) -> int:
     """Step through a run in the terminal, forwards and backwards.
 
     TRACE is a file that `simloop record` or `simloop run --trace` has written. A SCENARIO file, or

@@ -123,11 +123,7 @@ def simloop(cli: Cli, verb: str, agent: str, *arguments: str) -> Result:
 @pytest.mark.parametrize("agent", ["ends", "ends_plainly"])
 @pytest.mark.parametrize(
     ("how", "words"),
-    [
-        ("interrupt", "KeyboardInterrupt"),
-        ("exit", "SystemExit: 0"),
-        ("own", "Own: \\x1b[31mred"),
-    ],
+    [("interrupt", "KeyboardInterrupt"), ("exit", "SystemExit: 0"), ("own", "Own: \\x1b[31mred")],
 )
 def test_an_agent_that_ends_its_program_is_a_failed_run_in_every_command(
     cli: Cli, how: str, words: str, agent: str, monkeypatch: pytest.MonkeyPatch

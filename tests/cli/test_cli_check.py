@@ -200,8 +200,7 @@ class TestAllLoops:
     SAYS = "prompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Hello.}\n"
 
     def test_are_a_report_each_and_what_one_cannot_express_is_neither_passed_nor_failed(
-        self,
-        cli: Cli,
+        self, cli: Cli
     ) -> None:
         result = cli(
             "check", cli.write("a", self.HOOKED), cli.write("b", self.SAYS), "--loop", "all"

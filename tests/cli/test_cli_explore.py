@@ -408,8 +408,7 @@ def test_an_option_that_there_is_not_is_named(cli: Cli, option: str) -> None:
 
 
 def test_how_far_it_has_come_is_shown_on_a_terminal_and_wiped(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terminal, "PATIENCE_S", 0.0)
     monkeypatch.setattr(terminal, "BETWEEN_S", 0.0)

@@ -211,8 +211,7 @@ def test_a_run_that_ends_its_process_is_a_failure_of_the_loop(cli: Cli, tmp_path
 
 @pytest.mark.slow
 def test_a_run_that_spins_is_named_and_ended_with_the_search(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "LONG_S", 0.5)
     monkeypatch.setattr(executor, "TICK_S", 0.1)

@@ -153,9 +153,7 @@ class TestJson:
         lines = encode(trace).splitlines(keepends=True)
         Path("a.jsonl").write_bytes(b"".join(lines[:5]))
         (one,) = json.loads(cli("replay", "a.jsonl", "--format", "json").stdout)["replays"]
-        assert one["settings"] == [
-            {"key": "limits.max_steps", "recorded": 7, "replayed": 100},
-        ]
+        assert one["settings"] == [{"key": "limits.max_steps", "recorded": 7, "replayed": 100}]
         assert one["truncated"].startswith("the file ends after 4 ")
 
 

@@ -32,8 +32,7 @@ def test_a_trace_is_shown_as_the_run_was(cli: Cli, recorded: Path) -> None:
 
 
 def test_a_truncated_trace_is_shown_to_its_last_whole_line_and_said_to_be_cut(
-    cli: Cli,
-    recorded: Path,
+    cli: Cli, recorded: Path
 ) -> None:
     lines = recorded.read_bytes().splitlines(keepends=True)
     recorded.write_bytes(b"".join(lines[:5]) + lines[5][:10])
@@ -149,8 +148,7 @@ def test_the_events_of_a_session_are_refused_for_a_loop_that_has_none(
 
 
 def test_the_events_of_a_trace_that_is_cut_before_the_end_of_its_run_have_no_end(
-    cli: Cli,
-    recorded: Path,
+    cli: Cli, recorded: Path
 ) -> None:
     *lines, end, _ = recorded.read_bytes().splitlines(keepends=True)
     assert end.startswith(b'{"kind":"ended"')

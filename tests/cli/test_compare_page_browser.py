@@ -12,10 +12,7 @@ from simloop.cursor.rows import words_of
 
 __all__ = ["chromium"]  # a fixture
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)]
 MARKUP = "</script><script>forged = 1</script><img src=x onerror='forged = 1'>"
 SEEN = """[...document.querySelectorAll('tr[data-name]')]
     .filter((line) => line.checkVisibility()).map((line) => line.dataset.name)"""
