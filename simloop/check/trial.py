@@ -187,8 +187,9 @@ class Verdict(Struct):
     @property
     def expected(self) -> Expect:
         """Return the expectations of the loop that was run, as far as they count."""
-        has_some = self.run is not None and self.rules.expectations
-        return self.run.loop.expected if has_some and self.run is not None else Expect()
+        if self.run is None or not self.rules.expectations:
+            return Expect()
+        return self.run.loop.expected
 
     @property
     def raised(self) -> tuple[UserError, ...]:
@@ -407,6 +408,7 @@ def _unexpected(verdict: Verdict, judge: Judge, expect: Expect) -> Iterator[Siml
     if unknown := next((name for name in expected if name not in _names()), ""):
         yield _no_invariant(unknown, verdict.scenario)
         return
+    # What the lines on pairs have said is not said again.
     found = [
         f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"
         for each in verdict.violations
@@ -457,7 +459,7 @@ def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Viol
     return _not_listed(judge, expect)
 
 
-def judged(run: Simulation, expect: Expect) -> Verdict:
+def verdict_on(run: Simulation, expect: Expect) -> Verdict:
     """Return the verdict on a run that was made already, of which `expect` is expected."""
     verdict = Verdict(run.scenario, run=run, rules=Rules())
     subject = Subject.of(run)

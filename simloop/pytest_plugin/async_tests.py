@@ -164,7 +164,7 @@ def _last(test: "AsyncTest", which: str, again: str) -> str:
 def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
     """Run the test once and judge the run. Raises what its body raises."""
     __tracebackhide__ = True
-    from simloop.check.trial import judged  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.check.trial import verdict_on  # noqa: PLC0415 - see the docstring of the plugin
     from simloop.errors import CheckFailed  # noqa: PLC0415
     from simloop.runs.result import account  # noqa: PLC0415
     from simloop.scenario.expect import Expect  # noqa: PLC0415
@@ -173,7 +173,7 @@ def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
     try:
         with played.run(run.trace, partial(page_of, run)):
             test.run()
-        judged(run, Expect(violates=test.violates, broken_pairs=test.broken_pairs)).check()
+        verdict_on(run, Expect(violates=test.violates, broken_pairs=test.broken_pairs)).check()
     except CheckFailed as error:
         error.account = error.account or f"\n{which}{account(run.trace).lstrip()}"
         error.reproduce = again

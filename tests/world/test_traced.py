@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simloop import Limits, Reply, Result, Scenario, Simulation, note, run, simulate, traced
-from simloop.check.trial import judged
+from simloop.check.trial import verdict_on
 from simloop.errors import ScenarioError
 from simloop.messages import Message, ToolMessage, UserMessage
 from simloop.scenario.expect import Expect
@@ -173,7 +173,7 @@ def test_a_violation_is_not_found_where_a_framework_converts_arguments_and_resul
     model = [Reply(call={"double": {"number": "4"}}), Reply(say="8")]
     simulation = Simulation(Scenario(prompt="Hi", model=model), loop=agent)
     simulation.run()
-    judged(simulation, Expect()).check()
+    verdict_on(simulation, Expect()).check()
 
 
 @pytest.mark.parametrize("tool", [search, shout])
