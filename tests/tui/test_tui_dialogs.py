@@ -111,7 +111,7 @@ def test_the_help_lists_each_action_with_its_keys_and_performs_the_chosen_one() 
         options = driven.pilot.app.screen.query_one(OptionList).options
         listed = [" ".join(str(option.prompt).split()) for option in options]
         for action in ACTIONS:
-            assert f"{action.shown_keys} {action.words}" in listed
+            assert f"{action.shown_keys} {action.words}".strip() in listed
         await driven.click_on("last entry")
         assert driven.place == 55
         await driven.press("question_mark", "down", "enter")
@@ -162,7 +162,8 @@ def test_the_palette_lists_all_actions_with_their_keys() -> None:
         listed = "\n".join(str(option.prompt) for option in options)
         for action in ACTIONS:
             if action.does != ("palette",):
-                assert f"{action.words}\nkey: {action.shown_keys}\n" in f"{listed}\n"
+                key = f"key: {action.shown_keys}\n" if action.keys else ""
+                assert f"{action.words}\n{key}" in f"{listed}\n"
 
     drive(stepping(), act)
 
