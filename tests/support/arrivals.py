@@ -1,14 +1,11 @@
 """Signals that take a run of the reference loop from place to place."""
 
-from msgspec import Struct
-
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Transition, checked_transition
 from simloop.kernel.signals import (
-    BackoffElapsed,
     Began,
     ContextCompacted,
     ContextMeasured,
@@ -25,7 +22,8 @@ Signals = tuple[Signal, ...]
 
 FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)
 SHRUNK, NO_GAIN = ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)
-WAITED = BackoffElapsed()
+
+
 RATE_LIMITED: Signals = (FITS, ModelFailed(ErrorClass.RATE_LIMIT, retryable=True))
 REFUSED: Signals = (FITS, ModelFailed(ErrorClass.AUTH, retryable=False))
 OVERFLOW: Signals = (FITS, ModelFailed(ErrorClass.OVERFLOW, retryable=False))
@@ -72,7 +70,3 @@ def ending(*arrivals: Signal, **limits: int) -> states.Finished:
     assert isinstance(run.state, states.Finished)
     assert asked == (effects.EndRun(),)
     return run.state
-
-
-def state_after(*arrivals: Signal, **limits: int) -> Struct:
-    return play(*arrivals, **limits)[0].state

@@ -131,4 +131,3 @@ def one_try(limits: Limits) -> TwoTries:
 
 
 MACHINE = TwoTries()
-NO_MACHINE = 5
