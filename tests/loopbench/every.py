@@ -1,29 +1,31 @@
-"""Every fault of the benchmark."""
+"""Every fault of the benchmark, as the files of `faults` state them."""
 
-import of_context
-import of_designs
-import of_hooks
-import of_limits
-import of_managed
-import of_model_calls
-import of_parallel
-import of_reference
-import of_runs
-import of_sequential
-import of_tools
-import of_waits
+import json
+from pathlib import Path
+from typing import Any
 
-FAULTS = (
-    *of_reference.FAULTS,
-    *of_designs.FAULTS,
-    *of_waits.FAULTS,
-    *of_model_calls.FAULTS,
-    *of_context.FAULTS,
-    *of_runs.FAULTS,
-    *of_limits.FAULTS,
-    *of_tools.FAULTS,
-    *of_hooks.FAULTS,
-    *of_sequential.FAULTS,
-    *of_parallel.FAULTS,
-    *of_managed.FAULTS,
-)
+from fault import Edit, Fault
+
+from simloop.scenario.yaml import read_yaml
+
+_FOLDER = Path(__file__).with_name("faults")
+_FILES = (
+    "reference", "designs", "waits", "model-calls", "context", "runs", "limits", "tools", "hooks",
+    "sequential", "parallel", "managed",
+)  # fmt: skip
+
+
+def _faults(file: str) -> list[Fault]:
+    path = _FOLDER / f"{file}.yaml"
+    stated = read_yaml(path.read_text("utf-8"), str(path)).data
+    return [_fault(name, keys) for name, keys in stated.items()]
+
+
+def _fault(name: str, keys: dict[str, Any]) -> Fault:
+    edits = [Edit(each["in"], each["replace"], each["by"]) for each in keys.pop("edits")]
+    lists = {key: tuple(keys.pop(key, ())) for key in ("violates", "circumstances")}
+    ends = {key: json.dumps(keys.pop(key)) for key in ("right", "wrong")}
+    return Fault(name=name, edits=tuple(edits), **lists, **ends, **keys)
+
+
+FAULTS = tuple(fault for file in _FILES for fault in _faults(file))

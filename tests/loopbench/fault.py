@@ -45,7 +45,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One faulty loop.
+    """One faulty loop, as a file of `faults` states it.
 
     `loop` is the correct one that the edits are made to: the name of a design, or of an agent as
     module:attribute. On the scenario `witness` the correct loop meets the expectations `right`, and
@@ -56,14 +56,11 @@ class Fault:
 
     name: str
     says: str
-    target: str
-    replace: str
-    by: str
+    edits: tuple[Edit, ...]
     witness: str
     right: str
     wrong: str
     loop: str = "reference"
-    more: tuple[Edit, ...] = ()
     bug: str = ""
     violates: tuple[str, ...] = ()
     circumstances: tuple[str, ...] = ()
@@ -77,11 +74,7 @@ class Fault:
         """The part of the tree that has the fault: machine, engine or agent."""
         if ":" in self.loop:
             return "agent"
-        return "machine" if self.target.startswith("simloop.loops.") else "engine"
-
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        return (Edit(self.target, self.replace, self.by), *self.more)
+        return "machine" if self.edits[0].target.startswith("simloop.loops.") else "engine"
 
     def given_loop(self) -> Any:
         """The correct loop, as the option `loop` of a run takes it."""
@@ -92,7 +85,7 @@ class Fault:
 
     def scenario(self, expected: str) -> Scenario:
         """The witness with these expectations."""
-        return parse_scenario(f"{textwrap.dedent(self.witness).strip()}\nexpect: {expected}\n")
+        return parse_scenario(f"{self.witness}expect: {expected}\n")
 
 
 @contextmanager
