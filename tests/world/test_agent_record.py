@@ -135,6 +135,29 @@ async def of_a_future() -> None:
     await asyncio.wait_for(running_loop().create_future(), 1)
 
 
+async def of_a_task() -> None:
+    await asyncio.wait_for(asyncio.create_task(nap(0.9)), 0.5)
+
+
+async def in_a_named_task() -> None:
+    await asyncio.create_task(asyncio.wait_for(of_nested(), 0.5), name="outer")
+
+
+async def of_nested() -> None:
+    await asyncio.wait_for(nap(0.9), 0.8)
+
+
+async def cancelled_outside() -> None:
+    task = asyncio.create_task(of_nested(), name="outer")
+    await asyncio.sleep(0.25)
+    task.cancel()
+    await task
+
+
+async def at_once() -> None:
+    await asyncio.wait_for(nap(0.9), 0)
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -147,6 +170,10 @@ async def of_a_future() -> None:
             [(0, "sleep 2.000s in of_a_library"), (1, "cancelled task in of_a_library")],
         ),
         (of_a_future, [(1, "cancelled task in of_a_future")]),
+        (of_a_task, [(0.5, "cancelled task in of_a_task"), (0.5, "cancelled task in nap")]),
+        (in_a_named_task, [(0.5, "cancelled task outer in nap")]),
+        (cancelled_outside, [(0.25, "cancelled task outer in nap")]),
+        (at_once, [(0, "cancelled task in nap")]),
     ],
 )
 def test_wait_for_leaves_the_same_entries_on_every_python(
@@ -157,6 +184,23 @@ def test_wait_for_leaves_the_same_entries_on_every_python(
             await code()
 
     assert own(play(agent).trace.entries) == expected
+
+
+def test_a_task_that_goes_on_in_wait_for_is_recorded_once() -> None:
+    async def agent(_: str) -> None:
+        asyncio.create_task(of_nested(), name="a")  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0.5)
+
+    assert own(play(agent).trace.entries) == [(0.5, "left behind task a in nap")]
+
+
+def test_a_comprehension_counts_as_the_code_around_it_on_every_python() -> None:
+    async def agent(_: str) -> None:
+        naps = [await asyncio.sleep(n, n) for n in (1, 1)]
+        assert {n: [await asyncio.sleep(n, n)] for n in naps[:1]} == {1: [1]}
+
+    words = [words for _, words in own(play(agent).trace.entries)]
+    assert words == ["sleep 1.000s in agent"] * 3
 
 
 def test_a_task_is_cancelled_once_under_the_name_that_it_was_given() -> None:
@@ -243,6 +287,38 @@ def test_an_exception_that_nobody_looked_at_is_recorded_and_the_outcome_stands(
     assert type(result.exceptions[0].error) is ValueError
 
 
+def test_an_exception_that_the_program_hears_of_itself_is_not_recorded() -> None:
+    heard: list[BaseException] = []
+
+    async def agent(_: str) -> None:
+        handle = asyncio.get_running_loop().set_exception_handler
+        handle(lambda _, context: heard.append(context["exception"]))
+        await in_a_task()
+
+    assert own(play(agent).trace.entries) == []
+    assert [str(error) for error in heard] == ["lost"]
+
+
+class Session:
+    """A session whose finalizer tells the event loop that nobody has closed it, as aiohttp's."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+
+    def __del__(self) -> None:
+        self.loop.call_exception_handler({"message": "Unclosed client session"})
+
+
+def test_words_of_a_finalizer_fail_nothing() -> None:
+    """Garbage collection decides whether and when they come."""
+
+    async def agent(_: str) -> None:
+        Session()
+
+    assert own(play(agent).trace.entries) == []
+    simulate(agent("Hi"))
+
+
 def test_a_failure_while_simloop_ends_what_was_left_behind_changes_nothing() -> None:
     """As that of a session that is closed in another task than it was opened in."""
 
@@ -308,3 +384,37 @@ def test_code_in_threads_is_recorded_and_threads_that_go_on_too() -> None:
         (2, "sleep 30.000s in work"),
         (3, "left behind thread stays in work"),
     ]
+
+
+def test_a_task_without_code_of_its_own_is_recorded_without_a_place() -> None:
+    async def agent(_: str) -> None:
+        asyncio.create_task(asyncio.sleep(60), name="tick")  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0)
+
+    record = play(agent).trace.entries
+    assert [describe(entry) for entry in record if isinstance(entry, OWN)] == [
+        "sleep 60.000s at a task without code of its own",
+        "left behind task tick",
+    ]
+
+
+def test_what_an_earlier_prompt_left_behind_is_recorded_once() -> None:
+    async def agent(_: str) -> None:
+        if not begun:
+            begun.append(asyncio.create_task(nap(0.9), name="a"))
+            threading.Thread(target=time.sleep, args=(0.9,), name="b").start()
+        await asyncio.sleep(0)
+
+    begun: list[object] = []
+    record = play(agent, then=["Again."]).trace.entries
+    assert [e.name for e in record if isinstance(e, entries.LeftBehind)] == ["a", "b"]
+
+
+def test_the_code_of_tools_is_not_recorded_in_the_run_of_a_machine() -> None:
+    def look() -> str:
+        time.sleep(3)
+        return "seen"
+
+    model = [Reply(call={"look": {}}), Reply(say="Hi")]
+    result = run(Scenario(prompt="Hi", model=model), tools=[look])
+    assert own(result.trace.entries) == []

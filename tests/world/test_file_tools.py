@@ -48,6 +48,15 @@ def test_each_tool_takes_its_texts_and_nothing_else(name: str, needed: list[str]
 # ------------------------------------------------------------------------- files and folders
 
 
+def test_a_file_is_read_whole() -> None:
+    expected = ToolResult("# hi\n", details={"path": "README.md", "bytes": 5})
+    assert call("ReadFile", Files(TREE), path="./README.md") == expected
+
+
+def test_without_a_path_the_root_is_read() -> None:
+    assert call("ReadFolder", Files(TREE)).text == ".env\nREADME.md\nsrc/"
+
+
 def test_a_folder_is_read_as_its_names() -> None:
     details = {"path": "src", "names": ["chat.ts", "index.ts"]}
     expected = ToolResult("chat.ts\nindex.ts", details=details)
@@ -143,6 +152,21 @@ def test_a_command_that_fails_says_why_and_reports_its_exit_code(
     assert files.snapshot() == TREE
 
 
+def test_the_exit_code_stands_on_a_line_of_its_own() -> None:
+    shown = shell("cat a; grep x a", Files({"a": "no end of line"}))
+    assert shown.text == "no end of line\nexit code 1"
+
+
+def test_a_file_without_an_end_of_line_has_one_line_less_and_none_is_lost() -> None:
+    assert shell("wc -l a; grep -n two a", Files({"a": "one\ntwo"})).text == "1 a\n2:two\n"
+
+
+def test_touching_makes_an_empty_file_and_changes_no_other() -> None:
+    files = Files(TREE)
+    assert shell("touch new README.md src", files).text == ""
+    assert files.snapshot() == {**TREE, "new": ""}
+
+
 # ------------------------------------------------------------------------- in a run
 
 
@@ -214,6 +238,23 @@ def test_output_is_sent_to_a_file_or_to_its_end() -> None:
     assert shell("echo a > 'x y' && echo b>>'x y'; echo c >> z", files).text == ""
     assert files.snapshot() == {"x y": "a\nb\n", "z": "c\n"}
     assert shell("echo d > z && cat z", files).text == "d\n"
+
+
+def test_a_command_is_not_run_if_its_output_cannot_be_sent() -> None:
+    files = Files(TREE)
+    for command in ("rm README.md > no/log", "rm README.md >> src"):
+        assert shell(command, files).is_error
+    assert files.snapshot() == TREE
+
+
+def test_a_command_sees_the_file_that_its_output_goes_to() -> None:
+    files = Files({"a": "one\n"})
+    shell("ls > list; cat a > a; cat a list", files)
+    assert files.snapshot() == {"a": "", "list": "a\nlist\n"}
+
+
+def test_a_command_that_is_too_long_is_refused() -> None:
+    assert "nor more than 131072 characters" in shell("a" * 131_073).text
 
 
 def test_what_went_wrong_is_said_and_not_sent_to_the_file() -> None:

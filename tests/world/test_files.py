@@ -82,6 +82,18 @@ def test_what_is_no_path_is_a_clear_error(
     assert type(caught.value) is error
 
 
+def test_a_path_that_is_too_long_is_refused_with_a_short_error() -> None:
+    with pytest.raises(OSError, match=r"…: the path is longer than 4096 characters$") as caught:
+        normalise("a" * 4_097)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("path", ["", "\0", "..", "\ud800", "a" * 10_000, "missing"])
+def test_there_is_nothing_at_what_is_no_path(path: str) -> None:
+    assert not Files(TREE).exists(path)
+    assert not Files(TREE).is_folder(path)
+
+
 # ------------------------------------------------------------------------- reading and writing
 
 
@@ -145,6 +157,14 @@ def test_what_cannot_be_done_is_said_as_a_file_system_would_and_changes_nothing(
     assert (files.snapshot(), files.list_folder()) == before
 
 
+def test_a_snapshot_is_sorted_and_a_copy() -> None:
+    files = Files(TREE)
+    snapshot = files.snapshot()
+    assert list(snapshot) == sorted(TREE)
+    snapshot.clear()
+    assert files.snapshot() == TREE
+
+
 @pytest.mark.parametrize(
     ("tree", "error"),
     [
@@ -180,7 +200,30 @@ def test_an_edit_is_what_replacing_the_only_place_gives(before: str, old: str, a
         assert files.read("a") == text.replace(old, "NEW")
 
 
+@pytest.mark.parametrize(
+    ("old", "message"),
+    [
+        ("x", "a: the old text is not in it"),
+        ("an", "a: the old text is in it more than once"),
+        ("ana", "a: the old text is in it more than once"),
+        ("", "a: no old text"),
+    ],
+)
+def test_an_edit_without_its_one_place_says_why_and_changes_nothing(old: str, message: str) -> None:
+    files = Files({"a": "banana"})
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        files.edit("a", old, "o")
+    assert files.read("a") == "banana"
+
+
 # ------------------------------------------------------------------------- folders
+
+
+def test_a_folder_stays_when_its_last_file_goes_and_may_be_made_again_with_its_parents() -> None:
+    files = Files({"a/b": ""})
+    files.remove("a/b")
+    files.mkdir("a", parents=True)
+    assert (files.list_folder(), files.list_folder("a"), files.snapshot()) == (["a/"], [], {})
 
 
 def test_a_folder_is_listed_sorted_with_a_slash_after_folders() -> None:

@@ -77,6 +77,33 @@ def test_timed_and_generated_streams_give_the_same_parts_at_the_same_times(
     assert played(TimedStream(timed), most=most) == played(generated(*parts), most=most)
 
 
+@EITHER
+def test_a_stream_that_has_ended_stays_ended(made: Any) -> None:
+    async def main() -> list[bool]:
+        stream = stream_of(made([(0, A)]))
+        await taken(stream)
+        return [await stream.wait(), await stream.wait()]
+
+    assert run_virtual(main()) == [False, False]
+
+
+def test_an_iterator_that_cannot_be_closed_is_given_up_all_the_same() -> None:
+    class Parts:
+        def __aiter__(self) -> "Parts":
+            return self
+
+        async def __anext__(self) -> Part:
+            return A
+
+    async def main() -> bool:
+        stream = stream_of(Parts())
+        await stream.wait()
+        await stream.aclose()
+        return await stream.wait()
+
+    assert run_virtual(main()) is False
+
+
 def test_a_stall_waits_for_ever() -> None:
     async def main() -> tuple[bool, float]:
         stream = TimedStream([(2 * MS, None)])
@@ -101,11 +128,15 @@ def test_an_exception_in_a_timed_stream_is_raised_in_its_turn(delay_ns: int) -> 
     assert run_virtual(main()) == A
 
 
-@EITHER
+@pytest.mark.parametrize(
+    "made", [TimedStream, lambda timed: generated(*timed),
+             lambda timed: WholeStream([part for _, part in timed])],
+    ids=["timed", "generated", "whole"],
+)  # fmt: skip
 def test_a_stream_that_is_given_up_gives_nothing_more(made: Any) -> None:
     async def main() -> tuple[list[Part], bool]:
         stream = stream_of(made([(0, A), (0, B)]))
-        if not list(stream.due()):
+        if not next(stream.due(), None):
             await stream.wait()
         await stream.aclose()
         return list(stream.due()), await stream.wait()
@@ -144,3 +175,21 @@ def test_the_finish_ahead_is_known_where_the_script_is(
     for _ in stream.due():
         break  # the first part: a stream asks its model when it is first read
     assert stream.ahead() == finish
+
+
+def test_a_look_ahead_takes_nothing_from_the_stream() -> None:
+    async def main(stream: WholeStream | TimedStream) -> tuple[Finish | None, Seen]:
+        return stream.ahead(), await taken(stream)
+
+    for stream in (WholeStream([A, B, END]), TimedStream([(0, A), (0, B), (0, END)])):
+        assert run_virtual(main(stream)) == (END, [(0.0, A), (0.0, B), (0.0, END)])
+
+
+def test_a_finish_that_was_waited_for_is_still_ahead() -> None:
+    async def main() -> Finish | None:
+        stream = TimedStream([(MS, END)])
+        list(stream.due())
+        await stream.wait()
+        return stream.ahead()
+
+    assert run_virtual(main()) == END
