@@ -21,7 +21,7 @@ from interrupting import current
 from worlds import Opened, in_world
 
 from simloop import Compaction, HookIsolation, Http, Limits, Reply, Scenario, run
-from simloop.engine.compaction import Compacted, Compactor
+from simloop.engine.compaction import Compacted, Compactor, plan_cut, turns_of
 from simloop.engine.context import History
 from simloop.engine.model_calls import ModelCalls
 from simloop.engine.settings import EngineSettings
@@ -144,6 +144,40 @@ def test_to_drop_the_oldest_asks_no_model(
     assert shorten(said, dropping, Reply(say="S"), forced=forced).requests == []
 
 
+@given(shortened)
+def test_a_compaction_records_its_tokens_and_its_strategy_exactly_if_it_helped(
+    done: Shortened,
+) -> None:
+    entry = done.entry
+    assert (entry.tokens_before, entry.tokens_after) == (size(done.before), size(done.after))
+    assert bool(entry.strategy) == done.compacted.shrunk
+
+
+@given(histories(), policies, st.booleans(), st.integers(0, 200))
+def test_a_cut_takes_the_oldest_turns_and_none_more_than_it_must(
+    said: list[Message],
+    policy: Compaction,
+    forced: bool,  # noqa: FBT001
+    down_to: int,
+) -> None:
+    def cut_to(least: int) -> Any:
+        return plan_cut(said, policy, utf8_bytes_over_4, forced=forced, down_to=least)
+
+    cut, newest = cut_to(down_to), turns_of(said)[-(1 if forced else policy.keep_turns) :]
+    assert in_order([message for turn in newest for message in turn], cut.kept)
+    assert size(cut.kept) <= down_to or cut == cut_to(-1)
+    assert not any(isinstance(message, SummaryMessage) for message in cut.removed)
+    if not cut.removed:
+        assert cut.kept == tuple(said)
+        return
+    assert size(cut.kept) + size(turns_of(cut.removed)[-1]) > down_to
+    places = {id(message): place for place, message in enumerate(said)}
+    first, last = places[id(cut.removed[0])], places[id(cut.removed[-1])]
+    older = [m for m in cut.kept if places[id(m)] < last and not isinstance(m, SummaryMessage)]
+    assert older in ([], [newest_user(said)])
+    assert list(cut.with_summary("S")[: first + 1]) == [*said[:first], SummaryMessage("S")]
+
+
 # ------------------------------------------------------------------------- fallbacks
 
 
@@ -196,6 +230,15 @@ def test_a_normal_compaction_drops_down_to_the_target() -> None:
     )
     after = size(shorten(CONVERSATION, policy, Reply(say="S")).after)
     assert policy.target - size(CONVERSATION[1:2]) < after <= policy.target
+
+
+def test_a_normal_compaction_keeps_as_many_turns_as_the_policy_says() -> None:
+    after = shorten(CONVERSATION, SUMMARISES, Reply(say="S")).after
+    assert after == [CONVERSATION[0], SummaryMessage("S"), *CONVERSATION[-2:]]
+
+
+def test_where_nothing_may_go_no_summary_is_asked_for() -> None:
+    assert shorten(CONVERSATION[:3], SUMMARISES, Reply(say="S")).requests == []
 
 
 def test_a_forced_compaction_drops_at_least_half_although_the_target_is_met() -> None:

@@ -57,6 +57,13 @@ def test_the_second_summary_takes_the_place_of_the_first_one() -> None:
     assert summaries == [SummaryMessage("Second.")]
 
 
+def test_the_second_summary_is_made_from_the_first_one_and_loses_it_only_if_it_is_made() -> None:
+    result, requests = tell(Reply(say="First."), Reply(http=Http(status=500)), rounds=6)
+    second = [request for request in requests if request.purpose == "summary"][1]
+    assert SummaryMessage("First.") in second.messages
+    assert SummaryMessage("First.") in result.messages
+
+
 def test_a_summary_is_told_to_no_callback() -> None:
     heard: list[str] = []
     callbacks = Callbacks(
