@@ -28,6 +28,7 @@ from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.expect import Expect
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.replies import Reply
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool, TypeName
 from simloop.scenario.yaml import read_yaml_file
 
@@ -125,6 +126,41 @@ def test_a_tuple_is_given_as_a_list_or_a_tuple_and_never_as_a_set() -> None:
     for wrong in ({"a"}, iter(["a"]), "ab", {"a": 1}):
         with pytest.raises(ScenarioError, match="broken_pairs"):
             Expect(broken_pairs=wrong)  # type: ignore[arg-type]
+
+
+def test_scenarios_share_no_default_that_can_be_changed() -> None:
+    one, other = Scenario(prompt="Go."), Scenario(prompt="Go.")
+    one.model.append(Reply(say="Done."))
+    assert other.model == []
+    hash(one.expect)  # it holds nothing that can be changed, so both may have the same
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"model": [Reply(say="Noon.").model_copy(update={"steps": -1})]},
+        {"expect": Expect().model_copy(update={"requests": -1})},
+    ],
+)
+def test_what_was_changed_unchecked_is_checked_in_a_scenario(given: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match="must be at least 0"):
+        Scenario(prompt="x", **given)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]], ids=repr)
+def test_what_json_cannot_carry_is_no_result_of_a_tool(value: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"^ScriptedTool\.returns: this is not JSON"):
+        ScriptedTool(returns=value)
+
+
+def test_a_shell_that_waits_for_no_time_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="shell_timeout: a command needs at least 1ms"):
+        Scenario(prompt="x", shell_timeout="1us")
+
+
+def test_the_text_of_a_model_shows_what_differs_from_the_defaults() -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(say="Done.", times=2)])
+    assert repr(scenario) == "Scenario(prompt='Go.', model=[Reply(say='Done.', times=2)])"
 
 
 def test_a_scenario_cannot_be_changed() -> None:

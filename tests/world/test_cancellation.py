@@ -163,6 +163,37 @@ def test_what_was_planned_for_one_run_does_not_stop_the_next_one() -> None:
     assert play(main) is False
 
 
+def test_a_run_that_was_stopped_by_itself_leaves_no_cancellation_for_the_next_one() -> None:
+    async def main(cancelling: Cancellation) -> bool:
+        cancelling.end_run(AbortRequested())
+        cancelling.take()
+        cancelling.open(current()[1], None)
+        return await is_stopped(nap(1_000))
+
+    assert play(main) is False
+
+
+def test_the_next_run_begins_without_polling() -> None:
+    async def main(cancelling: Cancellation) -> tuple[bool, float]:
+        cancelling.polls = True
+        cancelling.close()
+        cancelling.open(current()[1], None)
+        running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
+        return await is_stopped(nap(10)), now_ms()
+
+    assert play(main) == (True, 5)
+
+
+def test_a_run_is_stopped_as_soon_as_an_end_is_pending_or_due() -> None:
+    async def main(cancelling: Cancellation) -> tuple[bool, bool]:
+        cancelling.plan(5 * MS, WallClockExpired())
+        before = cancelling.stopped
+        running_loop().advance_ns(6 * MS)
+        return before, cancelling.stopped
+
+    assert play(main) == (False, True)
+
+
 # ---------------------------------------------------------------------- an abort as a flag
 
 
@@ -184,6 +215,16 @@ def test_where_an_abort_is_a_flag_it_ends_nothing_and_is_noted_once() -> None:
         return before, stopped, cancelling.aborted, noted
 
     assert play(main) == (False, False, True, [2])
+
+
+def test_an_abort_that_is_a_flag_is_found_also_when_time_passes_without_waiting() -> None:
+    async def main(cancelling: Cancellation) -> bool:
+        flagged(cancelling)
+        cancelling.plan(5 * MS, AbortRequested())
+        running_loop().advance_ns(6 * MS)
+        return cancelling.aborted
+
+    assert play(main) is True
 
 
 def test_where_an_abort_is_a_flag_the_wall_clock_still_ends_the_run() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from pacing import MS, nap
 from worlds import Opened, in_world
 
 from simloop import ScenarioError, Tool
-from simloop.messages import ToolCall, ToolMessage
+from simloop.messages import ToolCall, ToolMessage, ToolResult
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -105,6 +106,14 @@ def test_a_tool_that_fails_is_an_error_result_that_says_why(
     assert kinds(opened) == ["tool-started", "tool-result"]
 
 
+@pytest.mark.parametrize("tool", [fail, fail_later])
+def test_the_exception_of_a_tool_is_kept_for_the_report(tool: Callable[[], Any]) -> None:
+    _, opened = called(tool.__name__, tools=[tool])
+    assert [(each.where, str(each.error)) for each in opened.raised] == [
+        (f"the tool {tool.__name__}", "no")
+    ]
+
+
 @pytest.mark.parametrize("wait_ms", [0, 5])
 def test_an_error_of_ours_in_a_tool_passes_through_the_port(wait_ms: int) -> None:
     async def wrong() -> str:
@@ -123,6 +132,13 @@ def test_an_error_of_ours_in_a_tool_passes_through_the_port(wait_ms: int) -> Non
 )
 def test_a_value_is_text_for_the_model(value: Any, text: str) -> None:
     assert called("tool", tools={"tool": lambda: value})[0].text == text
+
+
+@pytest.mark.parametrize("value", [5, None, b"bytes"])
+def test_a_result_whose_text_is_no_text_is_an_error_result(value: Any) -> None:
+    message, _ = called("tool", tools={"tool": lambda: ToolResult(value)})
+    text = "Error: the text of a ToolResult must be text"
+    assert message == ToolMessage("c", text, is_error=True)
 
 
 @given(st.text(st.characters(), max_size=5))
@@ -161,6 +177,19 @@ def test_a_tool_has_its_own_timeout_or_that_of_the_port(
     assert hurried(look, own_ms, port_ms) == (text, took_ms)
 
 
+def test_calls_run_at_the_same_time_each_have_their_own_timeout() -> None:
+    async def slow() -> str:
+        return str(await nap(100, "late"))
+
+    async def main(opened: Opened) -> tuple[list[str], int]:
+        calls = ToolCall("1", "slow", "{}"), ToolCall("2", "look", "{}")
+        both = await asyncio.gather(*map(opened.world.tools.run, calls))
+        return [message.text for message in both], opened.loop.now_ns // MS
+
+    told = ["Error: timed out after 10 ms", "seen"]
+    assert in_world(main, tools=[slow, look], timeout_ms=10) == (told, 10)
+
+
 def test_a_cancellation_of_the_task_ends_the_call_and_is_no_result() -> None:
     async def main(opened: Opened) -> tuple[bool, list[AnyEntry]]:
         task = asyncio.current_task()
@@ -192,3 +221,12 @@ def test_a_call_that_no_trace_can_hold_is_the_fault_of_the_agent_s_author(call: 
     opened = in_world(main, tools=(look,))
     assert opened.entries == []
     assert isinstance(opened.world.model.recorder.error, ScenarioError), "it cannot be hidden"
+
+
+def test_the_trace_of_a_call_whose_id_cannot_be_written_can_be_written() -> None:
+    async def main(opened: Opened) -> Opened:
+        result = await opened.world.tools.run(ToolCall("c\ud800", "look", "{}"))
+        assert (result.call_id, result.text) == ("c\ufffd", "seen")
+        return opened
+
+    assert msgspec.json.encode(in_world(main, tools=(look,)).entries)
