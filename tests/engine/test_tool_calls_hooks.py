@@ -31,6 +31,18 @@ def after(change: Callable[[Any], None]) -> Hooks:
     return Hooks(after_tool_call=[change])
 
 
+@pytest.mark.parametrize("arguments", [{"n": float("nan")}, {1: 2}, {"n": "x"}], ids=repr)
+def test_arguments_that_a_hook_makes_wrong_are_an_error_result_and_start_no_tool(
+    arguments: Any,
+) -> None:
+    def hook(given: Any) -> None:
+        given.arguments = arguments
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    assert [message.text.startswith(INVALID) for message in results(run)] == [True]
+    assert not [e for e in run.trace.entries if isinstance(e, entries.ToolStarted)]
+
+
 def test_arguments_that_a_hook_changes_in_place_reach_the_tool() -> None:
     def hook(given: Any) -> None:
         given.arguments["n"] += 1

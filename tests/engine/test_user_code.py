@@ -301,3 +301,9 @@ def test_a_trace_with_a_hostile_system_prompt_can_be_written() -> None:
         given.system_prompt = "\ud800"
 
     assert encode(hooked("before_llm_call", hook).trace)
+
+
+@pytest.mark.parametrize("fail", [raises, raises_later])
+def test_an_error_of_ours_in_a_callback_is_raised_as_it_is(fail: Callable[..., Any]) -> None:
+    with pytest.raises(ScenarioError, match="the author is wrong"):
+        watched("on_text", fail(ScenarioError("the author is wrong")))

@@ -31,6 +31,7 @@ from simloop.messages import (
 )
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import Pace, When
+from simloop.trace import entries
 from simloop.virtual.simulate import running_loop
 from simloop.world.fake_model import FakeModel, Model
 
@@ -239,6 +240,25 @@ def test_a_function_may_take_virtual_time() -> None:
 
     result = answered(slow, first_part_timeout_ms=10**7, model_call_timeout_ms=10**7)
     assert result.elapsed_s == 3_600
+
+
+def test_calls_of_a_functions_replies_are_numbered_over_the_whole_run() -> None:
+    call = Reply(call={"look": {}})
+    result = answered(lambda asked: "Done." if len(asked.messages) > 3 else call)
+    calls = [e.call_id for e in result.trace.entries if isinstance(e, entries.ToolCall)]
+    assert calls == ["call-1", "call-2"]
+
+
+def test_an_empty_text_is_an_empty_reply() -> None:
+    assert answered(lambda _: "", max_error_count=1).message.endswith("the reply is empty")
+
+
+def test_an_error_of_ours_in_a_model_is_raised_as_it_is() -> None:
+    def model(_: Request) -> str:
+        raise ScenarioError("the author is wrong")
+
+    with pytest.raises(ScenarioError, match="the author is wrong"):
+        answered(model)
 
 
 @pytest.mark.parametrize("answer", [None, 5, object(), 1.5, True])

@@ -88,6 +88,19 @@ def test_a_queue_has_something_exactly_while_something_can_be_taken_from_it(
 # ------------------------------------------------------------------------- planned messages
 
 
+def test_a_message_is_for_the_next_request_unless_it_says_otherwise() -> None:
+    user, _, _ = port()
+    user.send("a")
+    assert (user.has(Queue.FOLLOW_UP), user.take(Queue.STEERING)) == (False, ["a"])
+
+
+def test_messages_planned_for_one_time_are_sent_in_the_order_in_which_they_were_planned() -> None:
+    user, _, loop = port()
+    user.plan([(5, queue, text) for queue, text in zip(Queue, "ba", strict=True)])
+    loop.now_ns = 5
+    assert [user.take(one=True) for _ in range(3)] == [["b"], ["a"], []]
+
+
 def test_a_planned_message_is_sent_at_its_time_among_those_sent_then() -> None:
     user, _, loop = port()
     later, soon = (30, Queue.STEERING, "later"), (10, Queue.FOLLOW_UP, "soon")
