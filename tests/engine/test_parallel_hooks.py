@@ -284,3 +284,20 @@ def test_a_hook_that_cancels_its_own_task_ends_the_run_as_it_does_alone(point: s
     for order in ("sequential", "parallel"):
         with pytest.raises(CheckFailed, match="cancelled the task"):
             play(point, hook("a"), UserFunction(independent(cancels)), order=order)
+
+
+def test_a_hook_that_forbids_the_call_outranks_one_that_answers_it_by_its_failure() -> None:
+    hooks = [hook("fails", fail), hook("blocks", block("mine"))]
+    result = play("before_tool_call", *hooks, on_failure=OnHookFailure.ERROR_RESULT)
+    assert told(result) == ["Error: mine"]
+
+
+def test_what_a_hook_changes_is_seen_by_independent_hooks_after_it_and_by_none_before() -> None:
+    seen: list[int] = []
+
+    def double(given: Any) -> None:
+        given.arguments["n"] = 2
+
+    reads = [hook(name, lambda given: seen.append(given.arguments["n"]), ms=5) for name in "ab"]
+    result = play("before_tool_call", *reads, UserFunction(double), *reads)
+    assert (seen, told(result)) == ([1, 1, 2, 2], ["seen 2"])

@@ -307,3 +307,14 @@ def test_a_trace_with_a_hostile_system_prompt_can_be_written() -> None:
 def test_an_error_of_ours_in_a_callback_is_raised_as_it_is(fail: Callable[..., Any]) -> None:
     with pytest.raises(ScenarioError, match="the author is wrong"):
         watched("on_text", fail(ScenarioError("the author is wrong")))
+
+
+@pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
+def test_a_trace_with_a_hostile_reason_for_blocking_can_be_written(point: str) -> None:
+    assert encode(hooked(point, lambda given: given.block("\ud800")).trace)
+
+
+@at_each_point
+def test_hooks_are_some_exactly_if_there_is_one_at_any_point(point: str) -> None:
+    assert Hooks(**{point: [print]})
+    assert not Hooks(**{point: []})
