@@ -7,10 +7,9 @@ text of others is escaped first, because its newlines could forge a line.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self, TypedDict
-
-from msgspec import Struct
 
 from simloop.escape import escape, escape_lines
 
@@ -158,7 +157,8 @@ class InternalError(SimloopError):
     """An error in simloop, not in its use. Please report it with the message."""
 
 
-class ErrorDetails(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ErrorDetails:
     """One error as data: the place apart from the message.
 
     `message` and `hint` are escaped, because they quote text of others. An unknown value is None.

@@ -9,7 +9,7 @@ import json
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
@@ -154,7 +154,12 @@ def with_hostile(document: Any, place: Place) -> Any:
 def _model_fields(model: Any) -> dict[str, Any]:
     if issubclass(model, BaseModel):
         return {name: field.annotation for name, field in model.model_fields.items()}
-    return typing.get_type_hints(model)
+    hints = typing.get_type_hints(model)
+    return {name: hint for name, hint in hints.items() if not _is_of_the_class(hint)}
+
+
+def _is_of_the_class(hint: Any) -> bool:
+    return hint is ClassVar or typing.get_origin(hint) is ClassVar
 
 
 def _parts(hint: Any) -> Iterator[Any]:

@@ -45,7 +45,7 @@ from simloop.scenario.schema import (
 )
 from simloop.scenario.triggers import Point, Queued, Trigger
 from simloop.world.chance import ChanceFaults
-from simloop.world.faults import Place
+from simloop.world.faults import FaultPlace
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
 SCENARIOS = [load_scenario(path) for path in PATHS]
@@ -267,7 +267,7 @@ def test_something_happens_at_every_point() -> None:
 
 @pytest.mark.parametrize("way", ["lost", "stall"])
 def test_a_stream_ends_badly_at_every_place(way: str) -> None:
-    assert {getattr(reply, way) for _, reply in REPLIES} - {None} == words(Place)
+    assert {getattr(reply, way) for _, reply in REPLIES} - {None} == words(FaultPlace)
 
 
 def test_there_are_hooks_at_every_point_and_policies_of_every_kind() -> None:

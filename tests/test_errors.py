@@ -1,10 +1,10 @@
 """Errors say whose fault it is, where, and what to do."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from simloop.errors import (
     CheckFailed,

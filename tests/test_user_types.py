@@ -5,7 +5,6 @@ stranger's checker agrees. Each checker runs once: on files and the examples of 
 must pass, and on a file in which each line must be refused.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -59,9 +58,8 @@ def project(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
 
 
 def checker(name: str) -> str:
-    """The path of a type checker, in this environment or on the path."""
-    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    found = shutil.which(name, path=here)
+    """The path of a type checker in this environment."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         pytest.skip(f"needs {name}, of the extra `lint`")
     return found

@@ -32,7 +32,7 @@ from simloop.scenario.designs import DESIGNS
 from simloop.scenario.schema import Scenario
 
 
-class Checked(Report):
+class CheckedScenario(Report):
     """A report on a scenario that was run twice; on `loop` instead of its own, if that is given.
 
     `cannot` is the row with the reason if that loop cannot express the scenario.
@@ -73,7 +73,7 @@ class _Count(Tally):
 
     cannot: list[Row] = field(default_factory=list)
 
-    def add_report(self, report: Checked) -> None:
+    def add_report(self, report: CheckedScenario) -> None:
         if report.cannot is None:
             self.add(report.exit_code)
         else:
@@ -117,13 +117,13 @@ def command(
         return _print_text(_apart(reports, status), status, width, verbose=verbose)
 
 
-def _checked(target: Target, given: RunOptions, status: StatusLine) -> Iterator[Checked]:
+def _checked(target: Target, given: RunOptions, status: StatusLine) -> Iterator[CheckedScenario]:
     """Yield a report; one for each loop, if all loops are requested and the file can be read."""
     loop = given.get("loop")
     if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
         yield from _checked_on_all(target.name, target.file, given.get("seed"), status)
         return
-    report = Checked.on(target)
+    report = CheckedScenario.on(target)
     if report.path is not None:
         report.verdict = verify(report.path, watch=status.watch_run, **given)
     yield _on(loop, report) if isinstance(loop, str) else report
@@ -131,24 +131,24 @@ def _checked(target: Target, given: RunOptions, status: StatusLine) -> Iterator[
 
 def _checked_on_all(
     name: str, path: Path, seed: int | None, status: StatusLine
-) -> Iterator[Checked]:
+) -> Iterator[CheckedScenario]:
     source: Scenario | Path = path
     for loop in DESIGNS:
         verdict = verify(source, watch=status.watch_run, seed=seed, loop=loop)
         if verdict.scenario is None:
-            yield Checked(name, path, verdict)
+            yield CheckedScenario(name, path, verdict)
             return
         source = verdict.scenario  # read once
-        yield _on(loop, Checked(f"{name} on {loop}", path, verdict))
+        yield _on(loop, CheckedScenario(f"{name} on {loop}", path, verdict))
 
 
-def _on(loop: str, report: Checked) -> Checked:
+def _on(loop: str, report: CheckedScenario) -> CheckedScenario:
     report.loop = loop
     report.cannot = Row.of(loop, report.verdict) if report.verdict.cannot else None
     return report
 
 
-def _apart(reports: Iterable[Checked], status: StatusLine) -> Iterator[Checked]:
+def _apart(reports: Iterable[CheckedScenario], status: StatusLine) -> Iterator[CheckedScenario]:
     """Yield the reports; wipe the bar before errors are printed, and at the end."""
     for report in reports:
         if report.verdict.errors:
@@ -158,7 +158,7 @@ def _apart(reports: Iterable[Checked], status: StatusLine) -> Iterator[Checked]:
 
 
 def _print_text(
-    reports: Iterable[Checked], status: StatusLine, name_width: int, *, verbose: bool
+    reports: Iterable[CheckedScenario], status: StatusLine, name_width: int, *, verbose: bool
 ) -> int:
     """Print each failure as soon as it is known, then a count."""
     count, virtual_ns, start_s = _Count(), 0, time.perf_counter()

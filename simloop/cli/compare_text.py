@@ -4,14 +4,13 @@ Not here: running them (check/compare.py) and the page (compare_page.py). The ru
 meaning by colour alone; a mark stands before each row that differs or is not as expected.
 """
 
+import dataclasses
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
-
-from msgspec.structs import asdict
 
 from simloop.check.compare import Row, compare, unread
 from simloop.cli import terminal
@@ -262,7 +261,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "elapsed_ns": row.elapsed_ns,
         "text": row.text if row.outcome else None,
         "failures": failures_of(row.mismatches),
-        "errors": [asdict(error) for error in row.errors],
+        "errors": [dataclasses.asdict(error) for error in row.errors],
         "reproduce": row.reproduce or None,
     }
 

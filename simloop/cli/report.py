@@ -5,6 +5,7 @@ it, and a word has one meaning in all of them. FORMAT_VERSION grows when a key c
 or is removed.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -292,7 +293,7 @@ def failure_of(divergence: Divergence) -> dict[str, Any]:
 
 def errors_of(errors: Iterable[SimloopError]) -> list[dict[str, Any]]:
     """Return one object for each mistake: its type, message and place, or null."""
-    return [asdict(details) for error in errors for details in ErrorDetails.of(error)]
+    return [dataclasses.asdict(details) for error in errors for details in ErrorDetails.of(error)]
 
 
 def _failure(key: str, expected: Any, got: Any, seq: int | None, message: str) -> dict[str, Any]:

@@ -142,8 +142,11 @@ class Plan:
 
         Such a machine may keep something from one run for the next.
         """
-        is_kept = self.loop.is_own and self.loop.machine is not None
-        return Plan(self.source, self.given) if is_kept else self
+        if not self.loop.is_own or self.loop.machine is None:
+            return self
+        again = Plan(self.source, self.given)
+        again.content, again._digest = self.content, self._digest
+        return again
 
     def surroundings(self, seeds: Seeds) -> Surroundings:
         """Return the model, the files and the tools of one run. Raises ScenarioError."""

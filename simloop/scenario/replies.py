@@ -44,11 +44,11 @@ from simloop.scenario.fields import (
     wrong,
 )
 from simloop.world.fake_model import ScriptedFailure, ScriptEntry
-from simloop.world.faults import REPLY_ENDS, Place, ReplyFault, status_text
+from simloop.world.faults import REPLY_ENDS, FaultPlace, ReplyFault, status_text
 from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
-_UNREACHED: Place = "before-connect"
+_UNREACHED: FaultPlace = "before-connect"
 _FIRST_OF_NO_SUCCESS = 300
 
 
@@ -222,8 +222,8 @@ class Reply(Strict):
         default=kept(None), description="Answer with an HTTP status instead."
     )
     error: OneOrNone[StreamFault] = Field(default=kept(None), description="End with an error part.")
-    lost: Place | None = Field(default=None, description="The connection is lost there.")
-    stall: Place | None = Field(default=None, description="From there on nothing comes any more.")
+    lost: FaultPlace | None = Field(default=None, description="The connection is lost there.")
+    stall: FaultPlace | None = Field(default=None, description="Nothing comes from there on.")
     unfinished: bool = Field(
         default=False,
         description="The stream ends without a finish reason. "

@@ -20,7 +20,7 @@ from simloop.kernel.errorclass import ErrorClass
 Keys = Mapping[str, Any]
 """The keys of a reply, or of a part of one, as a scenario file has them."""
 
-Place = Literal["before-connect", "before-headers", "after-headers", "mid-output"]
+FaultPlace = Literal["before-connect", "before-headers", "after-headers", "mid-output"]
 """Where a connection is lost, or where nothing more comes."""
 
 FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
@@ -113,13 +113,13 @@ def _status(status: int, weight: int = 1, **more: Any) -> ReplyFault:
     return _http(f"http {status}", {"status": status}, STATUSES[status], weight, **more)
 
 
-def _lost(place: Place, **more: Any) -> ReplyFault:
+def _lost(place: FaultPlace, **more: Any) -> ReplyFault:
     stage = Stage.AMID if place == "mid-output" else Stage.INSTEAD
     name = f"lost {place.replace('-', ' ')}"
     return ReplyFault(name, stage, {"lost": place}, ErrorClass.CONNECTION, **more)
 
 
-def _stalled(place: Place, **more: Any) -> ReplyFault:
+def _stalled(place: FaultPlace, **more: Any) -> ReplyFault:
     stage = Stage.AMID if place == "mid-output" else Stage.INSTEAD
     return ReplyFault(f"stalled {place.replace('-', ' ')}", stage, {"stall": place}, **more)
 

@@ -22,10 +22,11 @@ def _faults(file: str) -> list[Fault]:
 
 
 def _fault(name: str, keys: dict[str, Any]) -> Fault:
-    edits = [Edit(each["in"], each["replace"], each["by"]) for each in keys.pop("edits")]
-    lists = {key: tuple(keys.pop(key, ())) for key in ("violates", "circumstances")}
-    ends = {key: json.dumps(keys.pop(key)) for key in ("right", "wrong")}
-    return Fault(name=name, edits=tuple(edits), **lists, **ends, **keys)
+    edits = tuple(Edit(each["in"], each["replace"], each["by"]) for each in keys.pop("edits"))
+    right, wrong = json.dumps(keys.pop("right")), json.dumps(keys.pop("wrong"))
+    for key in ("violates", "circumstances"):
+        keys[key] = tuple(keys.get(key, ()))
+    return Fault(name=name, edits=edits, right=right, wrong=wrong, **keys)
 
 
 FAULTS = tuple(fault for file in _FILES for fault in _faults(file))

@@ -10,7 +10,7 @@ import msgspec
 
 from oracle.hooks import hooks_of
 from oracle.ledger import ledger_of
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL
 from simloop.kernel import effects, signals
@@ -171,7 +171,7 @@ def _is_whole(facts: Facts) -> bool:
     return reply is not None and reply.finish not in (None, FinishReason.INTERRUPTED)
 
 
-def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
+def _seen_of_ends(subject: Subject) -> Iterable[EntryKind]:
     scenario = subject.scenario
     asks = scenario is not None and any(tool.terminate for tool in scenario.tools.values())
     returned = signals.ToolsReturned
@@ -224,7 +224,7 @@ def terminate_signal_matches_results(subject: Subject) -> Watch:
             return f"{some} for the end of the run, and the signal states the opposite"
 
 
-def _seen_of_flags(subject: Subject) -> Iterable[Kind]:
+def _seen_of_flags(subject: Subject) -> Iterable[EntryKind]:
     settings = subject.settings
     flags = settings is not None and settings.abort_is_flag
     return (Prompt, StopRequested, ToolStarted, CallBegun, Request) if flags else ()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from oracle.ledger import Ledger, ledger_of
 from oracle.shortened import Shortened, tokens_of
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.policies import Compaction as Policy
@@ -204,10 +204,10 @@ def _wrong_summary(shortened: Shortened) -> str:
 _SUMMARISE = CompactionStrategy.SUMMARISE
 
 
-def _unless_scripted(*kinds: Kind) -> Callable[[Subject], tuple[Kind, ...]]:
+def _unless_scripted(*kinds: EntryKind) -> Callable[[Subject], tuple[EntryKind, ...]]:
     """Return a function that narrows to nothing in a run with a scripted context."""
 
-    def seen(subject: Subject) -> tuple[Kind, ...]:
+    def seen(subject: Subject) -> tuple[EntryKind, ...]:
         settings = subject.settings
         return () if settings is not None and settings.context is not None else kinds
 

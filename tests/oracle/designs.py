@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from oracle.hooks import has_tool_hooks
 from oracle.ledger import ledger_of
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.states import Finished
@@ -17,7 +17,7 @@ from simloop.messages import FinishReason
 from simloop.trace.entries import Notice, Prompt, Request, Transition
 
 
-def _seen_of_steps(subject: Subject) -> Iterable[Kind]:
+def _seen_of_steps(subject: Subject) -> Iterable[EntryKind]:
     if not isinstance(subject.machine, OpencodeLoop):
         return ()
     return Prompt, Request, signals.ModelReplied, signals.ContextCompacted
@@ -54,7 +54,7 @@ def last_step_has_note(subject: Subject) -> Watch:
                 return f"{what} tools"
 
 
-def _seen_of_vetoes(subject: Subject) -> Iterable[Kind]:
+def _seen_of_vetoes(subject: Subject) -> Iterable[EntryKind]:
     if not isinstance(subject.machine, OpencodeLoop) or not has_tool_hooks(subject):
         return ()
     return Prompt, Request, signals.ToolsReturned, signals.ContextCompacted
@@ -80,7 +80,7 @@ def vetoes_end_runs(subject: Subject) -> Watch:
             return f"request {entry.number} is sent after a hook has forbidden a call"
 
 
-def _seen_of_notices(subject: Subject) -> Iterable[Kind]:
+def _seen_of_notices(subject: Subject) -> Iterable[EntryKind]:
     settings = subject.settings
     warns = settings is not None and settings.warn_after is not None
     return (Prompt, Notice, Request) if warns else ()
@@ -112,7 +112,7 @@ def long_runs_reported(subject: Subject) -> Watch:
             notices = 0
 
 
-def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
+def _seen_of_ends(subject: Subject) -> Iterable[EntryKind]:
     machine = subject.machine
     if not isinstance(machine, PiLoop) or not machine.options.terminate:
         return ()

@@ -11,7 +11,7 @@ import msgspec
 
 from oracle.hooks import Chain, has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import (
-    Kind,
+    EntryKind,
     Need,
     Watch,
     invariant,
@@ -87,18 +87,18 @@ class _Script:
         return hook if may_change and hook.nth in (None, self.asked[place]) else None
 
 
-def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
+def _seen_of_calls(subject: Subject) -> Iterable[EntryKind]:
     has_some = hooks_of(subject)[BEFORE_LLM_CALL]
     return (Hook, Request, *ENDS_FROM_OUTSIDE) if has_some else (Request,)
 
 
-def _seen_of_arguments(subject: Subject) -> Iterable[Kind]:
+def _seen_of_arguments(subject: Subject) -> Iterable[EntryKind]:
     if not has_tool_hooks(subject):
         return ()
     return ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested
 
 
-def _seen_of_results(subject: Subject) -> Iterable[Kind]:
+def _seen_of_results(subject: Subject) -> Iterable[EntryKind]:
     """Return nothing without hooks of tools: answer_matches_tool_result judges that case."""
     has_some = has_tool_hooks(subject)
     return (
@@ -106,7 +106,7 @@ def _seen_of_results(subject: Subject) -> Iterable[Kind]:
     )
 
 
-def _seen_of_marks(subject: Subject) -> Iterable[Kind]:
+def _seen_of_marks(subject: Subject) -> Iterable[EntryKind]:
     parallel = subject.course.settings.hook_execution.order is HookOrder.PARALLEL
     return (Hook,) if parallel else ()
 

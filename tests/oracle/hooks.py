@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import (
     AFTER_LLM_CALL,
@@ -125,20 +125,20 @@ def hooks_of(subject: Subject) -> Mapping[str, tuple[UserFunction, ...]]:
     return {point: getattr(hooks, point) for point in _POINTS}
 
 
-def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
+def _seen_of_calls(subject: Subject) -> Iterable[EntryKind]:
     """Without hooks of model calls, see only hooks that run: none can be missing."""
     hooks = hooks_of(subject)
     has_some = hooks[BEFORE_LLM_CALL] or hooks[AFTER_LLM_CALL]
     return (Hook, Request, signals.StepClosed) if has_some else (Hook,)
 
 
-def _seen_of_tools(subject: Subject) -> Iterable[Kind]:
+def _seen_of_tools(subject: Subject) -> Iterable[EntryKind]:
     if not has_tool_hooks(subject):
         return (Hook,)
     return Prompt, CallBegun, Hook, ToolStarted, ToolResult, Answered
 
 
-def _seen_of_each_call(subject: Subject) -> Iterable[Kind]:
+def _seen_of_each_call(subject: Subject) -> Iterable[EntryKind]:
     if not has_tool_hooks(subject):
         return ()
     return CallBegun, ToolResult, Hook, Prompt, signals.ToolsReturned
@@ -339,12 +339,12 @@ def _miscounted(
     return ""
 
 
-def _seen_of_starts(subject: Subject) -> Iterable[Kind]:
+def _seen_of_starts(subject: Subject) -> Iterable[EntryKind]:
     hooks = hooks_of(subject)
     return _STARTS if any(len(each) > 1 for each in hooks.values()) else ()
 
 
-_STARTS: tuple[Kind, ...] = (Hook, CallBegun, ToolResult)
+_STARTS: tuple[EntryKind, ...] = (Hook, CallBegun, ToolResult)
 
 
 @invariant(

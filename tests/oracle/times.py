@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oracle.hooks import has_tool_hooks
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
 from simloop.check.invariants.subject import ENDS_FROM_OUTSIDE, Course, Subject
 from simloop.engine.hooks import Callbacks
 from simloop.kernel import effects, signals
@@ -115,7 +115,7 @@ def _ms(ns: int) -> str:
     return f"{ns / 1e6:g} ms"
 
 
-_MOMENTS: tuple[Kind, ...] = (
+_MOMENTS: tuple[EntryKind, ...] = (
     Request,
     Backoff,
     CallBegun,
@@ -130,7 +130,7 @@ _MOMENTS: tuple[Kind, ...] = (
 )
 
 
-def _seen_of_moments(subject: Subject) -> Iterable[Kind]:
+def _seen_of_moments(subject: Subject) -> Iterable[EntryKind]:
     """A callback may take time, which is not in the trace."""
     settings = subject.settings
     own = None if settings is None else settings.callbacks
@@ -192,7 +192,7 @@ def scripted_tool_durations(subject: Subject) -> Watch:
     return ""
 
 
-def _seen_of_stops(subject: Subject) -> Iterable[Kind]:
+def _seen_of_stops(subject: Subject) -> Iterable[EntryKind]:
     lasts = any(tool.outlives_cancel for tool in _scripted(subject).values())
     return (StopRequested, Ended) if lasts else ()
 
@@ -242,7 +242,7 @@ def _until(start: ToolStarted, tool: ScriptedTool, timeout_ms: int | None, now_n
     return now_ns if timeout_ns <= now_ns else min(until_ns, timeout_ns)
 
 
-def _seen_of_parallel(subject: Subject) -> Iterable[Kind]:
+def _seen_of_parallel(subject: Subject) -> Iterable[EntryKind]:
     settings = subject.settings
     if settings is None or settings.tool_execution.order is not ToolOrder.PARALLEL:
         return ()

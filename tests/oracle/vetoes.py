@@ -6,7 +6,7 @@ Of hooks that run at once, the first in the list decides, and not the first that
 from collections.abc import Iterable
 
 from oracle.hooks import Chain, has_tool_hooks, hooks_of
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.escape import writable
@@ -15,7 +15,7 @@ from simloop.messages import Outcome
 from simloop.trace.entries import Answered, CallBegun, Ended, Hook, Prompt, Request, ToolResult
 
 
-def _seen_of_answers(subject: Subject) -> Iterable[Kind]:
+def _seen_of_answers(subject: Subject) -> Iterable[EntryKind]:
     has_some = has_tool_hooks(subject)
     return (Prompt, CallBegun, ToolResult, Hook, Answered) if has_some else ()
 
@@ -79,7 +79,7 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
                 )
 
 
-def _seen_of_blocks(subject: Subject) -> Iterable[Kind]:
+def _seen_of_blocks(subject: Subject) -> Iterable[EntryKind]:
     settings, hooks = subject.course.settings, hooks_of(subject)[BEFORE_LLM_CALL]
     parallel = settings.hook_execution.order is HookOrder.PARALLEL and len(hooks) > 1
     return (Hook, Request, Ended) if parallel else ()

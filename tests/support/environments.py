@@ -82,8 +82,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _install(python: Path, *what: str) -> None:
     """Install packages: with uv, if it is here, because pip takes five times longer."""
-    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    uv = shutil.which("uv", path=here)
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
     pip: tuple[str | Path, ...] = (python, "-m", "pip", "install")
     command = (uv, "pip", "install", "-p", python) if uv else pip
     done = subprocess.run([*command, "-q", *what], check=False, capture_output=True, text=True)

@@ -37,7 +37,7 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
-Kind: TypeAlias = type[
+EntryKind: TypeAlias = type[
     AnyEntry | Footer | Signal | Effect | State | Bound | Counters | Break | Deviates
 ]
 """A selection of entries: all entries of a kind, or some transitions or requests.
@@ -62,12 +62,12 @@ class Invariant(Struct, frozen=True, eq=False):
     name: str
     sentence: str
     source: str
-    sees: frozenset[Kind]
+    sees: frozenset[EntryKind]
     needs: frozenset[Need]
     watch: Callable[[Subject], Watch] | None
     check: Check | None
-    begins: frozenset[Kind]
-    narrow: Callable[[Subject], Iterable[Kind]] | None = None
+    begins: frozenset[EntryKind]
+    narrow: Callable[[Subject], Iterable[EntryKind]] | None = None
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -88,7 +88,7 @@ class Invariant(Struct, frozen=True, eq=False):
         missing = [need.value for need in Need if need in self.needs and need not in given]
         return f"the loop declares no {' and no '.join(missing)}"
 
-    def seen_in(self, subject: Subject) -> frozenset[Kind]:
+    def seen_in(self, subject: Subject) -> frozenset[EntryKind]:
         """Return the selections of entries that this invariant reads in a run of `subject`."""
         return self.sees if self.narrow is None else self.sees.intersection(self.narrow(subject))
 
@@ -108,10 +108,10 @@ def invariant(
     sentence: str,
     source: str,
     *,
-    sees: Iterable[Kind],
+    sees: Iterable[EntryKind],
     needs: Iterable[Need] = (),
-    begins: Iterable[Kind] = (),
-    narrow: Callable[[Subject], Iterable[Kind]] | None = None,
+    begins: Iterable[EntryKind] = (),
+    narrow: Callable[[Subject], Iterable[EntryKind]] | None = None,
 ) -> Callable[[Callable[[Subject], Watch] | Check], Invariant]:
     """Make an invariant from a generator function, under the function's name with hyphens.
 

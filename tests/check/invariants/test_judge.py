@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from simloop import Limits, Reply, Scenario, Simulation
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
 from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import ScenarioError
@@ -72,7 +72,7 @@ def test_a_deviation_of_the_loop_is_not_judged() -> None:
     assert judged.unjudged == {"no-calls": "by design"}
 
 
-def seen(*sees: Kind, max_steps: int = 9, **given: Any) -> list[str]:
+def seen(*sees: EntryKind, max_steps: int = 9, **given: Any) -> list[str]:
     """Return the entries of a run that an invariant with these `sees` is sent, in words."""
     simulation = played(max_steps=max_steps)
     sent: list[str] = []
