@@ -94,6 +94,13 @@ def test_a_message_is_for_the_next_request_unless_it_says_otherwise() -> None:
     assert (user.has(Queue.FOLLOW_UP), user.take(Queue.STEERING)) == (False, ["a"])
 
 
+def test_the_one_message_of_both_queues_is_the_first_that_was_sent() -> None:
+    user, _, _ = port()
+    user.send("a", Queue.FOLLOW_UP)
+    user.send("b", Queue.STEERING)
+    assert [user.take(one=True), user.take(one=True)] == [["a"], ["b"]]
+
+
 def test_messages_planned_for_one_time_are_sent_in_the_order_in_which_they_were_planned() -> None:
     user, _, loop = port()
     user.plan([(5, queue, text) for queue, text in zip(Queue, "ba", strict=True)])
