@@ -127,7 +127,7 @@ class Until(Enum):
 
 
 class Rules:
-    """What a run is judged by: invariants, by default all, and whether expectations count.
+    """The rules of a trial: its invariants, by default all, and whether expectations count.
 
     Without expectations, the script need not fit the run, and a loop whose compactions have no
     bound by design may repeat them. A first trial chooses the invariants that can be judged, for

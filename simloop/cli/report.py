@@ -197,7 +197,7 @@ def check_made(verdict: Verdict, loop: object, made_before: set[object]) -> None
 
 
 class _Reported(Protocol):
-    """What a verb found about one scenario or trace, as text and as JSON."""
+    """The findings of a verb about one scenario or trace, as text and as JSON."""
 
     @property
     def exit_code(self) -> int: ...

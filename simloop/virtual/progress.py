@@ -29,7 +29,7 @@ def runaway(finding: str, hint: str = "") -> RunawayRun:
 
 
 class Progress:
-    """What the program on one loop does since it last said something new.
+    """The counts of callbacks and reads of the clock since a program last said something new.
 
     `report` adds to a finding what the program waits for. The run fails with the first of
     `escapes`, even if the program swallows it. `most` replaces the default bounds on callbacks.

@@ -83,7 +83,7 @@ class RealThread:
 
 
 class _Idleness:
-    """Whether a thread stays at one instruction, and uses no processor time, for a second.
+    """The idleness of a thread: one instruction, and no processor time, for a second.
 
     A process that was stopped looks only once in the meantime, so it finds nothing wrong when it
     goes on.

@@ -91,7 +91,7 @@ class WireFormat(Protocol):
 
     @property
     def marks_failed_tools(self) -> bool:
-        """Whether a request says of a tool's result that the tool has failed."""
+        """Return whether a request marks the results of tools that failed."""
         ...
 
     def answers(self, request: HttpRequest) -> bool:
