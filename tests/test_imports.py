@@ -63,7 +63,7 @@ def test_the_version_is_cheap_to_ask_for() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "simloop.cli.compare_text",  # --loop all
+        "simloop.cli.compare",
         "simloop.check.compare",
         "simloop.runs.conversation",  # Agent, and the events of `show`
         "simloop.trace.exports.events",

@@ -31,9 +31,6 @@ from simloop.scenario.designs import DESIGNS, names
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
-ALL_LOOPS = "all"
-"""The value of `--loop` that stands for every design that ships with simloop."""
-
 _NAMES = "a design, a version of one (opencode@1.18.34), or module:attribute"
 _INSTEAD = f"Use this loop instead of the scenario's: {_NAMES}"
 
@@ -115,12 +112,6 @@ def loop_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
     return _beginning(incomplete, names())
 
 
-def _loop_names_and_all(
-    _: click.Context, __: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    return _beginning(incomplete, (*names(), ALL_LOOPS))
-
-
 def _beginning(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
@@ -131,20 +122,11 @@ def _known(_: click.Context, __: click.Parameter, loop: str | None) -> str | Non
     return loop
 
 
-def _known_or_all(
-    context: click.Context, parameter: click.Parameter, loop: str | None
-) -> str | None:
-    return loop if loop == ALL_LOOPS else _known(context, parameter, loop)
-
-
 def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -> tuple[str, ...]:
-    """Return each loop once; all of them by default."""
+    """Return each loop once; all designs by default."""
     for loop in loops:
-        if loop != ALL_LOOPS:
-            check_loop_exists(loop)
-    wanted = loops or (ALL_LOOPS,)
-    named = [DESIGNS if loop == ALL_LOOPS else (loop,) for loop in wanted]
-    return tuple(dict.fromkeys(loop for group in named for loop in group))
+        check_loop_exists(loop)
+    return tuple(dict.fromkeys(loops or DESIGNS))
 
 
 def read_options(given: tuple[str, ...]) -> dict[str, Any]:
@@ -189,20 +171,13 @@ _SEED = click.option(
 _LOOP = click.option(
     "--loop", metavar="NAME", callback=_known, shell_complete=loop_names, help=f"{_INSTEAD}."
 )
-_LOOP_OR_ALL = click.option(
-    "--loop",
-    metavar="NAME",
-    callback=_known_or_all,
-    shell_complete=_loop_names_and_all,
-    help=f"{_INSTEAD}, or {ALL_LOOPS} for each design.",
-)
 _LOOPS = click.option(
     "--loop",
     "loops",
     metavar="NAME",
     multiple=True,
     callback=_known_each,
-    shell_complete=_loop_names_and_all,
+    shell_complete=loop_names,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )
 _JUDGE_AS = click.option(
@@ -286,26 +261,14 @@ def scenario_settings(command: Command) -> Command:
     return _TARGETS(_settings(_LOOP, command))
 
 
-def scenario_settings_or_all(command: Command) -> Command:
-    """Give a verb the parameters of `scenario_settings`; the loop may be ALL_LOOPS."""
-    return _TARGETS(_settings(_LOOP_OR_ALL, command))
-
-
 def comparison_settings(command: Command) -> Command:
-    """Give a verb `targets`, `loops` (names, without ALL_LOOPS) and the settings of a run."""
+    """Give a verb `targets`, the names `loops` and the settings of a run."""
     return _TARGETS(_settings(_LOOPS, command))
 
 
 _SETTINGS = ("seed", "loop", "judge_as", "loop_options", "expect_on")
 _OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on": "--expect"}
 """The settings of a single loop, and their flags."""
-
-
-def check_single_loop(given: RunOptions) -> None:
-    """Raise UsageError if settings of one loop are given for all loops."""
-    for name, flag in _OF_ONE_LOOP.items():
-        if given.get("loop") == ALL_LOOPS and given.get(name):
-            raise click.UsageError(f"{flag} is for a single loop, and not for --loop {ALL_LOOPS}")
 
 
 def settings_by_loop(loops: Sequence[str], given: RunOptions) -> dict[str, RunOptions]:

@@ -252,9 +252,9 @@ class Tally(Struct):
     words: Counter[str] = field(default_factory=Counter)
     exit_code: int = 0
 
-    def add(self, exit_code: int) -> None:
-        """Count one more report."""
-        self.words[word_for(exit_code)] += 1
+    def add(self, exit_code: int, *, cannot: bool = False) -> None:
+        """Count one more report; a scenario that a loop cannot express has not passed."""
+        self.words["cannot" if cannot else word_for(exit_code)] += 1
         self.exit_code = max(self.exit_code, exit_code)
 
     def __str__(self) -> str:
@@ -265,6 +265,8 @@ class Tally(Struct):
             parts.append(f"{failed} failed")
         if errors:
             parts.append(f"{errors} error{'s' * (errors != 1)}")
+        if self.words["cannot"]:
+            parts.append(f"{self.words['cannot']} cannot be expressed")
         return ", ".join(parts)
 
 

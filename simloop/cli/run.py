@@ -11,11 +11,9 @@ import click
 
 from simloop.check.trial import Until, verify
 from simloop.cli.options import (
-    ALL_LOOPS,
     Target,
-    check_single_loop,
     formats,
-    scenario_settings_or_all,
+    scenario_settings,
     targets_of,
 )
 from simloop.cli.report import Report, hook_costs, made, print_each, print_json
@@ -25,7 +23,6 @@ from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.result import last_raised
 from simloop.runs.run import Simulation
-from simloop.scenario.designs import DESIGNS
 from simloop.trace.codec import write_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
@@ -33,7 +30,7 @@ from simloop.world.user_function import UserFunction
 
 
 @click.command("run")
-@scenario_settings_or_all
+@scenario_settings
 @click.option(
     "--trace",
     "trace_file",
@@ -50,7 +47,7 @@ from simloop.world.user_function import UserFunction
 @click.option(
     "--hook-cost",
     is_flag=True,
-    help="Measure the real time that each hook takes. Requires a single scenario and loop.",
+    help="Measure the real time that each hook takes. Requires a single scenario.",
 )
 @formats("json")
 def command(
@@ -66,26 +63,19 @@ def command(
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A single scenario is shown
-    with its timeline, several with one verdict each and a count. With `--loop all` each is shown
-    with a row for each loop, as `simloop compare` does. The exit code is the worst of all.
+    with its timeline, several with one verdict each and a count. The exit code is the
+    worst of all.
     """
-    check_single_loop(given)
     loop = given["loop"]
     found = list(targets_of(targets))
     if trace_file is not None:
-        _check_single("--trace", found, loop)
+        _check_single("--trace", found)
         _check_trace_file(trace_file, found[0])
     if hook_cost:
-        _check_single("--hook-cost", found, loop)
+        _check_single("--hook-cost", found)
         given["hook_cost"] = True
     if hooks:
-        _check_single_loop("--hooks", loop)
         given["hooks"] = _hooks_named(hooks)
-    if loop == ALL_LOOPS:
-        # A run on one loop, which starts often, needs no table.
-        from simloop.cli.compare import run_on_all  # noqa: PLC0415
-
-        return run_on_all(found, given["seed"], output_format)
     status = StatusLine(sys.stderr)
     reports = made((_play(target, given, trace_file, status) for target in found), loop)
     if output_format == "json":
@@ -118,15 +108,9 @@ def _hooks_named(names: tuple[str, ...]) -> Hooks:
     return hooks
 
 
-def _check_single(option: str, found: list[Target], loop: object) -> None:
-    _check_single_loop(option, loop)
+def _check_single(option: str, found: list[Target]) -> None:
     if len(found) != 1:
         raise click.UsageError(f"{option} needs a single scenario, and these are {len(found)}")
-
-
-def _check_single_loop(option: str, loop: object) -> None:
-    if loop == ALL_LOOPS:
-        raise click.UsageError(f"{option} needs a single loop, and these are {len(DESIGNS)}")
 
 
 def _check_trace_file(trace_file: Path, target: Target) -> None:

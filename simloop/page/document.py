@@ -1,8 +1,7 @@
 """The parts of every page: the policy, the JSON in it, the text in it, and the filled template.
 
-Not here: what a page shows (page.py, matrix.py). The rules to keep: a page loads nothing, its
-policy permits its own script and style alone, by their digests, and the data is JSON that cannot
-end its element.
+A page loads nothing, its policy permits its own script and style alone, by their digests, and the
+data is JSON that cannot end its element.
 """
 
 import base64

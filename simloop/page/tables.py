@@ -23,7 +23,6 @@ from simloop.cursor.views import (
     view,
 )
 from simloop.trace.kinds import KINDS, Lane, clock, is_failure, kind_of, legend, sign_of
-from simloop.trace.looptrace import LoopTrace
 
 _MARKS = {mark: number for number, mark in enumerate(Mark)}
 
@@ -200,37 +199,3 @@ def apply(old: Sequence[int], made: Sequence[Splice]) -> list[int]:
     for place, deleted, *inserted in made:
         items[place : place + deleted] = inserted
     return items
-
-
-_FIRST, _LAST = 300, 100
-
-
-class Timelines:
-    """Collects the lines of runs in the order in which they are added; None for no run."""
-
-    def __init__(self) -> None:
-        self.words = Numbered()
-        self.runs: list[dict[str, Any] | None] = []
-
-    def add(self, trace: LoopTrace | None) -> None:
-        """Add the lines of a trace. Of a long one, the middle is left out and counted."""
-        has_lines = trace is not None and trace.entries
-        self.runs.append(self._lines(trace) if trace is not None and has_lines else None)
-
-    def data(self) -> dict[str, Any]:
-        """Return what the lines refer to by number."""
-        return {"words": list(self.words), "lanes": [str(lane) for lane in Lane]}
-
-    def _lines(self, trace: LoopTrace) -> dict[str, Any]:
-        record, left = trace.entries, max(0, len(trace.entries) - _FIRST - _LAST)
-        cut = _FIRST if left else len(record)
-        recording = RecordedRun(trace=trace)
-        shown = [*range(cut), *range(cut + left, len(record))]
-        lines = columns(recording, shown, self.words)
-        del lines["kind"]  # the page of a run searches it
-        waits = [
-            [place - left * (place > cut), self.words[gap_words(recording, place)]]
-            for place in gaps(record)
-            if not cut <= place <= cut + left or not left
-        ]
-        return {**lines, "gaps": waits, "cut": cut, "left": left}

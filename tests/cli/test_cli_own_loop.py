@@ -113,14 +113,6 @@ def test_a_recorded_run_is_replayed_with_its_options_if_its_loop_is_named(
     assert "differs" not in replayed.output
 
 
-@pytest.mark.parametrize("flag", ["--judge-as=react", "--option=a=1"])
-@pytest.mark.parametrize("verb", ["run", "check"])
-def test_settings_of_one_loop_are_refused_for_all_of_them(cli: Cli, verb: str, flag: str) -> None:
-    refused = cli(verb, "quickstart", "--loop", "all", flag)
-    assert refused.exit_code == 2
-    assert "is for a single loop, and not for --loop all" in refused.output
-
-
 def test_exploring_takes_options_of_a_loop_of_ones_own(cli: Cli, project: str) -> None:
     given = ("explore", "--loop", project, "--max-steps", "2")
     assert cli(*given, "--option", "patience=3").exit_code == 0

@@ -38,11 +38,6 @@ def test_replay_offers_loops_too() -> None:
     assert completed("replay", "--loop", "pi@") == [name for name in names() if name[:3] == "pi@"]
 
 
-@pytest.mark.parametrize("verb", ["run", "check", "compare"])
-def test_all_loops_are_offered_where_a_verb_takes_them(verb: str) -> None:
-    assert completed(verb, "--loop", "al") == ["all"]
-
-
 @pytest.mark.parametrize(("verb", "words"), [("run", ["text", "json"]), ("list", ["text", "json"])])
 def test_formats_are_offered(verb: str, words: list[str]) -> None:
     assert completed(verb, "--format", "") == words

@@ -301,7 +301,6 @@ def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     "arguments",
     [
         ("run", "FILE"),
-        ("run", "FILE", "--loop", "all"),
         ("run", "FILE", "quickstart"),
         ("check", "FILE", "-v"),
         ("check", "loops/", "--loop", "react", "-v"),
