@@ -79,8 +79,6 @@ _OF_PAIRS = frozenset(
     for each in (requests.answered_calls, requests.unique_call_ids, requests.adjacent_results)
 )
 """The invariants that `expect.broken_pairs` speaks of."""
-MOST_REQUESTS = 300
-"""The bound on transitions in the worlds of a search. It allows an agent no repetition."""
 _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
 _LINES = 10
@@ -356,7 +354,6 @@ def _listen(run: Simulation, judge: Judge, expect: Expect) -> None:
 def _make(run: Simulation, verdict: Verdict) -> None:
     """Run to the end, and note the result or the error."""
     expects = verdict.rules.expectations
-    run.is_searched = not expects and run.scenario.max_transitions == MOST_REQUESTS
     try:
         if expects:
             verdict.result = run.run()

@@ -59,8 +59,7 @@ class MachineAgent:
     async def answer(self, prompt: str, world: World) -> Ending:
         """Run `prompt` to its outcome.
 
-        Raises RunawayRun past `max_transitions`, and for a run that goes on without anything new
-        (see trace/novelty.py).
+        Raises RunawayRun past `max_transitions`.
         """
         if self._engine is None:
             self._engine = _Engine(self._machine, self._settings, world)
@@ -68,8 +67,6 @@ class MachineAgent:
 
 
 _COUNTED = (ModelReplied, ContextCompacted)
-_BETWEEN = 1_000
-"""The transitions after which a machine is looked at that may not ask its model."""
 
 
 def _counted(counters: Counters, signal: Signal, errors: int) -> Counters:
@@ -106,7 +103,6 @@ class _Engine:
         assert task is not None
         self._timeouts.task = task  # each prompt may be sent from another task
         self._run = self._machine.start()
-        self._recorder.novelty.spend(self._used)
         self._counters = Counters(self._run.error_count, 0, 0)
         self._handlers.begin()
         self._handlers.transcript.add((UserMessage(prompt),))
@@ -130,13 +126,10 @@ class _Engine:
         most = self._settings.max_transitions
         handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
         machine, table, ready = self._machine, handlers.table, loop.ready
-        recorder, mark = self._recorder, _BETWEEN
+        recorder = self._recorder
         record, clock = recorder.entries, recorder.clock
         run, counters = self._run, self._counters
-        for number in range(most):
-            if number == mark:
-                mark += _BETWEEN
-                recorder.look()
+        for _ in range(most):
             run, asked = checked_transition(machine, run, signal)
             self._run, state, kind = run, run.state, type(signal)
             if kind in _COUNTED or run.error_count != counters.error_count:
@@ -171,11 +164,6 @@ class _Engine:
             f"after {self._world.model.requests} requests, in state "
             f"{NAMES[type(self._run.state)]}"
         )
-
-    def _used(self) -> int:
-        """Return how much of the machine's budgets is used up: a bounded run ends by itself."""
-        bounds = self._machine.bounds.values()
-        return sum(getattr(self._run, bound.counter) for bound in bounds if not bound.resets)
 
     async def _stop(self) -> Signal:
         """Return the signal of an end from outside, when the tools that it ends have stopped."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simloop.engine.hooks import Callbacks, Hooks
-from simloop.kernel.limits import MAX_TRANSITIONS, Limits
+from simloop.kernel.limits import USUAL_MOVES, Limits
 from simloop.kernel.policies import (
     Compaction,
     HookExecution,
@@ -68,4 +68,4 @@ class EngineSettings:
     replies: ReplyReading = field(default_factory=ReplyReading)
     warn_after: int | None = None
     faulty: Callable[[Tool], Tool] | None = None
-    max_transitions: int = MAX_TRANSITIONS
+    max_transitions: int = USUAL_MOVES

@@ -12,7 +12,6 @@ from itertools import chain, islice, repeat
 from math import inf
 from typing import Any, NamedTuple
 
-from simloop.check.trial import MOST_REQUESTS
 from simloop.fuzz.choices import Choices, features_on, one_of, switch
 from simloop.fuzz.replies import TOOLS
 from simloop.kernel.limits import DeclaredLimits, Limits
@@ -396,9 +395,9 @@ def _bounded(
 
 
 def transitions_of(abilities: Abilities) -> int:
-    """Return the bound of a runaway: no world needs half as many transitions."""
+    """Return the bound of a runaway: no world needs half as many transitions or requests."""
     if not abilities.has_engine:
-        return MOST_REQUESTS
+        return 200
     return 3_000 if abilities.ends else 600
 
 

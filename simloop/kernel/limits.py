@@ -10,7 +10,13 @@ from simloop.kernel.checks import Checked
 from simloop.kernel.durations import Lasting, Milliseconds
 
 MAX_TRANSITIONS = 1_000_000
-"""The transitions after which a run that no limit bounds is ended, and the most that can be set."""
+"""The highest `max_transitions` that a scenario can state."""
+USUAL_MOVES, USUAL_REQUESTS = 100_000, 500
+"""The moves of a machine, and the requests of an agent, after which a prompt is a runaway.
+
+They hold where no scenario states `max_transitions`. An SDK converts the whole conversation for
+each request, so an agent makes fewer of them in a second.
+"""
 
 
 class Usual(int):

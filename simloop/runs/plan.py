@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.engine.settings import ContextScript, EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
-from simloop.kernel.limits import Limits
+from simloop.kernel.limits import USUAL_MOVES, Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart, utf8_bytes_over_4
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
@@ -314,7 +314,7 @@ def _settings_of(
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         replies=policies.replies,
         warn_after=policies.warn_after if scenario.warn_after is None else scenario.warn_after,
-        max_transitions=scenario.max_transitions,
+        max_transitions=scenario.max_transitions or USUAL_MOVES,
     )
 
 

@@ -7,7 +7,6 @@ names the command that repeats it.
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
-from functools import partial
 from math import inf
 from typing import Any, Self, TypeVar, Unpack
 
@@ -24,7 +23,7 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.escape import escape, writable
-from simloop.kernel.limits import MAX_TRANSITIONS
+from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
 from simloop.runs.calls import check_settings_of_tools
@@ -40,7 +39,6 @@ from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.novelty import REPETITIONS, Novelty
 from simloop.trace.recorder import Listener, Recorder
 from simloop.virtual.border.exchange import kept_border
 from simloop.virtual.border.output import Output
@@ -94,8 +92,6 @@ class Simulation:
         self._world: World | None = None
         self._timetable: Timetable | None = None
         self._agent: Performer | None = None
-        self.is_searched = False
-        """Whether a search has stated the bound: that allows an agent no repetition."""
         self._under_way = False
         self._start_ns = 0
         self._provider: ProviderSide | None = None
@@ -303,6 +299,7 @@ class Simulation:
         world.model.recorder.record(entries.Prompt, prompt)
         world.user.begin(task, self.scenario.limits.max_wall_clock_ms)
         self._timetable.plan_abort(first=not self.endings)
+        world.model.before = world.model.requests
         self._under_way = True
         try:
             with self._meter.run() if self._meter else _NOTHING, inhabited(world):
@@ -331,14 +328,14 @@ class Simulation:
     def _open_world(self, loop: VirtualLoop) -> World:
         scenario, around = self.scenario, self._around
         self.output = loop.output or self.output
-        novelty = self._novelty(loop)
-        recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars, novelty)
+        recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
         policy, rules = self.settings.tool_execution, self.settings.tool_rules
         user = UserPort(recorder, loop)
         is_agent = self.loop.machine is None
         model = ModelPort(around.model, recorder, loop, raised, user.cancellation)
         if is_agent:  # machines use the model port itself
+            model.most = self._most_requests()
             keeps = bool(self._plan.given.get("keep_bodies"))
             self._provider = ProviderSide(model, scenario.wire, keep_bodies=keeps)
         self._world = world = World(
@@ -358,7 +355,7 @@ class Simulation:
             loop, policy.timeout_ms, self._plan.behaviours, around.sites
         )
         self._start_ns = loop.now_ns
-        loop.progress.hear(novelty.is_new)
+        loop.progress.hear(recorder.has_grown)
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
@@ -366,25 +363,18 @@ class Simulation:
             recorder.listen(listener)
         return world
 
-    def _novelty(self, loop: VirtualLoop) -> Novelty:
-        """Let a run end that says nothing new, unless the scenario states a bound of its own."""
-        bound, is_agent = self.scenario.max_transitions, self.loop.machine is None
-        is_stated = bound != MAX_TRANSITIONS and not (is_agent and self.is_searched)
-        most = None if is_stated else REPETITIONS
+    def _most_requests(self) -> float:
+        """Return the requests that an agent may make for one prompt.
+
+        Those that replies of the script answer, or that the agent's own limit ends, are no
+        endless ones.
+        """
+        if self.scenario.max_transitions is not None:
+            return self.scenario.max_transitions
         limits = self.loop.declared_limits
-        if most is not None and limits is not None and limits.max_steps < inf:
-            most += int(limits.max_steps)  # the agent means to end there
-        # The engine bounds its transitions itself.
-        novelty = Novelty(self.trace.entries, most, bound if is_agent else None)
-        if isinstance(self.model, FakeModel):
-            novelty.spend(self.model.spent)
-        # The times that end the run are budgets, which are spent by coming nearer to them.
-        wall_clock_ms, abort = self.scenario.limits.max_wall_clock_ms, self.scenario.abort
-        if wall_clock_ms:
-            novelty.spend(partial(_shares, loop, wall_clock_ms * 1_000_000))
-        if abort is not None and abort.at:
-            novelty.spend(partial(_shares, loop, abort.at))
-        return novelty
+        steps = 0 if limits is None or limits.max_steps == inf else limits.max_steps
+        replies = self.model.replies if isinstance(self.model, FakeModel) else 0
+        return USUAL_REQUESTS + steps + replies
 
     # -------------------------------------------------------------------- from outside
 
@@ -394,6 +384,8 @@ class Simulation:
         if not isinstance(self.model, FakeModel):
             raise ScenarioError("this run has no script: another model answers", key="model")
         self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
+        if self._world is not None:
+            self._world.model.most = self._most_requests()
         self.scenario = self.scenario.model_copy(update={"model": [*known, *replies]})
         self.trace.header = header_with(self.trace.header, self.scenario)
 
@@ -428,11 +420,6 @@ class Simulation:
         """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
         if self._world is not None:
             self._world.user.stop()
-
-
-def _shares(loop: VirtualLoop, end_ns: int) -> int:
-    """Return how near a run has come to its planned end: one that gets there soon may repeat."""
-    return min(20, 20 * loop.now_ns // end_ns)
 
 
 def run(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:

@@ -21,7 +21,6 @@ from simloop.errors import (
     ScriptUnused,
     SimloopError,
 )
-from simloop.kernel.limits import MAX_TRANSITIONS
 from simloop.messages import Message, Outcome, Request, ToolSpec
 from simloop.runs.expectations import mismatches_so_far
 from simloop.runs.options import RunOptions
@@ -67,7 +66,7 @@ class AsyncTest:
         seed: int = 0,
         shuffle_ties: bool = False,
         replies: Sequence[Reply] = (),
-        max_transitions: int = MAX_TRANSITIONS,
+        max_transitions: int | None = None,
     ) -> None:
         self._body = body
         self._error: BaseException | None = None

@@ -355,12 +355,11 @@ class Scenario(Strict):
         default_factory=no_items,
         description="Rows of BUGS.md, the list of real bugs, that it guards against.",
     )
-    max_transitions: int = Field(
-        default=MAX_TRANSITIONS,
-        ge=1,
-        le=MAX_TRANSITIONS,
-        description="Moves of the loop, or requests of your agent, after which it is a runaway; by "
-        "default after 50 requests in a row that bring nothing new.",
+    max_transitions: Annotated[int, Field(ge=1, le=MAX_TRANSITIONS)] | None = Field(
+        default=None,
+        description="Moves of the loop, or requests of your agent, for one prompt, after which it "
+        "is a runaway; by default 100,000 moves, or 500 requests besides those for the replies of "
+        "the script and those that the limits of your agent allow.",
     )
     max_trace_chars: int = Field(
         default=MAX_TRACE_CHARS,

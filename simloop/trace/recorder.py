@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 from simloop.errors import RunawayRun, SimloopError
 from simloop.trace.entries import AnyEntry
-from simloop.trace.novelty import Novelty
 from simloop.virtual.progress import runaway
 
 MAX_TRACE_CHARS = 200_000_000
 # A stream that never ends and never waits passes no bound on time: this bound stops it.
-MAX_ENTRIES = 10_000_000
+MAX_ENTRIES = 1_000_000
 _BETWEEN = 4_000
 
 Listener = Callable[[AnyEntry], None]
@@ -50,13 +49,13 @@ class Recorder:
 
     `append` adds an entry without text that the caller has built; it is a plain `list.append` until
     `is_heard`. `chars` counts the characters of the texts in the entries, and `max_chars` bounds
-    it. `error` is the first error of simloop at the boundary, which ends the run. `novelty` finds a
-    run that goes nowhere; past `look_at` entries, who adds one calls `look`.
+    it. `error` is the first error of simloop at the boundary, which ends the run. Past `look_at`
+    entries, who adds one calls `look`.
     """
 
     __slots__ = (
-        "_listeners", "append", "chars", "clock", "entries", "error", "is_heard", "look_at",
-        "max_chars", "novelty",
+        "_grown", "_listeners", "append", "chars", "clock", "entries", "error", "is_heard",
+        "look_at", "max_chars",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +63,6 @@ class Recorder:
         entries: list[AnyEntry],
         clock: Clock,
         max_chars: int = MAX_TRACE_CHARS,
-        novelty: Novelty | None = None,
     ) -> None:
         self.entries = entries
         self.append: Callable[[AnyEntry], None] = entries.append
@@ -72,8 +70,8 @@ class Recorder:
         self.is_heard = False
         self.error: SimloopError | None = None
         self.max_chars = max_chars
-        self.novelty = novelty or Novelty(entries)
         self.look_at = min(_BETWEEN, MAX_ENTRIES)
+        self._grown = 0
         # Most conversations begin with their clock: then no call is needed to read it.
         self.clock = Since(clock) if clock.now_ns else clock
         self._listeners: list[Listener] = []
@@ -83,6 +81,11 @@ class Recorder:
         """Return the virtual nanoseconds since the conversation began."""
         return self.clock.now_ns
 
+    def has_grown(self) -> bool:
+        """Return whether there are more entries than at the last call."""
+        before, self._grown = self._grown, len(self.entries)
+        return before != self._grown
+
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each later entry, after it is in the trace."""
         self._listeners.append(listener)
@@ -90,12 +93,11 @@ class Recorder:
         self.append = _notifying(self.entries, self._listeners)
 
     def close(self) -> None:
-        """Forget the listeners and the budgets: the conversation is over.
+        """Forget the listeners: the conversation is over.
 
         They may refer to the recorder, and such a cycle leaves its run to the garbage collector.
         """
         self._listeners.clear()
-        self.novelty.close()
         self.is_heard = False
         self.append = self.entries.append
 
@@ -109,7 +111,7 @@ class Recorder:
             self.look()
 
     def look(self) -> None:
-        """Raise RunawayRun if the trace has passed a bound, or has had nothing new for too long."""
+        """Raise RunawayRun if the trace has passed a bound."""
         length = len(self.entries)
         try:
             if self.chars > self.max_chars:
@@ -118,19 +120,10 @@ class Recorder:
                 raise runaway(f"{passed} without an outcome", hint)
             if length > MAX_ENTRIES:
                 raise runaway(f"the trace passed {MAX_ENTRIES} entries without an outcome")
-            self.novelty.check_moves()
         except RunawayRun as error:
             self.keep(error)
             raise
         self.look_at = min(length + _BETWEEN, MAX_ENTRIES)
-
-    def ask(self, number: int) -> None:
-        """Raise RunawayRun if request `number` is one too many, see novelty.py."""
-        try:
-            self.novelty.check(number)
-        except RunawayRun as error:
-            self.keep(error)
-            raise
 
     def keep(self, error: SimloopError) -> None:
         """Keep the first error of simloop that an agent gets, because it may swallow it."""

@@ -1,9 +1,9 @@
 """The detector of a run that goes nowhere.
 
-A program gets on while it says something new to its world. `Progress` counts what it does since
-then: callbacks of the event loop, and reads of the clock, which stands still until the program
-waits. The requests in a row that bring nothing new are counted where entries are known
-(trace/novelty.py). All counts depend on the program and the seed alone.
+A program gets on while it says something to its world. `Progress` counts what it does since then:
+callbacks of the event loop, and reads of the clock, which stands still until the program waits.
+The requests of an agent and the moves of a machine have bounds of their own. All counts depend on
+the program and the seed alone.
 """
 
 import asyncio

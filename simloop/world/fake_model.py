@@ -56,9 +56,6 @@ class ScriptEntry(Struct, frozen=True):
     matches: Callable[[Request], bool] | None = None
 
 
-_MANY = 10**9  # an entry is not played so often
-
-
 class Script:
     """Entries for one purpose. Rules go first, in order; then the next ordered entry."""
 
@@ -103,11 +100,10 @@ class Script:
             hint="add a reply, or let one play `times: always`",
         )
 
-    def spent(self) -> int:
-        """Return a number that grows with each reply from an entry that is used up at last."""
-        current = self._ordered[self._next : self._next + 1]
-        finite = [entry for entry in (*self._rules, *current) if entry.times]
-        return self._next * _MANY + sum(self._played[entry.position] for entry in finite)
+    @property
+    def replies(self) -> int:
+        """Return the number of replies, without those of entries that may always be used."""
+        return sum(entry.times or 0 for entry in self._entries)
 
     def unused(self) -> list[str]:
         """Return the positions of entries that were played less often than expected."""
@@ -145,9 +141,10 @@ class FakeModel:
         """Add entries for main requests after the others, during the run too."""
         self._scripts["main"].add(main)
 
-    def spent(self) -> int:
-        """Return a number that grows with each reply from an entry that is used up at last."""
-        return sum(script.spent() for script in self._scripts.values())
+    @property
+    def replies(self) -> int:
+        """Return the number of replies, without those of entries that may always be used."""
+        return sum(script.replies for script in self._scripts.values())
 
     def unused(self) -> list[str]:
         """Return the positions of the replies that were not requested, or not often enough."""

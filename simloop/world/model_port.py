@@ -7,6 +7,7 @@ is ready gets its turn, so that an observer changes nothing.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from math import inf
 from typing import Any, get_args
 
 import msgspec
@@ -35,12 +36,18 @@ from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
 from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.progress import runaway
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.recorded_parts import RECORDED, record_error
 from simloop.world.streams import FailedStream, Stream, TimedStream, WholeStream, stream_of
 from simloop.world.user_errors import UserError, fault_of, keep
 from simloop.world.user_port import no_turn
+
+_HINT = (
+    "if so many are right, set max_transitions, in the scenario or in the marker simloop, to the "
+    "number that the run may make"
+)
 
 
 class ModelCallFailed(Exception):  # noqa: N818 - a failure of the simulated world, not of simloop
@@ -77,6 +84,10 @@ class ModelPort:
         self.raised = raised
         self.turn = no_turn
         self.requests = 0
+        self.before = 0
+        """The requests before the prompt that is answered now."""
+        self.most: float = inf
+        """The requests that an agent may make for one prompt; a machine counts its moves."""
         self._coder = RequestCoder()
 
     def stream(
@@ -96,8 +107,10 @@ class ModelPort:
         if self.cancellation.pending is not None or recorder.error is not None:
             raise asyncio.CancelledError  # `turn` is async, and a stream is also sent without it
         number = self.requests + 1
-        if number > recorder.novelty.next:
-            recorder.ask(number)
+        if number - self.before > self.most:
+            passed = f"the run passed max_transitions={self.most} requests without an outcome"
+            recorder.keep(error := runaway(passed, _HINT))
+            raise error
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         is_view = isinstance(messages, View)  # the engine sends Views, and only of messages
         try:

@@ -144,7 +144,7 @@ def test_a_lasso_goes_round_as_it_is_written_until_it_is_a_runaway(loop: str, th
     assert lasso is not None
     scenario = scenario_of_lasso(lasso, loop=loop, limits=SMALL, options=OPTIONS)
     assert scenario.expect.error == RunawayRun.__name__
-    rounds, rest = divmod(scenario.max_transitions - len(lasso.prefix), len(lasso.cycle))
+    rounds, rest = divmod((scenario.max_transitions or 0) - len(lasso.prefix), len(lasso.cycle))
     assert rounds > 10
     assert rest == 0
     assert went(read_again(scenario)) == told((*lasso.prefix, *lasso.cycle * rounds))
@@ -262,7 +262,7 @@ def test_a_call_that_is_forbidden_in_every_round_is_forbidden_in_the_simulator(l
     watched = Watched(machine_for(loop, SMALL))
     with pytest.raises(RunawayRun):
         run(scenario, loop=watched.again)
-    rounds = (scenario.max_transitions - len(lasso.prefix)) // len(lasso.cycle)
+    rounds = ((scenario.max_transitions or 0) - len(lasso.prefix)) // len(lasso.cycle)
     steps = (*lasso.prefix, *lasso.cycle * rounds)
     assert watched.given[: len(steps)] == [step.signal for step in steps]
 

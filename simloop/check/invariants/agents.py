@@ -424,10 +424,7 @@ _FAILING = 25
     needs=[Need.AGENT],
 )
 def agent_stops_without_progress(subject: Subject) -> Watch:
-    """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared.
-
-    A run whose requests bring nothing new is a RunawayRun instead, see trace/novelty.py.
-    """
+    """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared."""
     limits = subject.limits or DeclaredLimits()
     if min(limits.max_steps, limits.max_error_count) < inf:
         return ""
