@@ -46,7 +46,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercepted, kept_interception
-from simloop.wire.provider import ProviderSide
+from simloop.wire.endpoint import Endpoint
 from simloop.world.agent import Ending
 from simloop.world.current import inhabited
 from simloop.world.fake_model import FakeModel
@@ -94,7 +94,7 @@ class Simulation:
         self._agent: Performer | None = None
         self._under_way = False
         self._start_ns = 0
-        self._provider: ProviderSide | None = None
+        self._provider: Endpoint | None = None
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
 
@@ -337,7 +337,7 @@ class Simulation:
         if is_agent:  # machines use the model port itself
             model.most = self._most_requests()
             keeps = bool(self._plan.given.get("keep_bodies"))
-            self._provider = ProviderSide(model, scenario.wire, keep_bodies=keeps)
+            self._provider = Endpoint(model, scenario.wire, keep_bodies=keeps)
         self._world = world = World(
             model,
             ToolsPort(

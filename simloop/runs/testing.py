@@ -35,7 +35,6 @@ from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.trace.testtraces import KeptTrace
 from simloop.virtual.simulate import running_loop
-from simloop.wire.provider import Clients
 from simloop.world.current import current_world, note
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import Completion, ModelPort
@@ -200,7 +199,7 @@ class Sim(_OfTest):
         note(text)
 
 
-class Provider(_OfTest, Clients):
+class Provider(_OfTest):
     """The provider of models in the simulation of one test."""
 
     _hint = "only `script` can be used before the body of the test"

@@ -6,6 +6,7 @@ is kept for the end of the run, because a client may swallow it or try again.
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,12 +19,13 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
-from simloop.wire.exchange import Answered, Exchange
-from simloop.wire.formats.known import wire_formats
-from simloop.wire.formats.wire_format import WrongRequest
 from simloop.wire.http import HttpReply, HttpRequest
-from simloop.wire.provider import ProviderSide
-from simloop.world.current import note_refusal
+from simloop.world.current import current_world, note_refusal
+from simloop.world.model_port import ModelPort
+from simloop.world.wire_options import WireOptions
+
+if TYPE_CHECKING:
+    from simloop.wire.exchange import Exchange
 
 _DROPPED = ("/traces/ingest",)
 """Paths of telemetry: what SDKs send there is accepted, and nobody reads it."""
@@ -32,13 +34,26 @@ _NO_RETRY = ("x-should-retry", "false")
 """SDKs of OpenAI and Anthropic do not repeat a request that is answered so."""
 
 
-class Endpoint:
-    """The provider of models in one conversation, for HTTP requests."""
+def current_endpoint() -> "Endpoint | None":
+    """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
+    world = current_world()
+    endpoint: Endpoint | None = None if world is None else world.provider
+    return endpoint
 
-    def __init__(self, side: ProviderSide) -> None:
-        self.port = side.port
-        self._side = side
-        self._failed_tools = FailedTools(side.port.recorder)
+
+class Endpoint:
+    """The provider of models in one conversation, for HTTP requests.
+
+    `options` can change at any time. With `keep_bodies`, `bodies` has the raw body of each request,
+    by its number.
+    """
+
+    def __init__(self, port: ModelPort, options: WireOptions, *, keep_bodies: bool = False) -> None:
+        self.port = port
+        self.options = options
+        self.bodies: dict[int, bytes] = {}
+        self._keep_bodies = keep_bodies
+        self._failed_tools = FailedTools(port.recorder)
 
     async def answer(
         self, request: HttpRequest, unreachable: Callable[[], object] = lambda: None
@@ -63,12 +78,19 @@ class Endpoint:
 
     def _open(
         self, request: HttpRequest, unreachable: Callable[[], object]
-    ) -> Exchange | HttpReply:
+    ) -> "Exchange | HttpReply":
         """Send a request to the model, or return the reply of one that does not get there."""
+        # Loaded with the first request, because most runs have none.
+        from simloop.wire import exchange, formats  # noqa: PLC0415
+        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
+
         path = urlsplit(request.url).path
-        form = next((f for f in wire_formats(self._side.options) if f.answers(request)), None)
+        known = [make(self.options) for make in formats.FORMATS]
+        form = next((each for each in known if each.answers(request)), None)
         if form is None:
-            return fixed(200, b"{}") if path.endswith(_DROPPED) else self._refused(request)
+            if path.endswith(_DROPPED):
+                return fixed(200, b"{}")
+            return self._refused(request, [each.endpoint for each in known])
         port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
         try:
             read = form.read(request)
@@ -88,22 +110,21 @@ class Endpoint:
             stream = port.stream(messages, system_prompt=read.system_prompt, tools=read.tools)
         except SimloopError as error:  # kept by the port
             return _failed(error)
-        if self._side.keep_bodies:
-            self._side.bodies[stream.request.number] = request.body
-        answered = Answered(form, read, created_s)
-        return Exchange(stream, answered, request, unreachable)
+        if self._keep_bodies:
+            self.bodies[stream.request.number] = request.body
+        answered = exchange.Answered(form, read, created_s)
+        return exchange.Exchange(stream, answered, request, unreachable)
 
-    def _refused(self, request: HttpRequest) -> HttpReply:
+    def _refused(self, request: HttpRequest, known: list[str]) -> HttpReply:
         """Keep the error for the end of the run, and return a reply that says so."""
         parts = urlsplit(request.url)
-        known = ", ".join(each.endpoint for each in wire_formats())
         place = askers_place_in_task(request.sender) if request.sender else askers_place()
         called = f", called at {place}" if place else ""
         asked = f"{request.method} {parts.path} at {parts.netloc}{called}"
         error = ScenarioError(
             f"the simulation has no answer to {asked}",
-            hint=f"it answers requests to models ({known}); put a fake in the place of what "
-            "else your agent calls",
+            hint=f"it answers requests to models ({', '.join(known)}); put a fake in the place of "
+            "what else your agent calls",
         )
         note_refusal(f"refused: {asked}")
         self.port.recorder.keep(error)

@@ -41,13 +41,11 @@ class HttpBody(Protocol):
 
     async def aclose(self) -> None:
         """Give up the rest of the reply."""
-        ...
 
     def __iter__(self) -> Iterator[bytes]: ...
 
     def close(self) -> None:
         """Give up the rest of the reply."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

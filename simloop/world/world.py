@@ -21,7 +21,7 @@ class World(Struct, frozen=True):
     tools: ToolsPort
     user: UserPort
     provider: Any = None
-    """The side of the provider, which answers the agent's requests over HTTP (wire)."""
+    """The endpoint, which answers the agent's requests over HTTP (wire)."""
 
     def __post_init__(self) -> None:
         """Let the native client end an agent that is to stop before it begins anything new."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from simloop import Reply, Result, Scenario, run
 from simloop.virtual.simulate import running_loop
+from simloop.wire.endpoint import current_endpoint
 from simloop.wire.http import ConnectionLost, HttpRequest, TimedOut
-from simloop.wire.provider import current_endpoint
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}

@@ -7,11 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simloop.messages import Finish, Part, UserMessage
+from simloop.wire import formats
 from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
 from simloop.wire.http import HttpRequest
+from simloop.world.wire_options import WireOptions
 
 MODEL = "sim-1"
 CREATED_S = 1_000_000_000
+
+
+def wire_formats(options: WireOptions | None = None) -> dict[str, WireFormat]:
+    """Return all formats by their names, as the provider writes them."""
+    made = [make(options or WireOptions()) for make in formats.FORMATS]
+    return {each.name: each for each in made}
+
+
+FORMATS = wire_formats()
 
 
 def asked(*, streams: bool = True, reports_usage: bool = True) -> WireRequest:

@@ -7,7 +7,7 @@ from typing import Any
 from wirereading import CREATED_S, ahead
 
 from simloop.messages import Finish, Part, StreamError
-from simloop.wire.formats.known import wire_formats
+from simloop.wire.formats import FORMATS
 from simloop.wire.formats.wire_format import WireRequest, WrongRequest
 from simloop.wire.http import HttpRequest
 from simloop.world.wire_options import WireOptions
@@ -32,7 +32,7 @@ class Served:
     def answer(self, path: str, body: bytes) -> tuple[int, Any, list[bytes]]:
         """Return status, headers and the pieces of the body."""
         sent = HttpRequest("POST", path, (), body)
-        form = next(one for one in wire_formats(self.options) if one.answers(sent))
+        form = next(one for one in (make(self.options) for make in FORMATS) if one.answers(sent))
         number = len(self.requests) + 1
         try:
             request = form.read(sent)

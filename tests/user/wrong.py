@@ -48,7 +48,6 @@ async def tests(provider: Provider, sim: Sim, hook_benchmark: HookBenchmark) -> 
     provider.script("Hello.")  # refused
     provider.expect(outcome="completed")  # refused
     provider.options = {"framing": "cr"}  # refused
-    provider.transport(2)  # refused
     provider.expect(requests="2")  # refused
     provider.bodies["1"]  # refused
     await provider.reply("Hi")  # refused

@@ -14,7 +14,7 @@ from simloop.scenario.replies import Http, Pace, TokenUsage
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode
-from simloop.wire.provider import current_endpoint
+from simloop.wire.endpoint import current_endpoint
 from simloop.world.chance import ChanceFaults
 
 ASKED = "POST /v1/chat/completions"

@@ -1,1 +1,1 @@
-"""The transports of HTTP clients, each answered by the endpoint: one file for each client."""
+"""The transports of HTTP clients, answered by the endpoint."""

@@ -9,7 +9,6 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from simloop.errors import ScenarioError
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.endpoint import Endpoint
 from simloop.wire.http import (
@@ -21,7 +20,6 @@ from simloop.wire.http import (
     TimedOut,
     is_of_connecting,
 )
-from simloop.wire.provider import current_endpoint
 
 
 @cache
@@ -113,33 +111,6 @@ def _delays_s(retries: int) -> Iterator[float]:
     if retries > 0:
         yield 0
         yield from (0.5 * 2**n for n in range(retries - 1))
-
-
-def make_transport(module: ModuleType) -> Any:
-    """Return a transport of `module`, for clients of either kind, that a run answers."""
-    conversion, given = conversion_of(module), module
-
-    class Transport(given.AsyncBaseTransport, given.BaseTransport):  # type: ignore[misc, name-defined]
-        """A transport that asks the run that the caller belongs to."""
-
-        async def handle_async_request(self, request: Any) -> Any:
-            return await conversion.answer(_endpoint(), request)
-
-        def handle_request(self, request: Any) -> Any:
-            return conversion.answer_blocking(_endpoint(), request)
-
-    return Transport()
-
-
-def _endpoint() -> Endpoint:
-    """Return the endpoint of the run. Raises ScenarioError outside of runs."""
-    endpoint = current_endpoint()
-    if endpoint is None:
-        raise ScenarioError(
-            "this transport is answered only in a run",
-            hint="use the client inside an agent, or an async test of simloop",
-        )
-    return endpoint
 
 
 def _given(request: Any, body: bytes) -> HttpRequest:

@@ -19,21 +19,21 @@ from simloop.virtual.clock.listener import OpenSession, report_session
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.places import callers_place
 from simloop.wire.api_keys import Environment
-from simloop.wire.provider import ProviderSide, current_endpoint
+from simloop.wire.endpoint import Endpoint, current_endpoint
 
 
 class intercepted:  # noqa: N801 - a context manager, named as one reads it
-    """Let the provider `side` answer the HTTP requests of the code that belongs to its run."""
+    """Let `endpoint` answer the HTTP requests of the code that belongs to its run."""
 
-    __slots__ = ("_side",)
+    __slots__ = ("_endpoint",)
 
-    def __init__(self, side: ProviderSide) -> None:
-        self._side = side
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
 
     def __enter__(self) -> None:
         _interception.enter()
         # Not at the exit, which a run never comes to whose agent catches all exceptions.
-        self._side.port.loop.at_end.append(_interception.leave)
+        self._endpoint.port.loop.at_end.append(_interception.leave)
 
     def __exit__(self, *_: object) -> None:
         """Do nothing: see above."""
@@ -123,7 +123,7 @@ _SESSIONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def _aiohttp(module: Any) -> Iterator[_Patch]:
-    from simloop.wire.clients.aiohttp import connected
+    from simloop.wire.clients.sockets import connected
 
     def report(connector: Any, is_closed: Callable[[], bool]) -> None:
         session = OpenSession("aiohttp.ClientSession", connector, _SESSIONS[connector], is_closed)
@@ -165,7 +165,7 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
 
 
 def _urllib3(module: Any) -> Iterator[_Patch]:
-    from simloop.wire.clients.urllib3 import WireSocket
+    from simloop.wire.clients.sockets import WireSocket
 
     def connecting(original: Any) -> Any:
         def connect(self: Any) -> None:

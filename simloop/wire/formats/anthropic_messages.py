@@ -26,34 +26,15 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
-from simloop.wire.formats.blocks import BlockChange, BlockEncoder, ReplyBlock
-from simloop.wire.formats.payload import (
-    JsonObject,
-    body_of,
-    content_text,
-    list_at,
-    model_of,
-    object_text,
-    objects,
-    parsed,
-    part_text,
-    provider_tool,
-    text_at,
-    tool_spec,
-    wire_json,
-)
+from simloop.wire.formats import payload, replies
+from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import (
     INVALID,
     OVERFLOW,
     REFUSAL,
+    BlockChange,
     ErrorWords,
-    EventFormat,
-    FinishWords,
-    content_type,
-    error_reply,
-    message_of,
-    request_id,
-    words_of,
+    ReplyBlock,
 )
 from simloop.wire.formats.wire_format import (
     Encoder,
@@ -70,7 +51,7 @@ _Blocks = list[tuple[str, JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicMessages(EventFormat):
+class AnthropicMessages(replies.EventFormat):
     """The format of `/messages`."""
 
     name: ClassVar[str] = "anthropic-messages"
@@ -79,7 +60,7 @@ class AnthropicMessages(EventFormat):
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
-        body = body_of(request)
+        body = payload.body_of(request)
         try:
             return _read(body)
         except WrongRequest as wrong:  # the provider writes places with dots alone
@@ -90,25 +71,20 @@ class AnthropicMessages(EventFormat):
         """Return the encoder of the reply to request `number`."""
         return _MessageEncoder(self.options, request, number)
 
-    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
-        """Return the headers of a reply that has not failed."""
-        return (content_type(request), *self._every(number, created_s))
-
-    def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
-        """Return the HTTP reply that a failed call has in the place of any output."""
-        error = anthropic_error(failure.fault)
-        body = {"type": "error", "error": error, "request_id": request_id(number)}
-        return error_reply(failure, body, self._every(number, created_s, failure))
+    def error_body(self, fault: Fault, number: int) -> JsonObject:
+        """Return the body that the provider sends for a failed call."""
+        error, request_id = anthropic_error(fault), replies.request_id(number)
+        return {"type": "error", "error": error, "request_id": request_id}
 
     def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply to a request that cannot be read."""
         return self.error(StreamError(Fault(str(wrong), status=400)), number, created_s)
 
-    def _every(self, number: int, created_s: int, failure: StreamError | None = None) -> Headers:
+    def every(self, number: int, created_s: int, failure: StreamError | None = None) -> Headers:
         """Return the headers of every reply; limits reset at an instant."""
         reset = datetime.fromtimestamp(created_s + _RESET_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         limits = self.limits("anthropic-ratelimit-{of}-{field}", reset, failure)
-        return (("request-id", request_id(number)), *limits)
+        return (("request-id", replies.request_id(number)), *limits)
 
 
 # ---------------------------------------------------------------- failed calls
@@ -136,7 +112,7 @@ _BY_STATUS: Mapping[int, ErrorWords] = {
     504: ErrorWords("timeout_error", "Request timed out"),
     529: ErrorWords("overloaded_error", "Overloaded"),
 }
-_OVERFLOW_WORDS = ErrorWords(INVALID, "prompt is too long: 208310 tokens > 200000 maximum")
+_OVERFLOW = ErrorWords(INVALID, "prompt is too long: 208310 tokens > 200000 maximum")
 _TYPES = {words.type for words in _BY_STATUS.values()}
 
 
@@ -147,8 +123,8 @@ def anthropic_error(fault: Fault) -> JsonObject:
     `details.error_code`.
     """
     code = fault.code
-    words = _OVERFLOW_WORDS if code == OVERFLOW else words_of(fault, _BY_STATUS, "api_error")
-    message = message_of(fault, words)
+    words = _OVERFLOW if code == OVERFLOW else replies.words_of(fault, _BY_STATUS, "api_error")
+    message = replies.message_of(fault, words)
     if code in _TYPES or fault.code_is_type:
         return {"type": code, "message": message}
     error = {"type": words.type, "message": message}
@@ -159,14 +135,14 @@ def anthropic_error(fault: Fault) -> JsonObject:
 
 
 def _read(body: JsonObject) -> WireRequest:
-    model = model_of(body)
+    model = payload.model_of(body)
     if not isinstance(body.get("max_tokens"), int):
         raise WrongRequest("max_tokens", "Field required")
-    system = [content_text(body.get("system"), "system")]
-    given = list(objects(list_at(body, "messages"), "messages"))
+    system = [payload.content_text(body.get("system"), "system")]
+    given = list(payload.objects_at(body, "messages"))
     messages: list[Message] = []
     for key, message in given:
-        role = text_at(message, "role", key)
+        role = payload.text_at(message, "role", key)
         content = _blocks(message, key)
         if role == "system" and not messages:
             system.append(_prose(content))
@@ -179,12 +155,11 @@ def _read(body: JsonObject) -> WireRequest:
     if not messages:
         raise WrongRequest("messages", "at least one message is required")
     _check_calls(given)
-    tools = objects(list_at(body, "tools"), "tools")
     return WireRequest(
         model,
         "\n\n".join(text for text in system if text),
         tuple(messages),
-        tuple(_read_tool(tool, key) for key, tool in tools),
+        tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
         streams=bool(body.get("stream")),
     )
 
@@ -194,12 +169,12 @@ def _blocks(message: JsonObject, key: str) -> _Blocks:
     content = message.get("content")
     if isinstance(content, str):
         return [(f"{key}.content", {"type": "text", "text": content})] if content else []
-    return list(objects(list_at(message, "content", key), f"{key}.content"))
+    return list(payload.objects_at(message, "content", key))
 
 
 def _prose(blocks: _Blocks, joint: str = "\n") -> str:
     """Return the text of blocks, none of which may be blank."""
-    texts = [part_text(block, key) for key, block in blocks]
+    texts = [payload.part_text(block, key) for key, block in blocks]
     if not all(texts):
         raise WrongRequest("messages", "text content blocks must be non-empty")
     if not all(map(str.strip, texts)):
@@ -223,8 +198,8 @@ def _read_user(blocks: _Blocks, key: str) -> Iterator[Message]:
     if not blocks:
         raise _empty(key)
     for place, block in _of_type(blocks, "tool_result"):
-        text = content_text(block.get("content"), f"{place}.content")
-        call_id = text_at(block, "tool_use_id", place)
+        text = payload.content_text(block.get("content"), f"{place}.content")
+        call_id = payload.text_at(block, "tool_use_id", place)
         yield ToolMessage(call_id, text, is_error=block.get("is_error") is True)
     said = [one for one in blocks if one[1].get("type") != "tool_result"]
     if said:
@@ -237,7 +212,7 @@ def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> AssistantMes
     calls, thoughts = _of_type(blocks, "tool_use"), _of_type(blocks, "thinking")
     apart = ("tool_use", "thinking", "redacted_thinking")
     said = [one for one in blocks if one[1].get("type") not in apart]
-    reasoning = "".join(part_text(block, place) for place, block in thoughts)
+    reasoning = "".join(payload.part_text(block, place) for place, block in thoughts)
     return AssistantMessage(_prose(said, ""), tuple(_read_call(*one) for one in calls), reasoning)
 
 
@@ -245,8 +220,10 @@ def _read_call(key: str, block: JsonObject) -> ToolCall:
     given = block.get("input")
     if not isinstance(given, dict):
         raise WrongRequest(f"{key}.tool_use.input", "Input should be a valid dictionary")
-    arguments = object_text(given, f"{key}.tool_use.input")
-    return ToolCall(text_at(block, "id", key), text_at(block, "name", key), arguments)
+    arguments = payload.object_text(given, f"{key}.tool_use.input")
+    return ToolCall(
+        payload.text_at(block, "id", key), payload.text_at(block, "name", key), arguments
+    )
 
 
 def _check_calls(given: Sequence[tuple[str, JsonObject]]) -> None:
@@ -311,13 +288,13 @@ def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
 
 def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
     if tool.get("type") in (None, "custom"):
-        return tool_spec(tool, key, "input_schema")
-    return provider_tool(tool, key)
+        return payload.tool_spec(tool, key, "input_schema")
+    return payload.provider_tool(tool, key)
 
 
 # ---------------------------------------------------------------- replies
 
-_WORDS = FinishWords(
+_WORDS = replies.FinishWords(
     {
         FinishReason.STOP: "end_turn",
         FinishReason.TOOL_CALLS: "tool_use",
@@ -342,7 +319,7 @@ _DELTAS = {
 }
 
 
-class _MessageEncoder(BlockEncoder):
+class _MessageEncoder(replies.BlockEncoder):
     """Writes one reply: events for a stream, or one message."""
 
     def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
@@ -404,7 +381,7 @@ class _MessageEncoder(BlockEncoder):
         content = [self._whole_block(block) for block in self.blocks.blocks]
         usage = _usage(None if self.finish is None else self.finish.usage)
         message = {**self._head, "content": content, **self._ending(), "usage": usage}
-        return wire_json(message).encode()
+        return payload.wire_json(message).encode()
 
     def _whole_block(self, block: ReplyBlock) -> JsonObject:
         start = _STARTS[block.kind]
@@ -426,7 +403,7 @@ def _whole_input(block: ReplyBlock) -> Any:
     """
     if not block.text or not block.is_whole:
         return {}
-    value = parsed(block.text)
+    value = payload.parsed(block.text)
     return block.text if value is None else value
 
 
@@ -437,7 +414,7 @@ def _delta(block: ReplyBlock, piece: str) -> WireEvent:
 
 
 def _event(name: str, fields: JsonObject) -> WireEvent:
-    return WireEvent(name, wire_json({"type": name, **fields}))
+    return WireEvent(name, payload.wire_json({"type": name, **fields}))
 
 
 def _usage(usage: Usage | None) -> JsonObject:

@@ -4,7 +4,7 @@ A stream has unnamed events: a role, pieces of text and of calls, a finish reaso
 client asks for it, `[DONE]`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,43 +14,114 @@ from simloop.messages import (
     Finish,
     FinishReason,
     Message,
+    StreamError,
     ToolCall,
     ToolMessage,
     ToolSpec,
     Usage,
     UserMessage,
 )
-from simloop.wire.formats.blocks import BlockChange, BlockEncoder
-from simloop.wire.formats.openai_errors import OpenAIFormat, openai_error
-from simloop.wire.formats.payload import (
-    JsonObject,
-    body_of,
-    content_text,
-    list_at,
-    model_of,
-    object_at,
-    objects,
-    provider_tool,
-    text_at,
-    tool_spec,
-    wire_json,
+from simloop.wire.formats import payload, replies
+from simloop.wire.formats.payload import JsonObject
+from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
+from simloop.wire.formats.wire_format import (
+    Encoder,
+    ErrorReply,
+    WireEvent,
+    WireRequest,
+    WrongRequest,
 )
-from simloop.wire.formats.replies import REFUSAL, FinishWords
-from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
-from simloop.wire.http import HttpRequest
+from simloop.wire.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
-DONE = WireEvent("", "[DONE]")
-_WORDS = FinishWords(
-    {
-        FinishReason.STOP: "stop",
-        FinishReason.TOOL_CALLS: "tool_calls",
-        FinishReason.LENGTH: "length",
-        FinishReason.CONTENT_FILTER: "content_filter",
-        FinishReason.ERROR: "error",  # OpenRouter's
-    },
-    frozenset({"stop", "tool_calls", "function_call", "length", "content_filter", "error"}),
+# ---------------------------------------------------------------- failed calls of both formats
+
+_QUOTA = (
+    "You exceeded your current quota, please check your plan and billing details. For more "
+    "information on this error, read the docs: "
+    "https://platform.openai.com/docs/guides/error-codes/api-errors."
 )
+_BY_STATUS: Mapping[int, ErrorWords] = {
+    400: ErrorWords(INVALID, "We could not parse the JSON body of your request."),
+    401: ErrorWords(
+        INVALID,
+        "Incorrect API key provided: simulated. "
+        "You can find your API key at https://platform.openai.com/account/api-keys.",
+        "invalid_api_key",
+    ),
+    403: ErrorWords(
+        "request_forbidden",
+        "Country, region, or territory not supported",
+        "unsupported_country_region_territory",
+    ),
+    404: ErrorWords(
+        INVALID,
+        "The requested model does not exist or you do not have access to it.",
+        "model_not_found",
+    ),
+    408: ErrorWords("server_error", "Request timed out."),
+    409: ErrorWords(INVALID, "The resource was updated by another request."),
+    413: ErrorWords(INVALID, "Request too large."),
+    422: ErrorWords(INVALID, "The request could not be processed."),
+    429: ErrorWords("requests", "Rate limit reached for requests.", "rate_limit_exceeded"),
+    500: ErrorWords(
+        "server_error", "The server had an error while processing your request. Sorry about that!"
+    ),
+    503: ErrorWords("server_error", "The engine is currently overloaded, please try again later."),
+}
+_BY_CODE: Mapping[str, ErrorWords] = {
+    "insufficient_quota": ErrorWords("insufficient_quota", _QUOTA),
+    OVERFLOW: ErrorWords(
+        INVALID,
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in "
+        "130000 tokens. Please reduce the length of the messages.",
+        param="messages",
+    ),
+}
+_RESPONSES_OVERFLOW = ErrorWords(
+    INVALID,
+    "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    param="input",
+)
+
+
+def openai_error(fault: Fault, *, is_responses: bool = False) -> JsonObject:
+    """Return the object `error` of OpenAI's formats."""
+    words = _BY_CODE.get(fault.code) or replies.words_of(fault, _BY_STATUS, "server_error")
+    if is_responses and fault.code == OVERFLOW:
+        words = _RESPONSES_OVERFLOW
+    code = fault.code or words.code
+    if fault.code_is_type:
+        words, code = words._replace(type=fault.code), None
+    message = replies.message_of(fault, words)
+    return {"message": message, "type": words.type, "param": words.param, "code": code}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIFormat(replies.EventFormat):
+    """The replies of OpenAI's formats that are no output: headers, errors and refusals."""
+
+    is_responses: ClassVar[bool] = False
+
+    def error_body(self, fault: Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
+        """Return the body that the provider sends for a failed call."""
+        return {"error": openai_error(fault, is_responses=self.is_responses)}
+
+    def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
+        """Return the HTTP reply to a request that cannot be read."""
+        param, code = wrong.key or None, wrong.code or None
+        error = {"message": wrong.message, "type": INVALID, "param": param, "code": code}
+        headers = (("content-type", replies.JSON), *self.every(number, created_s))
+        return ErrorReply(400, headers, payload.wire_json({"error": error}).encode())
+
+    def every(self, number: int, created_s: int, failure: StreamError | None = None) -> Headers:  # noqa: ARG002 - as above
+        """Return the headers of every reply; limits reset after a duration."""
+        limits = self.limits("x-ratelimit-{field}-{of}", "1m0s", failure)
+        return (("x-request-id", replies.request_id(number)), *limits)
+
+
+# ---------------------------------------------------------------- requests
+
 _ROLES = "'system', 'assistant', 'user', 'tool', and 'developer'"
 
 
@@ -64,17 +135,17 @@ class OpenAIChat(OpenAIFormat):
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
-        body = body_of(request)
+        body = payload.body_of(request)
         if body.get("n") not in (None, 1):
             words = "A script has one reply to each request: send n=1."
             raise WrongRequest("n", words, is_limit=True)
         system, messages = _read_messages(body)
-        stream_options = object_at(body, "stream_options", "")
+        stream_options = payload.object_at(body, "stream_options", "")
         return WireRequest(
-            model_of(body),
+            payload.model_of(body),
             system,
             messages,
-            tuple(_read_tool(tool, key) for key, tool in objects(list_at(body, "tools"), "tools")),
+            tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
             streams=bool(body.get("stream")),
             reports_usage=bool(stream_options.get("include_usage")),
         )
@@ -89,7 +160,7 @@ def _read_messages(body: JsonObject) -> tuple[str, tuple[Message, ...]]:
 
     A later message of the system stays in its place, as a message of the user.
     """
-    given = list_at(body, "messages")
+    given = payload.list_at(body, "messages")
     if not given:
         raise WrongRequest(
             "messages",
@@ -99,10 +170,10 @@ def _read_messages(body: JsonObject) -> tuple[str, tuple[Message, ...]]:
         )
     system: list[str] = []
     messages: list[Message] = []
-    for key, message in objects(given, "messages"):
-        role = text_at(message, "role", key)
+    for key, message in payload.objects_at(body, "messages"):
+        role = payload.text_at(message, "role", key)
         if role in ("system", "developer") and not messages:
-            system.append(content_text(message.get("content"), f"{key}.content"))
+            system.append(payload.content_text(message.get("content"), f"{key}.content"))
         else:
             messages.append(_read_message(message, role, key))
     if not messages:  # a request has a message for the model to answer
@@ -115,10 +186,10 @@ def _read_message(message: JsonObject, role: str, key: str) -> Message:
     content = message.get("content")
     match role:
         case "user" | "system" | "developer":
-            return UserMessage(content_text(content, f"{key}.content"))
+            return UserMessage(payload.content_text(content, f"{key}.content"))
         case "tool":
-            call_id = text_at(message, "tool_call_id", key)
-            return ToolMessage(call_id, content_text(content, f"{key}.content"))
+            call_id = payload.text_at(message, "tool_call_id", key)
+            return ToolMessage(call_id, payload.content_text(content, f"{key}.content"))
         case "assistant":
             return _read_assistant(message, key)
         case _:
@@ -128,24 +199,23 @@ def _read_message(message: JsonObject, role: str, key: str) -> Message:
 
 def _read_assistant(message: JsonObject, key: str) -> AssistantMessage:
     content = message.get("content")
-    refusal = text_at(message, "refusal", key)
-    calls = tuple(
-        _read_call(call, place)
-        for place, call in objects(list_at(message, "tool_calls", key), f"{key}.tool_calls")
-    )
+    refusal = payload.text_at(message, "refusal", key)
+    given = payload.objects_at(message, "tool_calls", key)
+    calls = tuple(_read_call(call, place) for place, call in given)
     if content is None and not calls and not refusal and not message.get("audio"):
         words = "Invalid value for 'content': expected a string, got null."
         raise WrongRequest(f"{key}.content", words)
     reasoning = message.get("reasoning_content") or message.get("reasoning")
-    text = content_text(content, f"{key}.content", "") or refusal
+    text = payload.content_text(content, f"{key}.content", "") or refusal
     return AssistantMessage(text, calls, reasoning if isinstance(reasoning, str) else "")
 
 
 def _read_call(call: JsonObject, key: str) -> ToolCall:
-    kind = "custom" if call.get("type") == "custom" else "function"
-    inner = object_at(call, kind, key)
-    arguments = text_at(inner, "input" if kind == "custom" else "arguments", f"{key}.{kind}")
-    return ToolCall(text_at(call, "id", key), text_at(inner, "name", f"{key}.{kind}"), arguments)
+    is_custom = call.get("type") == "custom"
+    kind, field = ("custom", "input") if is_custom else ("function", "arguments")
+    inner, place = payload.object_at(call, kind, key), f"{key}.{kind}"
+    name, arguments = payload.text_at(inner, "name", place), payload.text_at(inner, field, place)
+    return ToolCall(payload.text_at(call, "id", key), name, arguments)
 
 
 def _check_calls(given: Sequence[JsonObject]) -> None:
@@ -183,14 +253,27 @@ def _check_calls(given: Sequence[JsonObject]) -> None:
 
 def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
     kind = tool.get("type")
-    if kind == "function":
-        return tool_spec(object_at(tool, "function", key), f"{key}.function", "parameters")
-    if kind == "custom":
-        return tool_spec(object_at(tool, "custom", key), f"{key}.custom", "parameters")
-    return provider_tool(tool, key)
+    if kind not in ("function", "custom"):
+        return payload.provider_tool(tool, key)
+    return payload.tool_spec(payload.object_at(tool, kind, key), f"{key}.{kind}", "parameters")
 
 
-class _ChatEncoder(BlockEncoder):
+# ---------------------------------------------------------------- replies
+
+_DONE = WireEvent("", "[DONE]")
+_WORDS = replies.FinishWords(
+    {
+        FinishReason.STOP: "stop",
+        FinishReason.TOOL_CALLS: "tool_calls",
+        FinishReason.LENGTH: "length",
+        FinishReason.CONTENT_FILTER: "content_filter",
+        FinishReason.ERROR: "error",  # OpenRouter's
+    },
+    frozenset({"stop", "tool_calls", "function_call", "length", "content_filter", "error"}),
+)
+
+
+class _ChatEncoder(replies.BlockEncoder):
     """Writes one reply: chunks for a stream, or one completion."""
 
     def __init__(
@@ -232,8 +315,8 @@ class _ChatEncoder(BlockEncoder):
         usage = self._usage(finish)
         yield self._chunk({}, self._word(), usage if in_finish else None)
         if usage and not in_finish and self.request.reports_usage:
-            yield WireEvent("", wire_json(self._head | {"choices": [], "usage": usage}))
-        yield DONE
+            yield WireEvent("", payload.wire_json(self._head | {"choices": [], "usage": usage}))
+        yield _DONE
 
     def _word(self) -> str | None:
         if self.finish is None:
@@ -248,20 +331,21 @@ class _ChatEncoder(BlockEncoder):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         # A client that asks for usage gets the field in each chunk, which is null until the last.
         more = {"usage": usage} if usage or self.request.reports_usage else {}
-        return WireEvent("", wire_json({**self._head, "choices": [choice], **more}))
+        return WireEvent("", payload.wire_json({**self._head, "choices": [choice], **more}))
 
     def failed(self, fault: Fault) -> WireEvent:
         """Return the event of an error inside the stream, as one of several providers writes it."""
         error = openai_error(fault)
         match self.options.chat_error:
             case "event":
-                return WireEvent("error", wire_json({"error": error}))
+                return WireEvent("error", payload.wire_json({"error": error}))
             case "chunk":
                 choice = {"index": 0, "delta": {"role": "assistant", "content": ""}}
                 choices = [choice | {"logprobs": None, "finish_reason": None}]
-                return WireEvent("", wire_json({**self._head, "choices": choices, "error": error}))
+                chunk = {**self._head, "choices": choices, "error": error}
+                return WireEvent("", payload.wire_json(chunk))
             case _:
-                return WireEvent("", wire_json({"error": error}))
+                return WireEvent("", payload.wire_json({"error": error}))
 
     def whole(self) -> bytes:
         finish, blocks = self.finish, self.blocks
@@ -278,7 +362,7 @@ class _ChatEncoder(BlockEncoder):
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._word()}
         usage = None if finish is None else self._usage(finish)
         more = {"usage": usage} if usage else {}
-        return wire_json({**self._head, "choices": [choice], **more}).encode()
+        return payload.wire_json({**self._head, "choices": [choice], **more}).encode()
 
     def _usage(self, finish: Finish) -> JsonObject | None:
         usage = self.options.usage_of(finish)

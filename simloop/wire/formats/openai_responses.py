@@ -23,23 +23,10 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
-from simloop.wire.formats.blocks import BlockChange, BlockEncoder, ReplyBlock
-from simloop.wire.formats.openai_errors import OpenAIFormat, openai_error
-from simloop.wire.formats.payload import (
-    JsonObject,
-    body_of,
-    content_text,
-    list_at,
-    model_of,
-    object_text,
-    objects,
-    part_text,
-    provider_tool,
-    text_at,
-    tool_spec,
-    wire_json,
-)
-from simloop.wire.formats.replies import REFUSAL
+from simloop.wire.formats import payload, replies
+from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
+from simloop.wire.formats.payload import JsonObject
+from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
 from simloop.wire.http import HttpRequest
 from simloop.world.wire_options import WireOptions
@@ -56,25 +43,24 @@ class OpenAIResponses(OpenAIFormat):
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
-        body = body_of(request)
+        body = payload.body_of(request)
         _check_stored(body)
-        model = model_of(body)
+        model = payload.model_of(body)
         reader = _Reader()
-        instructions = content_text(body.get("instructions"), "instructions")
+        instructions = payload.content_text(body.get("instructions"), "instructions")
         reader.system += [instructions] if instructions else []
         given = body.get("input")
         if isinstance(given, str):
             reader.messages.append(UserMessage(writable(given)))
         else:
-            for key, item in objects(list_at(body, "input"), "input"):
+            for key, item in payload.objects_at(body, "input"):
                 reader.read(item, key)
         system, messages = reader.conversation()
-        tools = objects(list_at(body, "tools"), "tools")
         return WireRequest(
             model,
             system,
             messages,
-            tuple(_read_tool(tool, key) for key, tool in tools),
+            tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
             streams=bool(body.get("stream")),
         )
 
@@ -120,12 +106,12 @@ class _Reader:
 
     def read(self, item: JsonObject, key: str) -> None:
         """Read the next item."""
-        kind = text_at(item, "type", key) or "message"
+        kind = payload.text_at(item, "type", key) or "message"
         if kind == "message":
             self._read_message(item, key)
         elif kind == "reasoning":
-            parts = [*list_at(item, "summary", key), *list_at(item, "content", key)]
-            self._reasoning += "".join(part_text(part, key) for part in parts)
+            parts = [*payload.list_at(item, "summary", key), *payload.list_at(item, "content", key)]
+            self._reasoning += "".join(payload.part_text(part, key) for part in parts)
         elif kind == "item_reference":
             words = f"Item with id '{item.get('id')}' not found. {_NOT_STORED}"
             raise WrongRequest("input", words)
@@ -139,14 +125,14 @@ class _Reader:
             self._text = (self._text or "") + f"[{kind}]"
 
     def _read_message(self, item: JsonObject, key: str) -> None:
-        role, content = text_at(item, "role", key), item.get("content")
+        role, content = payload.text_at(item, "role", key), item.get("content")
         if role == "assistant":
             if self._text is not None:  # one reply has one text, so that this is another one
                 self._end_reply()
-            self._text = content_text(content, f"{key}.content", "")
+            self._text = payload.content_text(content, f"{key}.content", "")
             return
         self._end_reply()
-        text = content_text(content, f"{key}.content")
+        text = payload.content_text(content, f"{key}.content")
         if role in ("system", "developer") and not self.messages:
             self.system.append(text)
         elif role in ("user", "system", "developer"):
@@ -158,7 +144,7 @@ class _Reader:
 
     def _read_result(self, item: JsonObject, key: str) -> None:
         self._end_reply()
-        call_id, output = text_at(item, "call_id", key), item.get("output")
+        call_id, output = payload.text_at(item, "call_id", key), item.get("output")
         if call_id not in self._call_ids:
             raise WrongRequest(
                 "input", f"No tool call found for function call output with call_id {call_id}."
@@ -166,7 +152,7 @@ class _Reader:
         self._answered.append(call_id)
         if isinstance(output, dict):
             output = [output]
-        self.messages.append(ToolMessage(call_id, content_text(output, f"{key}.output")))
+        self.messages.append(ToolMessage(call_id, payload.content_text(output, f"{key}.output")))
 
     def _end_reply(self) -> None:
         if self._text is not None or self._calls or self._reasoning:
@@ -189,18 +175,20 @@ class _Reader:
 
 def _read_call(item: JsonObject, kind: str, key: str) -> ToolCall:
     """Return a call of a function, of a custom tool, or of a tool of the provider."""
-    name = text_at(item, "name", key) or kind
+    name = payload.text_at(item, "name", key) or kind
     if "input" in item or "arguments" in item:
-        arguments = text_at(item, "input" if "input" in item else "arguments", key)
+        arguments = payload.text_at(item, "input" if "input" in item else "arguments", key)
     else:
-        arguments = object_text(item.get("action") or item.get("operation") or {}, f"{key}.action")
-    return ToolCall(text_at(item, "call_id", key), name, arguments)
+        arguments = payload.object_text(
+            item.get("action") or item.get("operation") or {}, f"{key}.action"
+        )
+    return ToolCall(payload.text_at(item, "call_id", key), name, arguments)
 
 
 def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
     if tool.get("type") in ("function", "custom"):
-        return tool_spec(tool, key, "parameters")
-    return provider_tool(tool, key)
+        return payload.tool_spec(tool, key, "parameters")
+    return payload.provider_tool(tool, key)
 
 
 # ---------------------------------------------------------------- replies
@@ -235,7 +223,7 @@ _CALL = "response.function_call_arguments"
 _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 
-class _ResponseEncoder(BlockEncoder):
+class _ResponseEncoder(replies.BlockEncoder):
     """Writes one reply: events for a stream, or one response."""
 
     def __init__(
@@ -393,10 +381,12 @@ class _ResponseEncoder(BlockEncoder):
 
     def _event(self, name: str, /, **fields: Any) -> WireEvent:
         number, self._events = self._events, self._events + 1
-        return WireEvent(name, wire_json({"type": name, "sequence_number": number, **fields}))
+        return WireEvent(
+            name, payload.wire_json({"type": name, "sequence_number": number, **fields})
+        )
 
     def whole(self) -> bytes:
-        return wire_json(self._response(*self._ending())).encode()
+        return payload.wire_json(self._response(*self._ending())).encode()
 
 
 def _failure(fault: Fault) -> JsonObject:

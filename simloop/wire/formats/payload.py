@@ -112,10 +112,10 @@ def model_of(body: JsonObject) -> str:
     return model
 
 
-def objects(values: Sequence[Any], key: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each object of a list with its place."""
-    for index, value in enumerate(values):
-        place = f"{key}[{index}]"
+def objects_at(body: JsonObject, field: str, key: str = "") -> Iterator[tuple[str, JsonObject]]:
+    """Yield each object of the list in `field`, with its place."""
+    for index, value in enumerate(list_at(body, field, key)):
+        place = f"{_place(key, field)}[{index}]"
         if not isinstance(value, dict):
             raise WrongRequest(place, _expected("an object", value))
         yield place, value

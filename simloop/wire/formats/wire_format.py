@@ -48,7 +48,6 @@ class Framer(Protocol):
 
     def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> Sequence[bytes]:
         """Return the pieces of the next events. `is_last` is set for the last of the stream."""
-        ...
 
 
 class Encoder(Protocol):
@@ -60,19 +59,16 @@ class Encoder(Protocol):
         `ahead` is the finish that the script has for this reply, if it is known: Anthropic's first
         event reports its usage, and OpenAI's formats send the text of a refusal as such.
         """
-        ...
 
     def feed(self, part: Part) -> Sequence[WireEvent]:
         """Return the events of the next part; a StreamError is an error inside the stream."""
-        ...
 
     def whole(self) -> bytes:
         """Return the body of a reply that does not stream, after its last part."""
-        ...
 
 
 class WireFormat(Protocol):
-    """One wire format: one file, and its name in known.py.
+    """One wire format: one file, and its name in `FORMATS`.
 
     A format gets whole requests, so that it may name the model in its path, and it frames its
     events in its own way. Requests are counted from 1, and their ids are made of their `number`.
@@ -82,45 +78,35 @@ class WireFormat(Protocol):
     @property
     def name(self) -> str:
         """The name of the format."""
-        ...
 
     @property
     def endpoint(self) -> str:
         """The requests that it answers, in words, such as `POST /messages`."""
-        ...
 
     @property
     def marks_failed_tools(self) -> bool:
         """Return whether a request marks the results of tools that failed."""
-        ...
 
     def answers(self, request: HttpRequest) -> bool:
         """Return whether a request is one of this format, by its method and its URL."""
-        ...
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
-        ...
 
     def framer(self) -> Framer:
         """Return the framer of the events of one reply."""
-        ...
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
         """Return the encoder of the reply to request `number`."""
-        ...
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
         """Return the headers of a reply that has not failed."""
-        ...
 
     def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply that a failed call has in the place of any output."""
-        ...
 
     def refuse(self, wrong: "WrongRequest", number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply to a request that cannot be read: its status is 400."""
-        ...
 
 
 MakeFormat = Callable[[WireOptions], WireFormat]

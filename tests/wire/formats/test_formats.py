@@ -11,7 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wireasking import ASKS
-from wirereading import BODIES, CREATED_S, STREAMS, asked, data, read_events, sent, streamed, whole
+from wirereading import (
+    BODIES,
+    CREATED_S,
+    FORMATS,
+    STREAMS,
+    asked,
+    data,
+    read_events,
+    sent,
+    streamed,
+    whole,
+    wire_formats,
+)
 
 from simloop.messages import (
     AssistantMessage,
@@ -32,14 +44,12 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
-from simloop.wire.formats.known import wire_formats
 from simloop.wire.formats.replies import EventFramer
 from simloop.wire.formats.wire_format import WireFormat, WrongRequest
 from simloop.wire.http import HttpRequest
 from simloop.world.tools import canonical_json
 from simloop.world.wire_options import FramingName, WireOptions
 
-FORMATS = {one.name: one for one in wire_formats()}
 every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 # Text as a trace holds it: no lone surrogates. The formats must carry all else.
@@ -248,7 +258,7 @@ def test_an_error_is_the_last_event_and_the_only_one_without_output(form: WireFo
 
 def test_options_reach_each_format() -> None:
     options = WireOptions(rate_limit_requests=5)
-    for form in wire_formats(options):
+    for form in wire_formats(options).values():
         headers = dict(form.headers(asked(), 3, CREATED_S))
         assert "5" in headers.values()
 

@@ -4,12 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from wirereading import CREATED_S, asked
+from wirereading import CREATED_S, FORMATS, asked, wire_formats
 
 from simloop.messages import Fault, StreamError
 from simloop.scenario.replies import Http, parts_of_fault
 from simloop.wire.formats.anthropic_messages import AnthropicMessages
-from simloop.wire.formats.known import wire_formats
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
 from simloop.wire.formats.replies import EventFramer
@@ -18,7 +17,7 @@ from simloop.world.faults import FAULTS
 from simloop.world.wire_options import FramingName, WireOptions
 
 CHAT, RESPONSES, CLAUDE = OpenAIChat(), OpenAIResponses(), AnthropicMessages()
-every_format = pytest.mark.parametrize("form", wire_formats(), ids=lambda one: one.name)
+every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 
 def replied(form: WireFormat, **http: Any) -> ErrorReply:
@@ -123,14 +122,14 @@ def test_an_overflow_has_the_words_of_the_provider(
 
 def test_an_overflow_in_the_words_of_the_script_keeps_them() -> None:
     words = "prompt token count of 9 exceeds the limit of 8"
-    for form in wire_formats():
+    for form in FORMATS.values():
         reply = replied(form, status=400, code="context_length_exceeded", message=words)
         assert error(reply)["message"] == words
 
 
 def test_a_word_that_stands_as_the_type_goes_out_as_the_type() -> None:
     fault = Fault("busy", status=529, code="overloaded_error", code_is_type=True)
-    for form in wire_formats():
+    for form in FORMATS.values():
         found = error(form.error(StreamError(fault), 3, CREATED_S))
         assert (found["type"], found.get("code")) == ("overloaded_error", None)
 
@@ -207,7 +206,7 @@ def test_the_limits_of_anthropic_reset_at_an_instant_of_virtual_time() -> None:
 
 
 def test_no_request_is_left_after_status_429() -> None:
-    for form in wire_formats(LIMITED):
+    for form in wire_formats(LIMITED).values():
         left = [value for name, value in replied(form, status=429).headers if "remaining" in name]
         assert left == ["0", "0"]
 

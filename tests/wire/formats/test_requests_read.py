@@ -8,13 +8,11 @@ from anthropicrequests import ANTHROPIC_REQUESTS
 from chatrequests import CHAT_REQUESTS
 from responsesrequests import RESPONSES_REQUESTS
 from wirecases import RequestCases
-from wirereading import MODEL, sent
+from wirereading import FORMATS, MODEL, sent
 
 from simloop.messages import Message
-from simloop.wire.formats.known import wire_formats
 from simloop.wire.formats.wire_format import WrongRequest
 
-FORMATS = {one.name: one for one in wire_formats()}
 CASES = {
     "openai-chat": CHAT_REQUESTS,
     "openai-responses": RESPONSES_REQUESTS,

@@ -1,4 +1,4 @@
-"""A format with the model in its path and binary frames is one file, and one line in known.py.
+"""A format with the model in its path and binary frames is one file, and one name in `FORMATS`.
 
 The toy is written as a new format would be: `/models/NAME:chat` answers with a whole reply, and
 `/models/NAME:stream` in frames that begin with their length.
@@ -16,10 +16,9 @@ from wire import Heard, heard, in_run, posted
 from simloop import Reply
 from simloop.messages import Fault, Finish, StreamError, UserMessage
 from simloop.scenario.replies import Http, Pace
-from simloop.wire.formats import known
-from simloop.wire.formats.blocks import BlockChange, BlockEncoder
+from simloop.wire import formats
 from simloop.wire.formats.payload import body_of, text_at, wire_json
-from simloop.wire.formats.replies import error_reply
+from simloop.wire.formats.replies import BlockChange, BlockEncoder, error_reply
 from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
 from simloop.wire.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
@@ -93,7 +92,7 @@ class ToyEncoder(BlockEncoder):
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "FORMATS", (*known.FORMATS, Toy))
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, Toy))
 
 
 def toy(how: str = "chat", prompt: str = "Hi") -> HttpRequest:

@@ -1,0 +1,319 @@
+"""The clients that are answered at their connection: aiohttp, and urllib3 with requests.
+
+Everything above the connection is the client's own code, so that its timeouts, its retries, its
+errors and its reading of a body are the real ones. A reply is chunked and its connection closes, so
+that it can break off at any byte, and no connection outlives its request.
+"""
+
+import asyncio
+import dataclasses
+import errno
+import io
+import math
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import Any
+
+import h11
+
+from simloop.errors import SimloopError
+from simloop.wire.endpoint import Endpoint
+from simloop.wire.http import ConnectionLost, ConnectionRefused, HttpReply, HttpRequest, TimedOut
+
+_FRAMING = {"connection", "content-length", "transfer-encoding"}
+_NOT_IN_VALUES = re.compile(r"[^\t\x20-\x7e\x80-\xff]+")
+
+
+class ServerSide:
+    """The server's side of the connection from a client to `origin`, such as https://host."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._connection = h11.Connection(h11.SERVER)
+        self._head: h11.Request | None = None
+        self._body = b""
+        self._has_body = True
+
+    def feed(self, data: bytes) -> HttpRequest | None:
+        """Return the request when it is complete."""
+        if data:  # else h11 takes it for the end of the connection
+            self._connection.receive_data(data)
+        while True:
+            event = self._connection.next_event()
+            if isinstance(event, h11.Request):
+                self._head = event
+            elif isinstance(event, h11.Data):
+                self._body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                return self._request()
+            else:
+                return None
+
+    def _request(self) -> HttpRequest:
+        assert self._head is not None
+        target = self._head.target.decode("latin-1")
+        return HttpRequest(
+            self._head.method.decode("latin-1"),
+            target if "://" in target else self._origin + target,
+            tuple(
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in self._head.headers
+            ),
+            self._body,
+        )
+
+    def head(self, reply: HttpReply) -> bytes:
+        """Return the status line and the headers of a reply."""
+        headers = [
+            (
+                name.encode("latin-1"),
+                " ".join(_NOT_IN_VALUES.sub("?", value).split()).encode("latin-1"),
+            )
+            for name, value in reply.headers
+            if name.lower() not in _FRAMING
+        ]
+        headers.append((b"connection", b"close"))
+        self._has_body = reply.status != HTTPStatus.NOT_MODIFIED
+        return self._sent(h11.Response(status_code=reply.status, headers=headers))
+
+    def chunk(self, piece: bytes) -> bytes:
+        """Return a piece of the body as a chunk; nothing for a status that has no body."""
+        return self._sent(h11.Data(data=piece)) if self._has_body else b""
+
+    def end(self) -> bytes:
+        """Return the end of the body."""
+        return self._sent(h11.EndOfMessage())
+
+    def _sent(self, event: h11.Event) -> bytes:
+        return self._connection.send(event) or b""
+
+
+# ---------------------------------------------------------------- aiohttp
+
+
+async def connected(endpoint: Endpoint, connector: Any, request: Any, limits: Any) -> Any:
+    """Return a protocol of aiohttp whose connection `endpoint` answers.
+
+    Raises CancelledError if the run is to end.
+    """
+    await endpoint.port.turn()
+    protocol = connector._factory()  # noqa: SLF001 - so do aiohttp's connectors
+    transport = WireTransport(endpoint, protocol, request, _connect_limit_s(limits))
+    protocol.connection_made(transport)
+    return protocol
+
+
+def _connect_limit_s(limits: Any) -> float | None:
+    """Return the seconds that a connection may take, by the shorter limit of a ClientTimeout."""
+    limit_s = min((each for each in (limits.connect, limits.sock_connect) if each), default=None)
+    if limit_s is None or limit_s <= limits.ceil_threshold:
+        return limit_s
+    now_s = asyncio.get_running_loop().time()
+    whole_s: int = math.ceil(now_s + limit_s)  # as aiohttp does, so that timers coincide
+    return whole_s - now_s
+
+
+class WireTransport(asyncio.Transport):
+    """A connection to the endpoint, for one request."""
+
+    def __init__(
+        self, endpoint: Endpoint, protocol: Any, asked: Any, connect_timeout_s: float | None
+    ) -> None:
+        super().__init__()
+        self._endpoint = endpoint
+        self._protocol = protocol
+        self._asked = asked
+        self._connect_timeout_s = connect_timeout_s
+        self._sender = asyncio.current_task()
+        self._side = ServerSide(str(asked.url.origin()))
+        self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take a piece of the request, and answer it when it is complete."""
+        request = self._side.feed(bytes(data)) if self._task is None else None
+        if request is not None:
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._answer(request))
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        """Take pieces of the request."""
+        self.write(b"".join(list_of_data))
+
+    async def _answer(self, request: HttpRequest) -> None:
+        protocol, error = self._protocol, None
+        try:
+            reply = await self._endpoint.answer(
+                dataclasses.replace(
+                    request, connect_timeout_s=self._connect_timeout_s, sender=self._sender
+                ),
+                unreachable=self._end_timer_for_reading,
+            )
+            protocol.data_received(self._side.head(reply))
+            try:
+                async for piece in reply.body:
+                    protocol.data_received(self._side.chunk(piece))
+            except (ConnectionLost, SimloopError):
+                error = ConnectionResetError(104, "Connection reset by peer")
+            else:
+                protocol.data_received(self._side.end())
+        except (ConnectionLost, TimedOut) as failure:
+            unconnected = self._unconnected(failure)
+            if unconnected is not None:  # else the end of the connection says it
+                protocol.set_exception(unconnected)
+        self._is_closing = True
+        protocol.connection_lost(error)
+
+    def _end_timer_for_reading(self) -> None:
+        """End the timer of aiohttp that runs since the request was written.
+
+        Only the whole request shows that no connection is made, so that it is written before.
+        """
+        self._protocol.read_timeout = None
+        self._protocol.start_timeout()
+
+    def _unconnected(self, failure: Exception) -> Exception | None:
+        """Return the error of aiohttp for a connection that is not made, or None for others."""
+        aiohttp: Any = sys.modules["aiohttp"]
+        made: Exception | None = None
+        if isinstance(failure, ConnectionRefused):
+            refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+            made = aiohttp.ClientConnectorError(self._asked.connection_key, refused)
+        elif isinstance(failure, TimedOut) and failure.phase == "connect":
+            kind = getattr(aiohttp, "ConnectionTimeoutError", aiohttp.ServerTimeoutError)
+            made = kind(f"Connection timeout to host {self._asked.url}")  # the kind of 3.10
+        return made
+
+    def get_write_buffer_size(self) -> int:
+        """Return 0: what is written is there."""
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing: no buffer fills up."""
+
+    def pause_reading(self) -> None:
+        """Do nothing: a model does not wait for its reader."""
+
+    def resume_reading(self) -> None:
+        """Do nothing, as above."""
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is over."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Give up the reply."""
+        self._is_closing = True
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+
+    abort = close
+
+
+# ---------------------------------------------------------------- urllib3
+
+_REFUSED = "Failed to establish a new connection: [Errno 111] Connection refused"
+
+
+class WireSocket:
+    """A socket to the endpoint, for one request."""
+
+    def __init__(self, endpoint: Endpoint, connection: Any, origin: str) -> None:
+        self._endpoint = endpoint
+        self._connection = connection
+        limit_s = connection.timeout  # urllib3 sets the one for reading later
+        self._connect_timeout_s = limit_s if isinstance(limit_s, (int, float)) else None
+        self._side = ServerSide(origin)
+        self._request: HttpRequest | None = None
+        self._timeout_s: float | None = None
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Set the limit of each wait, in virtual seconds."""
+        self._timeout_s = seconds
+
+    def gettimeout(self) -> float | None:
+        """Return the limit of each wait."""
+        return self._timeout_s
+
+    def setsockopt(self, *_: Any) -> None:
+        """Do nothing: no option changes a run."""
+
+    def sendall(self, data: Any) -> None:
+        """Take a piece of the request."""
+        self._request = self._side.feed(bytes(data)) or self._request
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        """Return a file with the bytes of the reply."""
+        return io.BufferedReader(_Pieces(self._pieces()))
+
+    def close(self) -> None:
+        """Do nothing: the file gives up the reply."""
+
+    shutdown = detach = close
+
+    def _pieces(self) -> Iterator[bytes]:
+        request = self._request
+        if request is None:
+            return
+        given = dataclasses.replace(
+            request, connect_timeout_s=self._connect_timeout_s, read_timeout_s=self._timeout_s
+        )
+        try:
+            reply = self._endpoint.answer_blocking(given)
+        except ConnectionRefused as error:
+            raise self._unconnected("NewConnectionError", _REFUSED) from error
+        except ConnectionLost:
+            return
+        except TimedOut as error:
+            if error.phase == "connect":
+                limit = f"(connect timeout={self._connect_timeout_s})"
+                message = f"Connection to {self._connection.host} timed out. {limit}"
+                raise self._unconnected("ConnectTimeoutError", message) from error
+            raise TimeoutError("timed out") from error
+        try:
+            yield self._side.head(reply)
+            for piece in reply.body:
+                yield self._side.chunk(piece)
+        except ConnectionLost as error:
+            raise ConnectionResetError(104, "Connection reset by peer") from error
+        except TimedOut as error:
+            raise TimeoutError("timed out") from error
+        finally:
+            reply.body.close()
+        yield self._side.end()
+
+    def _unconnected(self, name: str, message: str) -> Exception:
+        """Return an error of urllib3 for a connection that is not made.
+
+        Only the whole request shows that, so that it comes later than urllib3 would raise it.
+        """
+        exceptions = sys.modules["urllib3.exceptions"]
+        made: Exception = getattr(exceptions, name)(self._connection, message)
+        return made
+
+
+class _Pieces(io.RawIOBase):
+    """A file of the pieces of a reply, each when it arrives."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces: Any = pieces
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = piece
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+    def close(self) -> None:
+        self._pieces.close()
+        super().close()
