@@ -7,33 +7,39 @@ equally for ever after; that is what lets `explore` visit all of them.
 
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from msgspec import Struct, structs
 
 from simloop.errors import InternalError
-from simloop.kernel import effects
+from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.policies import Policies
-from simloop.kernel.signals import (
-    AbortRequested,
-    CallBlocked,
-    HookFailed,
-    Signal,
-    WallClockExpired,
-)
-from simloop.kernel.states import ClosingStep, Finished, ReplyFacts, RunningTools
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import ClosingStep, Finished, Ready, ReplyFacts, RunningTools
 from simloop.messages import Outcome
 
-LegalMap = Mapping[type[Struct], Mapping[type[Struct], frozenset[type[Struct]]]]
+Targets = frozenset[type[Struct]]
+LegalMap = Mapping[type[Struct], Mapping[type[Struct], Targets]]
 """For each state, the signals it accepts, and for each of those the states it may lead to."""
 
-END: frozenset[type[Struct]] = frozenset({Finished})
-ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
-    AbortRequested: END,
-    WallClockExpired: END,
+END: Targets = frozenset({Finished})
+ENDINGS: Mapping[type[Struct], Targets] = {
+    signals.AbortRequested: END,
+    signals.WallClockExpired: END,
 }
 """The row that most states of a map share: what ends a run from outside ends it."""
+STEP_ENDINGS: Mapping[type[Struct], Targets] = {signals.HookFailed: END, **ENDINGS}
+CALL_ENDINGS: Mapping[type[Struct], Targets] = {
+    signals.HookFailed: END,
+    signals.CallBlocked: END,
+    **ENDINGS,
+}
+RUNNING_TOOLS: Mapping[type[Struct], Targets] = {
+    signals.ToolsReturned: frozenset({ClosingStep}),
+    **STEP_ENDINGS,
+}
+"""The row of the state `RunningTools` in each bundled map."""
 
 
 class Run(Struct, frozen=True, gc=False):
@@ -133,9 +139,35 @@ class Machine(Protocol):
         ...
 
 
-def deviating(*rows: tuple[bool, str, str]) -> dict[str, str]:
-    """Return the deviations of a design: the name and the reason of each row that holds."""
-    return {name: reason for holds, name, reason in rows if holds}
+class Design:
+    """The base of the bundled machines, which begin alike and state their deviations as data.
+
+    `deviates` has a row for each invariant: the options that break it, and the reason. `name` is an
+    option that breaks it if it is on, `-name` one that breaks it if it is off; without any option
+    the design always breaks it.
+    """
+
+    unsupported: Mapping[Feature, str] = {}
+    deviates: ClassVar[Mapping[str, tuple[str, str]]]
+    options: Any
+
+    @property
+    def deviations(self) -> Mapping[str, str]:
+        """Return the invariants that the design does not keep, each with the reason."""
+        return {
+            name: reason
+            for name, (options, reason) in self.deviates.items()
+            if not options or any(map(self._breaks, options.split()))
+        }
+
+    def _breaks(self, option: str) -> bool:
+        if option.startswith("-"):
+            return not getattr(self.options, option[1:])
+        return bool(getattr(self.options, option))
+
+    def start(self) -> Run:
+        """Return the run before any signal has arrived."""
+        return Run(Ready())
 
 
 class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's own words
@@ -177,10 +209,10 @@ def finish(run: Run, outcome: Outcome, limit: str = "", message: str = "") -> Tr
 
 # A table, as exploration asks for these ends more often than for all others.
 _ENDED_BY: Mapping[type[Struct], Finished] = {
-    AbortRequested: Finished(Outcome.ABORTED),
-    WallClockExpired: Finished(Outcome.TIMED_OUT, "max_wall_clock"),
-    HookFailed: Finished(Outcome.FAILED),
-    CallBlocked: Finished(Outcome.BLOCKED),
+    signals.AbortRequested: Finished(Outcome.ABORTED),
+    signals.WallClockExpired: Finished(Outcome.TIMED_OUT, "max_wall_clock"),
+    signals.HookFailed: Finished(Outcome.FAILED),
+    signals.CallBlocked: Finished(Outcome.BLOCKED),
 }
 _WITHOUT_MESSAGE = (effects.EndRun(),)
 
@@ -195,9 +227,6 @@ def reply_of(run: Run) -> ReplyFacts:
     state = run.state
     assert type(state) is ClosingStep or type(state) is RunningTools
     return state.reply
-
-
-_EVERYWHERE = (AbortRequested, WallClockExpired)
 
 
 Edge = tuple[type[Struct], type[Struct], type[Struct]]
@@ -224,7 +253,7 @@ def _arrows(legal: LegalMap, without: Collection[Edge], marked: Collection[Edge]
         for signal, targets in accepted.items():
             for target in targets:
                 edge = (state, signal, target)
-                ends_anywhere = signal in _EVERYWHERE and target is Finished
+                ends_anywhere = signal in ENDINGS and target is Finished
                 if not ends_anywhere and edge not in without:
                     star = "*" if edge in marked else ""
                     signals_to.setdefault(target.__name__, []).append(signal.__name__ + star)

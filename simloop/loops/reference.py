@@ -25,145 +25,44 @@ bugs they answer.
 Tools start after the reply, and not when called as the documents have it (section 5): the loop
 decides about a reply before any of its calls runs, so that running a truncated call is impossible.
 `tool_execution: {start: when-called}` gives this up.
-
-A failed model call does not run the `after_llm_call` hooks, as in the documented program; a later
-version of that program runs them. The `onToolInputStart`, `Delta` and `End` of the later version
-are parts that `on_chunk` sees; `onToolCall` of a plugin is not modelled.
-
-`reference@documented` differs from the documents in these points. A reply counts at least one step,
-without which `tool-calls` could go on for ever. A failing callback is recorded and goes no further,
-where the documents count an error. A hook that fails ends the run at once, and does not count as an
-error. The world around a run is that of all loops: compaction, timeouts of model calls, the wall
-clock, the wording of results.
 """
 
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from msgspec import Struct
-
-from simloop.kernel import effects
+from simloop.kernel import effects, machine, policies, signals, states
 from simloop.kernel.checks import Checked
-from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import (
-    END,
-    ENDINGS,
-    AbortRule,
-    Bound,
-    Feature,
-    LegalMap,
-    Run,
-    Transition,
-    finish,
-    reply_of,
-    stop,
-)
-from simloop.kernel.policies import (
-    HookIsolation,
-    OnHookFailure,
-    Policies,
-    ToolExecution,
-    ToolStart,
-)
+from simloop.kernel.machine import Bound, Feature, Run, Transition, finish, reply_of, stop
 from simloop.kernel.retry import ExponentialBackoff, StatusRetry
-from simloop.kernel.signals import (
-    AbortRequested,
-    BackoffElapsed,
-    Began,
-    CallBlocked,
-    ContextCompacted,
-    ContextMeasured,
-    HookFailed,
-    ModelFailed,
-    ModelReplied,
-    Signal,
-    StepClosed,
-    ToolsReturned,
-)
-from simloop.kernel.states import (
-    BackingOff,
-    CallingModel,
-    ClosingStep,
-    Compacting,
-    Finished,
-    Halting,
-    Measuring,
-    Ready,
-    ReplyFacts,
-    RunningTools,
-)
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import ReplyFacts
 from simloop.messages import FinishReason, Outcome
 
-_DEVIATIONS = {
-    "last-message-role": (
-        "drop_unused_text missing_calls_fail",
-        "the context keeps text that was cut off, or that announced missing calls",
-    ),
-    "no-tools-for-incomplete-replies": (
-        "refuse_cut_calls",
-        "the loop runs the calls of a reply that was cut off",
-    ),
-    "no-tools-for-failed-replies": (
-        "refuse_cut_calls",
-        "the loop runs the calls of a reply with any finish reason",
-    ),
-    "nothing-starts-after-stop": (
-        "abort_in_backoff",
-        "the loop notices an abort in a backoff at the next model call",
-    ),
-    "outcome-matches-stop": (
-        "abort_in_backoff",
-        "a run may end before the loop notices an abort in a backoff",
-    ),
-    "stopped-run-ends-in-time": (
-        "abort_in_backoff isolate_hooks",
-        "the loop notices an abort only after the backoff",
-    ),
-    "replies-with-calls-kept": (
-        "keep_stopped_step",
-        "the context keeps no message of a stopped step",
-    ),
-    "completed-without-open-calls": (
-        "calls_go_on",
-        "a reply with calls and the finish reason `stop` ends the run",
-    ),
-    "no-incomplete-replies-in-context": (
-        "unfinished_fails",
-        "a stream without a finish reason completes the run, and its text is kept",
-    ),
-    "completed-after-a-reply": (
-        "unfinished_fails",
-        "a stream without a finish reason completes the run",
-    ),
-    "completed-after-a-complete-reply": (
-        "unfinished_fails",
-        "a finish reason for a lost provider completes the run",
-    ),
-    "message-matches-last-reply": (
-        "report_early_end",
-        "if the last reply has no text, the run ends with a text of the loop",
-    ),
+_UNFINISHED = "a stream without a finish reason completes the run"
+_DEVIATES = {
+    "last-message-role": ("-drop_unused_text -missing_calls_fail", "the context keeps unused text"),
+    "no-tools-for-incomplete-replies": ("-refuse_cut_calls", "calls of a cut-off reply are run"),
+    "no-tools-for-failed-replies": ("-refuse_cut_calls", "calls are run with any finish reason"),
+    "nothing-starts-after-stop": ("-abort_in_backoff", "an abort in a backoff waits for a call"),
+    "outcome-matches-stop": ("-abort_in_backoff", "a run may end before it sees the abort"),
+    "stopped-run-ends-in-time": ("-abort_in_backoff -isolate_hooks", "a backoff delays an abort"),
+    "replies-with-calls-kept": ("-keep_stopped_step", "no message of a stopped step is kept"),
+    "completed-without-open-calls": ("-calls_go_on", "`stop` ends the run also with calls"),
+    "no-incomplete-replies-in-context": ("-unfinished_fails", _UNFINISHED),
+    "completed-after-a-reply": ("-unfinished_fails", _UNFINISHED),
+    "completed-after-a-complete-reply": ("-unfinished_fails", _UNFINISHED),
+    "message-matches-last-reply": ("-report_early_end", "the loop ends some runs in its own words"),
     "useless-replies-count-as-errors": (
-        "missing_calls_fail empty_reply_fails unfinished_fails",
+        "-missing_calls_fail -empty_reply_fails -unfinished_fails",
         "a useless reply ends the run, or leads to a further step",
     ),
-    "overflows-force-compaction": (
-        "overflow_compacts",
-        "the loop treats an overflow like any other error",
-    ),
-    "max-compaction-attempts-enforced": (
-        "count_tries",
-        "the loop counts only compactions that make the context smaller",
-    ),
-    "max-steps-per-round-enforced": (
-        "bound_bursts",
-        "the loop does not bound the steps that one reply reports",
-    ),
+    "overflows-force-compaction": ("-overflow_compacts", "an overflow is an error like any other"),
+    "max-compaction-attempts-enforced": ("-count_tries", "only a compaction that helps counts"),
+    "max-steps-per-round-enforced": ("-bound_bursts", "nothing bounds the steps of one reply"),
 }
-"""The invariants that the loop breaks if one of these options is off, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,30 +117,24 @@ class ReferenceOptions(Checked, at="loops.reference"):
     """A hook that fails is left out, and one that hangs is given up. Without: a failure ends the
     run, and nothing bounds a hook."""
 
-    def deviations(self) -> dict[str, str]:
-        """Return the invariants that a loop with these options breaks by design, with reasons."""
-        return {
-            name: reason
-            for name, (options, reason) in _DEVIATIONS.items()
-            if not all(getattr(self, option) for option in options.split())
-        }
-
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
-    def policies(self) -> Policies:
+    def policies(self) -> policies.Policies:
         """Return the policies of the loop with these options; equal options share them."""
-        start = ToolStart.AFTER_REPLY if self.tools_after_reply else ToolStart.WHEN_CALLED
-        unbounded = HookIsolation(on_failure=OnHookFailure.FAIL_RUN, timeout_ms=None)
-        mended = self.classify_errors and self.honour_retry_after
-        return Policies(
-            retry=ExponentialBackoff() if mended else self._retry(),
-            tool_execution=ToolExecution(start=start),
-            hook_isolation=HookIsolation() if self.isolate_hooks else unbounded,
-            report_failed_tools=self.report_failed_tools,
-        )
-
-    def _retry(self) -> StatusRetry:
-        return StatusRetry(
+        documented = StatusRetry(
             by_status=not self.classify_errors, honours_retry_after=self.honour_retry_after
+        )
+        mended = self.classify_errors and self.honour_retry_after
+        starts, isolation = policies.ToolStart, policies.HookIsolation()
+        if not self.isolate_hooks:
+            fails = policies.OnHookFailure.FAIL_RUN
+            isolation = policies.HookIsolation(on_failure=fails, timeout_ms=None)
+        return policies.Policies(
+            retry=ExponentialBackoff() if mended else documented,
+            tool_execution=policies.ToolExecution(
+                start=starts.AFTER_REPLY if self.tools_after_reply else starts.WHEN_CALLED
+            ),
+            hook_isolation=isolation,
+            report_failed_tools=self.report_failed_tools,
         )
 
 
@@ -250,44 +143,47 @@ VERSIONS: Mapping[str, ReferenceOptions] = {"documented": DOCUMENTED}
 """The loop as documents 000/002 print it: without any mend."""
 
 
-_AFTER_FAILURE: frozenset[type[Struct]] = frozenset({BackingOff, Compacting, Finished})
-
-LEGAL: LegalMap = {
-    Ready: {Began: frozenset({Measuring})},
-    Measuring: {ContextMeasured: frozenset({Compacting, CallingModel}), **ENDINGS},
-    Compacting: {
-        ContextCompacted: frozenset({Measuring, CallingModel, Finished}),
-        **ENDINGS,
+_AFTER_FAILURE: machine.Targets = frozenset({states.BackingOff, states.Compacting, states.Finished})
+LEGAL: machine.LegalMap = {
+    states.Ready: {signals.Began: frozenset({states.Measuring})},
+    states.Measuring: {
+        signals.ContextMeasured: frozenset({states.Compacting, states.CallingModel}),
+        **machine.ENDINGS,
     },
-    CallingModel: {
-        ModelReplied: frozenset({RunningTools, ClosingStep}),
-        ModelFailed: _AFTER_FAILURE,
-        HookFailed: END,
-        CallBlocked: END,
-        **ENDINGS,
+    states.Compacting: {
+        signals.ContextCompacted: frozenset(
+            {states.Measuring, states.CallingModel, states.Finished}
+        ),
+        **machine.ENDINGS,
     },
-    RunningTools: {
-        ToolsReturned: frozenset({ClosingStep}),
-        HookFailed: END,
-        **ENDINGS,
+    states.CallingModel: {
+        signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
+        signals.ModelFailed: _AFTER_FAILURE,
+        **machine.CALL_ENDINGS,
     },
-    ClosingStep: {
-        StepClosed: frozenset({Measuring, BackingOff, Compacting, Finished}),
-        HookFailed: END,
-        **ENDINGS,
+    states.RunningTools: machine.RUNNING_TOOLS,
+    states.ClosingStep: {
+        signals.StepClosed: _AFTER_FAILURE | {states.Measuring},
+        **machine.STEP_ENDINGS,
     },
-    BackingOff: {BackoffElapsed: frozenset({Measuring}), **ENDINGS},
-    Finished: {},
+    states.BackingOff: {
+        signals.BackoffElapsed: frozenset({states.Measuring}),
+        **machine.ENDINGS,
+    },
+    states.Finished: {},
 }
 # The wait before a retry swallows an abort, and the next call finds it.
-_LEGAL_WITH_HALTING: LegalMap = {
+_LEGAL_WITH_HALTING: machine.LegalMap = {
     **LEGAL,
-    BackingOff: {**LEGAL[BackingOff], AbortRequested: frozenset({Halting})},
-    Halting: {ModelFailed: END, **ENDINGS},
+    states.BackingOff: {
+        **LEGAL[states.BackingOff],
+        signals.AbortRequested: frozenset({states.Halting}),
+    },
+    states.Halting: {signals.ModelFailed: machine.END, **machine.ENDINGS},
 }
 
 # States without data and the effects of every round are built once: they never change.
-_MEASURING, _CALLING, _BACKING_OFF = Measuring(), CallingModel(), BackingOff()
+_MEASURING, _CALLING, _BACKING_OFF = states.Measuring(), states.CallingModel(), states.BackingOff()
 _MEASURE = (effects.TakeQueued(), effects.MeasureContext())
 _CALL = (effects.CallModel(),)
 _RUN_TOOLS = (effects.RunTools(),)
@@ -303,18 +199,11 @@ _RUNS_ITS_CALLS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishR
 _KEEPS_ITS_TEXT = _RUNS_ITS_CALLS - {FinishReason.TOOL_CALLS} | {FinishReason.CONTENT_FILTER}
 
 
-def _limits(limits: Limits) -> Mapping[str, Bound]:
-    return {
-        "max_error_count": Bound("error_count", limits.max_error_count),
-        "max_steps": Bound("total_steps", limits.max_steps),
-        "max_compaction_attempts": Bound("compaction_attempts", limits.max_compaction_attempts),
-    }
-
-
-class ReferenceLoop:
+class ReferenceLoop(machine.Design):
     """The machine. `limits` are part of it: equal runs of one machine behave equally."""
 
     name = "reference"
+    deviates = _DEVIATES
 
     def __init__(
         self, limits: Limits | None = None, options: ReferenceOptions | None = None
@@ -325,59 +214,49 @@ class ReferenceLoop:
         self._ended = (effects.EndRun(text_first=not self.options.report_early_end),)
         self.policies = self.options.policies()
         self.legal = LEGAL if self.options.abort_in_backoff else _LEGAL_WITH_HALTING
-        self.unsupported: Mapping[Feature, str] = (
-            {} if self.options.take_queue else {Feature.QUEUE: "reference@documented has no queue"}
-        )
-        # A limit that is tested on some ways only, or counted only sometimes, bounds nothing.
-        kept = {
-            "max_error_count": True,
-            "max_steps": self.options.steps_bound_all,
-            "max_compaction_attempts": self.options.count_tries,
+        if not self.options.take_queue:
+            self.unsupported = {Feature.QUEUE: "reference@documented has no queue"}
+        most_compactions = self.limits.max_compaction_attempts
+        stated = {
+            "max_error_count": Bound("error_count", self.limits.max_error_count),
+            "max_steps": Bound("total_steps", self.limits.max_steps),
+            "max_compaction_attempts": Bound("compaction_attempts", most_compactions),
         }
-        stated = _limits(self.limits)
-        self.bounds: Mapping[str, Bound] = {n: b for n, b in stated.items() if kept[n]}
-        self.thresholds = {n: b for n, b in stated.items() if not kept[n]}
-        last_try: set[type[Effect]] = (
-            set() if self.options.abort_in_backoff else {effects.CallModel}
-        )
-        self.abort_rule = AbortRule(frozenset(last_try))
-
-    @property
-    def deviations(self) -> Mapping[str, str]:
-        """Return the invariants that the design does not keep, each with the reason."""
-        return self.options.deviations()
-
-    def start(self) -> Run:
-        """Return the run before any signal has arrived."""
-        return Run(Ready())
+        # A limit that is tested on some ways only, or counted only sometimes, bounds nothing.
+        free = [] if self.options.steps_bound_all else ["max_steps"]
+        free += [] if self.options.count_tries else ["max_compaction_attempts"]
+        self.thresholds = {name: stated.pop(name) for name in free}
+        self.bounds: Mapping[str, Bound] = stated
+        last_try = () if self.options.abort_in_backoff else (effects.CallModel,)
+        self.abort_rule = machine.AbortRule(frozenset(last_try))
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run and the effects that it requests: see `Machine.advance`."""
         # A class pattern that fails on a Struct takes longer than the decision.
-        if type(signal) is ContextMeasured:
+        if type(signal) is signals.ContextMeasured:
             return self._enter_round(run, over=signal.over)
-        if type(signal) is ModelReplied:
+        if type(signal) is signals.ModelReplied:
             return self._take_reply(run, signal)
-        if type(signal) is ToolsReturned:
+        if type(signal) is signals.ToolsReturned:
             reply = reply_of(run)
-            state = ClosingStep(reply)
+            state = states.ClosingStep(reply)
             closing = Run(state, run.error_count, run.total_steps, run.compaction_attempts)
             return closing, _DROP if self._is_broken(reply.finish) else _KEEP
-        if type(signal) is StepClosed:
+        if type(signal) is signals.StepClosed:
             queued = (signal.steering or signal.follow_up) and self.options.take_queue
             return self._follow(run, reply_of(run), queued=queued)
         return self._decide_rarely(run, signal)
 
     def _decide_rarely(self, run: Run, signal: Signal) -> Transition:
-        if type(signal) is ModelFailed:
+        if type(signal) is signals.ModelFailed:
             if signal.error is ErrorClass.ABORTED:
-                return self._stop(run, AbortRequested())
+                return self._stop(run, signals.AbortRequested())
             if signal.error is ErrorClass.OVERFLOW and self.options.overflow_compacts:
                 return self._make_room(run)
             return self._recover(run, retryable=signal.retryable)
-        if type(signal) is ContextCompacted:
+        if type(signal) is signals.ContextCompacted:
             return self._resume(run, shrunk=signal.shrunk)
-        if type(signal) is Began or type(signal) is BackoffElapsed:
+        if type(signal) is signals.Began or type(signal) is signals.BackoffElapsed:
             return self._measure(run)
         return self._stop(run, signal)
 
@@ -386,9 +265,9 @@ class ReferenceLoop:
         return measuring, _MEASURE if self.options.take_queue else _MEASURE[1:]
 
     def _stop(self, run: Run, signal: Signal) -> Transition:
-        waits = type(run.state) is BackingOff and not self.options.abort_in_backoff
-        if waits and type(signal) is AbortRequested:
-            return run.to(Halting()), _CALL_ABORTED
+        waits = type(run.state) is states.BackingOff and not self.options.abort_in_backoff
+        if waits and type(signal) is signals.AbortRequested:
+            return run.to(states.Halting()), _CALL_ABORTED
         return stop(run, signal)[0], self._stopped
 
     def _finish(self, run: Run, outcome: Outcome, limit: str = "") -> Transition:
@@ -400,12 +279,12 @@ class ReferenceLoop:
         Over the trigger is not over the window: the documents go on when attempts are used up.
         """
         if over and run.compaction_attempts < self.limits.max_compaction_attempts:
-            return run.to(Compacting(forced=False)), (effects.Compact(forced=False),)
+            return run.to(states.Compacting(forced=False)), (effects.Compact(forced=False),)
         # Written out, as it is in each transition that every round takes: `run.to` is slow.
         return Run(_CALLING, run.error_count, run.total_steps, run.compaction_attempts), _CALL
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
-        assert isinstance(run.state, Compacting)
+        assert isinstance(run.state, states.Compacting)
         forced = run.state.forced
         attempts = run.compaction_attempts + (shrunk or self.options.count_tries)
         tried = Run(run.state, run.error_count, run.total_steps, attempts)
@@ -415,17 +294,17 @@ class ReferenceLoop:
             return self._finish(tried, Outcome.CONTEXT_LIMIT)
         return tried.to(_CALLING), _CALL
 
-    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
+    def _take_reply(self, run: Run, signal: signals.ModelReplied) -> Transition:
         burst = self.options.bound_bursts and signal.steps > self.limits.max_steps_per_round
         reply = ReplyFacts(signal.finish, signal.text, signal.calls, burst)
         total_steps = run.total_steps + signal.steps
+        state = states.RunningTools(reply) if signal.calls else states.ClosingStep(reply)
+        replied = Run(state, run.error_count, total_steps, run.compaction_attempts)
         if not signal.calls:
-            closing = Run(ClosingStep(reply), run.error_count, total_steps, run.compaction_attempts)
-            return closing, _KEEP if signal.text and self._keeps_text(signal.finish) else _DROP
-        tools = Run(RunningTools(reply), run.error_count, total_steps, run.compaction_attempts)
+            return replied, _KEEP if signal.text and self._keeps_text(signal.finish) else _DROP
         if signal.finish in _RUNS_ITS_CALLS or not self.options.refuse_cut_calls:
-            return tools, _RUN_TOOLS
-        return tools, (effects.RefuseTools(signal.finish),)
+            return replied, _RUN_TOOLS
+        return replied, (effects.RefuseTools(signal.finish),)
 
     def _is_broken(self, finish: FinishReason) -> bool:
         return finish is _INTERRUPTED and self.options.unfinished_fails
@@ -478,7 +357,7 @@ class ReferenceLoop:
         if run.compaction_attempts >= self.limits.max_compaction_attempts:
             return self._finish(run, Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
         forced = (effects.Compact(forced=True),)
-        return self._exceeded_on_a_detour(run) or (run.to(Compacting(forced=True)), forced)
+        return self._exceeded_on_a_detour(run) or (run.to(states.Compacting(forced=True)), forced)
 
     def _exceeded_on_a_detour(self, run: Run) -> Transition | None:
         """Return the end of a run that would retry or compact, as the options bound these."""
@@ -491,6 +370,6 @@ class ReferenceLoop:
         return burst
 
     def _burst(self, run: Run) -> Transition | None:
-        if type(run.state) is ClosingStep and run.state.reply.burst:
+        if type(run.state) is states.ClosingStep and run.state.reply.burst:
             return self._finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
         return None

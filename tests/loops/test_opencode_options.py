@@ -127,14 +127,6 @@ def test_the_calls_of_a_reply_run_one_after_the_other_or_in_the_version_at_once(
     assert go(TWO, DONE, loop=loop).elapsed_s == at_s
 
 
-# Section 4.5
-
-
-def test_a_version_waits_2_4_8_16_and_30_seconds() -> None:
-    result = go(Reply(lost="before-headers", times=5), DONE, loop=VERSION)
-    assert result.backoffs_s == [2, 4, 8, 16, 30]
-
-
 def test_retry_after_is_taken_as_it_is() -> None:
     asked = [Reply(http=Http(status=429, retry_after=f"{wait}s")) for wait in (45, 1)]
     assert go(*asked, DONE, loop=VERSION).backoffs_s == [45, 1]

@@ -18,7 +18,6 @@ from simloop.kernel.signals import (
     StepClosed,
     ToolsReturned,
 )
-from simloop.loops import pi
 from simloop.loops.pi import VERSIONS, Delivery, PiLoop, PiOptions
 from simloop.messages import FinishReason, Queue
 
@@ -193,17 +192,3 @@ def test_results_that_ask_for_the_end_of_the_run_end_it_where_that_is_an_option(
     assert play(*way, StepClosed(), terminate=terminate)[0].state == leads_to
     assert play(*way, StepClosed(steering=True), terminate=True)[1] == STEER
     assert play(*way, StepClosed(follow_up=True), terminate=True)[1] == FOLLOW
-
-
-@pytest.mark.parametrize(
-    "difference",
-    [
-        "`details.error` of a failed tool is its message and not its stack",
-        "`temperature: 0.7` and `maxTokens: 4096` with each request",
-        "`prepareNextTurn`, `prepareRequest` and `finishTurn`",
-        "`transformContext` and `convertToLlm`",
-        "`prepareArguments` of a tool",
-    ],
-)
-def test_what_is_not_modelled_of_the_real_loop_is_listed(difference: str) -> None:
-    assert difference in " ".join((pi.__doc__ or "").split())

@@ -26,7 +26,6 @@ from simloop.kernel.signals import (
     StepClosed,
     ToolsReturned,
 )
-from simloop.loops import react
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
 from simloop.scenario.designs import LoopOptions
@@ -206,14 +205,3 @@ def test_what_the_document_does_not_have_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(CannotExpress, match=ReactLoop.unsupported[feature]):
         go(DONE, **asked_for)
-
-
-@pytest.mark.parametrize(
-    "difference",
-    [
-        "it keeps in its history the value that a tool returned",
-        "a tool that is registered during a run can be called at once",
-    ],
-)
-def test_what_the_real_program_does_otherwise_with_tools_is_listed(difference: str) -> None:
-    assert difference in " ".join((react.__doc__ or "").split())
