@@ -71,26 +71,18 @@ _BY_STATUS = {
 _CODE_BEATS_STATUS = frozenset({ErrorClass.QUOTA, ErrorClass.OVERFLOW})
 _CODE_BEATS_413 = _CODE_BEATS_STATUS | {ErrorClass.RATE_LIMIT}
 
-OVERFLOW_PHRASES = (
-    r"prompt is too long",
-    r"input is too long for requested model",
-    r"exceeds the context window",
-    r"reduce the length of the messages",
-    r"exceeds the available context size",
-    r"greater than the context length",
-    r"context window exceeds limit",
-    r"exceeded model token limit",
-    r"too large for model with \d+ maximum context length",
-)
-"""Most providers say only in a sentence that the context is too long, each in its own. These are
-theirs, as whole phrases, found on 2026-11-22; opencode 1.18.34 knows them too, and more."""
+# Most providers say only in a sentence that the context is too long, each in its own. These are
+# theirs, as whole phrases, found on 2026-11-22.
 _OVERFLOW = re.compile(
-    "|".join(OVERFLOW_PHRASES)
-    + r"|maximum context length is|input tokens exceed the configured limit"
-    r"|prompt too long; exceeded max context length|exceed context limit"
-    r"|exceeds the maximum number of tokens allowed|maximum prompt length is|\[input_too_large\]"
-    r"|context length is only|longer than the model's context length"
-    r"|prompt token count of \d+ exceeds the limit of|range of input length should be \[",
+    r"prompt is too long|input is too long for requested model|exceeds the context window"
+    r"|reduce the length of the messages|exceeds the available context size"
+    r"|greater than the context length|context window exceeds limit|exceeded model token limit"
+    r"|too large for model with \d+ maximum context length|maximum context length is"
+    r"|input tokens exceed the configured limit|prompt too long; exceeded max context length"
+    r"|exceed context limit|exceeds the maximum number of tokens allowed"
+    r"|maximum prompt length is|\[input_too_large\]|context length is only"
+    r"|longer than the model's context length|range of input length should be \["
+    r"|prompt token count of \d+ exceeds the limit of",
     re.IGNORECASE,
 )
 # Sentences about tokens that are no overflow: waiting helps, shortening does not (bug C5).
@@ -118,14 +110,12 @@ def classify(fault: Fault) -> ErrorClass:
 
 def says_overflow(message: str) -> bool:
     """Return whether the message has a provider's phrase for a context that is too long."""
-    return _OVERFLOW.search(message) is not None
+    return not _THROTTLE.search(message) and _OVERFLOW.search(message) is not None
 
 
 def class_of_status(status: int | None) -> ErrorClass:
     """Return the class of an HTTP status; one that no provider uses is `UNKNOWN`."""
     if status is None or status not in range(400, 600):
         return ErrorClass.UNKNOWN
-    known = _BY_STATUS.get(status)
-    if known is not None:
-        return known
-    return ErrorClass.BAD_REQUEST if status < _SERVER else ErrorClass.UNKNOWN
+    other = ErrorClass.BAD_REQUEST if status < _SERVER else ErrorClass.UNKNOWN
+    return _BY_STATUS.get(status, other)
