@@ -26,7 +26,8 @@ from simloop.scenario.loader import load_scenario
 OWN = """\
 from simloop.loops.pi import PiLoop
 from simloop.kernel import signals
-from simloop.loops.react import LEGAL, ClosingStep, ReactLoop
+from simloop.kernel.states import ClosingStep
+from simloop.loops.react import LEGAL, ReactLoop
 
 MACHINE = ReactLoop()
 NUMBER = 5

@@ -58,15 +58,17 @@ FREE = [
         "a failed call",
         "advance",
         "return finish(run, Outcome.FAILED)",
-        "return run.to(CallingModel()), _CALL",
+        "return run.to(states.CallingModel()), _CALL",
     ),
-    change("pi", "a reply without calls", "_follow", "if reply.calls or steering:", "if True:"),
+    change(
+        "pi", "a reply without calls", "_follow", "if reply.calls or closed.steering:", "if True:"
+    ),
     change(
         "opencode",
         "a failed call",
         "_catch",
         "return finish(failed, Outcome.FAILED)",
-        "return run.to(BackingOff()), (effects.Backoff(1),)",
+        "return run.to(states.BackingOff()), (effects.Backoff(1),)",
     ),
     change(
         "opencode",
