@@ -51,7 +51,7 @@ GROUPS = {
         "show": ("show", "Show a recorded trace as a timeline, or the facts at an entry."),
         "step": ("step", "Step through a run in the terminal, forwards and backwards."),
         "diff": ("replay", "Show where two recorded traces first differ."),
-        "export": ("export", "Write a run as a page for a browser, a diagram or spans."),
+        "export": ("export", "Write a run as a page for a browser, or as spans."),
     },
     "Measure": {
         "bench": ("bench", "Measure what hooks cost in real time."),

@@ -1,4 +1,4 @@
-"""`simloop export`: write a run as a page for a browser, a Mermaid diagram or OpenTelemetry spans.
+"""`simloop export`: write a run as a page for a browser, or as OpenTelemetry spans.
 
 Everything that can be wrong with the call is found before anything is written. No trace is
 overwritten.
@@ -15,8 +15,7 @@ from simloop.cursor.opening import is_trace, opened_run
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
-from simloop.trace.exports.mermaid import mermaid as sequence_diagram
-from simloop.trace.exports.otel import otel as spans
+from simloop.trace.otel import otel as spans
 from simloop.trace.storage import write_file
 
 _STDOUT = "-"
@@ -32,13 +31,6 @@ _Format = Callable[[RecordedRun], str]
     "at each entry.",
 )
 @click.option(
-    "--mermaid",
-    metavar="[FILE]",
-    is_flag=False,
-    flag_value=_STDOUT,
-    help="Write a Mermaid sequence diagram of the user, the agent, its model and its tools.",
-)
-@click.option(
     "--otel",
     metavar="[FILE]",
     is_flag=False,
@@ -46,10 +38,8 @@ _Format = Callable[[RecordedRun], str]
     help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.",
 )
 @run_settings
-def command(
-    *, source: str, html: str | None, mermaid: str | None, otel: str | None, given: RunOptions
-) -> None:
-    """Write a run as a page for a browser, a diagram or spans.
+def command(*, source: str, html: str | None, otel: str | None, given: RunOptions) -> None:
+    """Write a run as a page for a browser, or as spans.
 
     FILE is a file, or - for stdout, which is meant where it is left out. TRACE is a file that
     `simloop record` or `simloop run --trace` has written; write it before the options. A SCENARIO,
@@ -57,7 +47,7 @@ def command(
     is 0 if everything is written. `--loop` names a loop that does not come with simloop, whose
     limits and map the facts of a trace then include.
     """
-    formats = _formats(source, ((html, _page_of(source)), (mermaid, _mermaid), (otel, _otel)))
+    formats = _formats(source, ((html, _page_of(source)), (otel, _otel)))
     if given["seed"] is not None and is_trace(source):
         raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
     recording = opened_run(source, **given)
@@ -77,16 +67,12 @@ def _formats(source: str, chosen: Iterable[tuple[str | None, _Format]]) -> Mappi
             _check_file(file, source)
             formats[file] = as_text
     if not formats:
-        raise click.UsageError("name a format: --html FILE, --mermaid [FILE] or --otel [FILE]")
+        raise click.UsageError("name a format: --html FILE or --otel [FILE]")
     return formats
 
 
 def _page_of(source: str) -> _Format:
     return lambda recording: page(recording, Path(source).name)
-
-
-def _mermaid(recording: RecordedRun) -> str:
-    return "\n".join(sequence_diagram(recording.trace)) + "\n"
 
 
 def _otel(recording: RecordedRun) -> str:

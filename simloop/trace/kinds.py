@@ -1,6 +1,6 @@
 """The one table of the kinds of entries: what each is called and shown as, and what may follow it.
 
-The timeline, the replayer and its filter, the page, the diagrams and spans, *why*, and the triggers
+The timeline, the replayer and its filter, the page, the spans, *why*, and the triggers
 of a scenario with their schema read it. So a new kind of entry is a class in entries.py, a line
 here, and the code that records it. The reasons that need the policies and limits of a loop are in
 cursor/why.py, because a trace does not have those.
@@ -261,7 +261,7 @@ NAME: Mapping[type[entries.Entry], str] = {kind: str(kind.__struct_config__.tag)
 """The name of each kind, as in a file: `tool-result`."""
 
 OF_CODE = frozenset(kind for kind in get_args(entries.Boundary) if KINDS[kind].lane is Lane.ENGINE)
-"""The kinds of entries about an agent's own code, which diagrams and spans show as they are."""
+"""The kinds of entries about an agent's own code, which spans show as they are."""
 
 TRIGGERS = tuple(NAME[kind] for kind, each in KINDS.items() if each.trigger)
 """The names of the entries that a scenario can wait for."""

@@ -36,13 +36,11 @@ def test_a_trace_and_its_scenario_give_the_same_page(cli: Cli, folder: Path) -> 
     assert pages[0] == pages[1]
 
 
-def test_a_diagram_and_spans_are_printed_or_written(cli: Cli, folder: Path) -> None:
-    assert cli("export", "a.jsonl", "--mermaid").stdout.startswith("sequenceDiagram\n")
+def test_spans_are_printed_or_written(cli: Cli, folder: Path) -> None:
     assert "resourceSpans" in json.loads(cli("export", "a.jsonl", "--otel").stdout)
-    result = cli("export", "a.jsonl", "--html", "a.html", "--mermaid", "a.mmd", "--otel")
+    result = cli("export", "a.jsonl", "--html", "a.html", "--otel")
     assert result.exit_code == 0
     assert "resourceSpans" in json.loads(result.stdout)
-    assert Path("a.mmd").read_text("utf-8").startswith("sequenceDiagram\n")
     assert Path("a.html").exists()
 
 
@@ -82,7 +80,7 @@ def test_neither_a_trace_nor_the_source_is_overwritten(cli: Cli, folder: Path, f
     ("arguments", "complaint"),
     [
         (["a.jsonl"], "name a format"),
-        (["a.jsonl", "--otel", "--mermaid"], "cannot share stdout"),
+        (["a.jsonl", "--html", "-", "--otel"], "cannot share stdout"),
         (["--otel", "a.jsonl"], "Missing argument"),
         (["a.jsonl", "--html", "x", "--seed", "1"], "--seed is for a scenario"),
         (["nowhere", "--html", "x"], "there is no scenario `nowhere`"),

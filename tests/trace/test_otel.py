@@ -12,11 +12,11 @@ from simloop.runs.run import run
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
-from simloop.trace.exports.otel import otel
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.otel import otel
 from simloop.world.current import note
 
-TRACES = Path(__file__).parents[3] / "scenarios" / "__snapshots__"
+TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
 REQUIRED = {
     "invoke_agent": {"gen_ai.provider.name", "gen_ai.agent.name", "gen_ai.conversation.id"},
     "chat": {"gen_ai.provider.name", "gen_ai.request.model"},

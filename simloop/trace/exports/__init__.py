@@ -1,1 +1,0 @@
-"""Traces as the events and histories of the programs behind the loops."""
