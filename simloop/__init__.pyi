@@ -87,7 +87,7 @@ from simloop.scenario.triggers import Queued as Queued
 from simloop.scenario.triggers import Trigger as Trigger
 from simloop.trace.codec import read_trace as read_trace
 from simloop.trace.codec import write_trace as write_trace
-from simloop.trace.exports.events import Event as Event
+from simloop.trace.events import Event as Event
 from simloop.trace.looptrace import LoopTrace as LoopTrace
 from simloop.virtual.simulate import loop_factory as loop_factory
 from simloop.virtual.simulate import simulate as simulate

@@ -66,7 +66,7 @@ def test_the_version_is_cheap_to_ask_for() -> None:
         "simloop.cli.compare",
         "simloop.check.compare",
         "simloop.runs.conversation",  # Agent, and the events of `show`
-        "simloop.trace.exports.events",
+        "simloop.trace.events",
         "simloop.prove.explore",
         "simloop.scenario.writing",
         "simloop.world.file_tools",  # `files`

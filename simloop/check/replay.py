@@ -1,4 +1,4 @@
-"""Running a recorded run again to compare the runs, and its events.
+"""Running a recorded run again to compare the runs.
 
 A trace holds everything that its run needs, so a replay reads nothing from the disk, and imports
 nothing that a trace names: it may come from a stranger. A run that needed Python code says so
@@ -9,21 +9,16 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 from pydantic import ValidationError
 
 from simloop.check.trial import run_to_the_end
 from simloop.errors import ScenarioError
-from simloop.runs.conversation import EventView, Names, event_view, no_events
 from simloop.runs.loop import is_own
 from simloop.runs.options import RunOptions
 from simloop.runs.testing import OF_A_TEST
-from simloop.scenario.designs import names as loop_names
 from simloop.scenario.schema import Scenario
-from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Header
-from simloop.trace.exports.events import DocumentEvents
+from simloop.trace.entries import Header
 from simloop.trace.looptrace import LoopTrace
 
 _SETTINGS = ("loop", "seed", "python", "scenario_digest")
@@ -131,31 +126,3 @@ def different_settings(one: Header, other: Header) -> Iterator[Setting]:
         for name in dict.fromkeys((*one.limits, *other.limits))
     ]
     return (setting for setting in settings if setting.one != setting.other)
-
-
-def recorded_events(trace: LoopTrace, names: Names) -> EventView:
-    """Return the view that makes events of `trace`, without importing anything that it names.
-
-    Raises ScenarioError if the loop has no events of that name, or if this simloop cannot read the
-    recorded scenario.
-    """
-    header = msgspec.structs.replace(trace.header, python=())  # nothing is run again
-    scenario = recorded_scenario(replace(trace, header=header))
-    if names == "document" and trace.header.loop not in loop_names():
-        return DocumentEvents(parallel=_overlaps(trace.entries))
-    if is_own(trace.header.loop):
-        raise no_events(trace.header.loop)
-    return event_view(scenario, trace.header.loop, names)
-
-
-def _overlaps(record: list[AnyEntry]) -> bool:
-    """Return whether a tool began before the previous one ended, as a user's own loop may allow."""
-    running = 0
-    for entry in record:
-        if isinstance(entry, entries.ToolStarted):
-            running += 1
-        elif isinstance(entry, entries.ToolResult):
-            running -= 1
-        if running > 1:
-            return True
-    return False

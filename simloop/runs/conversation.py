@@ -13,42 +13,27 @@ effect before the next tool or model call, even if no time passes. Nothing polls
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Literal, TypeAlias, Unpack, get_args
+from typing import Any, Unpack
 
 from simloop.engine.hook_meter import HookCost
 from simloop.errors import ScenarioError
 from simloop.kernel.policies import ToolOrder
-from simloop.loops.opencode import OpencodeLoop
 from simloop.messages import Message
-from simloop.runs.loop import called, loop_of
+from simloop.runs.loop import loop_of
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan, tool_execution_of
 from simloop.runs.run import Simulation
 from simloop.runs.scripted import scripted_tools
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
-from simloop.trace.exports.events import DocumentEvents, Event, SessionEvents
+from simloop.trace.events import DocumentEvents, Event
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.simulate import running_loop
 from simloop.world.tools import Tools, toolbox
 
-Names = Literal["document", "session"]
-_KNOWN = f"there are {', '.join(get_args(Names))}"
 
-
-EventView: TypeAlias = DocumentEvents | SessionEvents
-"""A converter from the lines of a trace to events."""
-
-
-def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools = ()) -> EventView:
-    """Return a view of the events of `scenario` on `loop`: those of document 001, or of 004.
-
-    `tools` are the caller's tools besides the scenario's. Every loop has the events of document
-    001 (`document`), and opencode also the session's of document 004 (`session`). Raises
-    ScenarioError for a loop without them.
-    """
-    if names not in get_args(Names):
-        raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
+def event_view(scenario: Scenario, loop: GivenLoop, tools: Tools = ()) -> DocumentEvents:
+    """Return a view of the events of `scenario` on `loop`; `tools` are the caller's own."""
     chosen = loop_of(scenario, {"loop": loop})
     order = tool_execution_of(scenario, chosen.policies).order
     parallel = order is ToolOrder.PARALLEL
@@ -57,37 +42,21 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
         for name, tool in {**scripted_tools(scenario), **toolbox(tools)}.items()
         if tool.sequential
     }
-    if names == "document":
-        return DocumentEvents(parallel=parallel, sequential=in_order)
-    if isinstance(chosen.machine, OpencodeLoop):
-        return SessionEvents()
-    raise no_events(called(loop) if chosen.machine is None else chosen.machine.name)
-
-
-def no_events(loop: str) -> ScenarioError:
-    """Return the error for a loop that has no events of a session."""
-    return ScenarioError(
-        f"`{loop}` has no events of a session, which only opencode has",
-        key="events",
-        hint="choose the events `document`, which every loop has",
-    )
+    return DocumentEvents(parallel=parallel, sequential=in_order)
 
 
 class Conversation:
     """A conversation with the loop of `scenario`, on the virtual clock that is running.
 
-    The scenario supplies the model, the tools and the rest; its own prompts are not used. `events`
-    chooses the names: those of document 001, or the session's of document 004. `RunOptions` lists
-    the other options. Raises the errors of `run`.
+    The scenario supplies the model, the tools and the rest; its own prompts are not used.
+    Raises the errors of `run`.
     """
 
-    def __init__(
-        self, scenario: Scenario, *, events: Names = "document", **given: Unpack[RunOptions]
-    ) -> None:
+    def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
         self._run = Simulation(Plan(scenario, given))
         self._run.listen(self._see)
         loop = given.get("loop") or scenario.loop
-        self._view = event_view(scenario, loop, events, given.get("tools", ()))
+        self._view = event_view(scenario, loop, given.get("tools", ()))
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
         self._worker: asyncio.Task[None] | None = None
         self._is_due = False  # a task for a run exists, and has not started yet

@@ -24,12 +24,9 @@ def simloop(cli: Cli, *arguments: str) -> Result:
 
 READING = [
     ["show"],
-    ["show", "--events", "document"],
-    ["show", "--events", "session"],
     ["diff", "plain.jsonl"],
     ["replay"],
     ["export", "--html", "-"],
-    ["export", "--mermaid=-"],
     ["export", "--otel=-"],
 ]
 

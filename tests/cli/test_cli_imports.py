@@ -37,7 +37,7 @@ def trace_of(loop: str, name: str = "a.jsonl") -> str:
     return name
 
 
-READING = [["show"], ["show", "--events", "document"], ["show", "--events", "session"], ["diff"]]
+READING = [["show"], ["diff"]]
 
 
 @pytest.mark.parametrize("arguments", [*READING, ["replay"]], ids=" ".join)
@@ -47,12 +47,6 @@ def test_nothing_that_a_trace_names_is_imported(cli: Cli, arguments: list[str]) 
     assert result.exit_code in {0, 2}
     assert "marks" not in sys.modules
     assert not Path("imported").exists()
-
-
-def test_the_events_of_a_loop_of_ones_own_are_those_of_the_document(cli: Cli) -> None:
-    own = cli("show", "--events", "document", trace_of("marks:loop"))
-    bundled = cli("show", "--events", "document", trace_of("reference"))
-    assert (own.exit_code, own.stdout) == (0, bundled.stdout)
 
 
 class TestAReplay:

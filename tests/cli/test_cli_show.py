@@ -1,4 +1,3 @@
-import json
 import os
 from pathlib import Path
 
@@ -104,83 +103,6 @@ def test_a_pipe_or_a_device_is_refused_as_it_might_never_end(
     assert shown.stderr.startswith(f"{path}: this is no regular file")
 
 
-def recorded_on(cli: Cli, loop: str, scenario: str, folder: Path) -> Path:
-    path, trace = folder / "b.simloop.yaml", folder / "b.jsonl"
-    path.write_text(f"loop: {loop}\n{scenario}", "utf-8")
-    result = cli("run", str(path), "--trace", str(trace))
-    assert result.exit_code == 0, result.output
-    return trace
-
-
-def types(shown: Result) -> list[str]:
-    assert shown.exit_code == 0, shown.output
-    return [json.loads(line)["type"] for line in shown.stdout.splitlines()]
-
-
-def test_the_documents_events_are_shown_of_any_loop(cli: Cli, recorded: Path) -> None:
-    assert types(show(cli, recorded, "--events", "document")) == ["message", "done"]
-
-
-def test_the_events_of_a_session_of_opencode_are_shown(cli: Cli, tmp_path: Path) -> None:
-    failing = "prompt: Hi\nmodel: [{http: {status: 429}}, {http: {status: 401}}]\n"
-    failing += "expect: {outcome: failed}\n"
-    trace = recorded_on(cli, "opencode@1.18.34", failing, tmp_path)
-    shown = types(show(cli, trace, "--events", "session"))
-    assert shown == ["session.status", "session.error"]
-
-
-def test_events_tell_the_order_in_which_the_version_runs_its_tools(
-    cli: Cli, tmp_path: Path
-) -> None:
-    tools = "prompt: Go\ntools: {a: {takes: 1s}}\nmodel: [{call: [{a: {}}, {a: {}}]}, {say: x}]\n"
-    shown = types(show(cli, recorded_on(cli, "pi@0.87.1", tools, tmp_path), "--events", "document"))
-    assert shown[1:5] == ["tool_call", "tool_call", "tool_result", "tool_result"]
-    shown = types(show(cli, recorded_on(cli, "pi", tools, tmp_path), "--events", "document"))
-    assert shown[1:5] == ["tool_call", "tool_result", "tool_call", "tool_result"]
-
-
-def test_the_events_of_a_session_are_refused_for_a_loop_that_has_none(
-    cli: Cli, recorded: Path
-) -> None:
-    shown = show(cli, recorded, "--events", "session")
-    assert shown.exit_code == 2
-    assert "`reference` has no events of a session" in shown.stderr
-
-
-def test_the_events_of_a_trace_that_is_cut_before_the_end_of_its_run_have_no_end(
-    cli: Cli, recorded: Path
-) -> None:
-    *lines, end, _ = recorded.read_bytes().splitlines(keepends=True)
-    assert end.startswith(b'{"kind":"ended"')
-    recorded.write_bytes(b"".join(lines))
-    shown = show(cli, recorded, "--events", "document")
-    assert types(shown) == ["message"]
-    assert "the trace is truncated" in shown.stderr
-
-
-def test_the_end_of_a_run_is_among_the_events_of_a_trace_without_a_footer(
-    cli: Cli, recorded: Path
-) -> None:
-    lines = recorded.read_bytes().splitlines(keepends=True)
-    recorded.write_bytes(b"".join(lines[:-1]))
-    assert types(show(cli, recorded, "--events", "document")) == ["message", "done"]
-
-
-def test_events_are_printed_in_a_form_that_no_terminal_obeys(cli: Cli, tmp_path: Path) -> None:
-    said = "\\e[2J\\x7f\\u202e\\u00e9"
-    trace = recorded_on(cli, "pi", f'prompt: Hi\nmodel: [{{say: ["{said}"]}}]\n', tmp_path)
-    shown = show(cli, trace, "--events", "document")
-    assert json.loads(shown.stdout.splitlines()[0])["content"] == "\x1b[2J\x7f\u202e\u00e9"
-    assert shown.stdout.isascii()
-    assert shown.stdout.replace("\n", "").isprintable()
-
-
-def test_what_keeps_events_from_being_shown_is_told_with_the_file(cli: Cli, recorded: Path) -> None:
-    shown = show(cli, recorded, "--events", "session")
-    assert shown.exit_code == 2
-    assert shown.stderr.startswith(f"{recorded}: events: ")
-
-
 def test_the_facts_at_an_entry_are_shown_one_view_after_the_other(cli: Cli, recorded: Path) -> None:
     shown = show(cli, recorded, "--at", "3", "--view", "entry", "--view", "state")
     assert shown.exit_code == 0
@@ -207,7 +129,3 @@ def test_an_entry_that_is_not_there_is_an_error(
     shown = show(cli, recorded, "--at", at)
     assert shown.exit_code == 2
     assert complaint in shown.stderr
-
-
-def test_events_and_facts_are_not_shown_together(cli: Cli, recorded: Path) -> None:
-    assert show(cli, recorded, "--events", "document", "--at", "1").exit_code == 2

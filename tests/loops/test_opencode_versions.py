@@ -1,36 +1,20 @@
-"""What was observed of the published opencode 1.18.34: requests, events, time and outcome."""
+"""What was observed of the published opencode 1.18.34: requests, time and outcome."""
 
 from typing import Any
 
 import pytest
 from builders import counters_of
-from test_opencode_runs import CALL, DONE, failing, go
+from test_opencode_runs import DONE, go
 
-from simloop import Http, Outcome, Reply, Result, Scenario
-from simloop.runs.conversation import event_view
+from simloop import Http, Outcome, Reply, Result
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Context
-from simloop.scenario.triggers import Trigger
-from simloop.trace.exports.events import Event, SessionErrorEvent, StatusEvent
 
 VERSION = "opencode@1.18.34"
 
 
 def play(*model: Reply, **more: Any) -> Result:
     return go(*model, loop=VERSION, **more)
-
-
-def events(result: Result) -> list[str]:
-    """The statuses by their types, and the errors by their names."""
-    view = event_view(Scenario(prompt="Go."), VERSION, "session")
-    return [word_of(event) for line in result.trace.entries for event in view.feed(line)]
-
-
-def word_of(event: Event) -> str:
-    if isinstance(event, SessionErrorEvent):
-        return event.error.name
-    assert isinstance(event, StatusEvent)
-    return str(type(event.status).__struct_config__.tag)
 
 
 def ended(result: Result) -> tuple[Outcome, int, list[float]]:
@@ -67,17 +51,3 @@ def test_1_18_34_retries_an_error_frame_whose_words_say_that_it_may_pass() -> No
     assert ended(play(Reply(say="Half a", error=frame), DONE)) == (Outcome.COMPLETED, 2, [2])
     hopeless = Reply(say="Half a", error=StreamFault(message="no"))
     assert ended(play(hopeless)) == (Outcome.FAILED, 1, [])
-
-
-# Events of a run that fails
-
-
-def test_1_18_34_a_failed_run_emits_its_error() -> None:
-    assert events(play(failing(401))) == ["APIError"]
-    assert events(play(CALL, abort=Trigger(at="0.5s"))) == ["MessageAbortedError"]
-    assert events(play(Reply(say="Half", finish="content_filter"))) == ["ContentFilterError"]
-
-
-def test_1_18_34_an_abort_in_the_wait_emits_no_error() -> None:
-    result = play(failing(500), abort=Trigger(at="0.5s"))
-    assert events(result) == ["retry"]

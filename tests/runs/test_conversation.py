@@ -11,7 +11,6 @@ from agents import SECOND, WRITES, all_of, kind, kinds, live, scenario
 
 from simloop import (
     Conversation,
-    Http,
     Outcome,
     Reply,
     Scenario,
@@ -25,18 +24,11 @@ from simloop import (
     write_trace,
 )
 from simloop.kernel.policies import ToolOrder
-from simloop.loops.react import ReactLoop
 from simloop.messages import AssistantMessage, Message, UserMessage
 from simloop.runs.conversation import event_view
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
-from simloop.trace.exports.events import (
-    DoneEvent,
-    ErrorEvent,
-    MessageEvent,
-    StatusEvent,
-    ToolCallEvent,
-)
+from simloop.trace.events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
 from simloop.virtual.simulate import running_loop
 from simloop.world.world import World
 
@@ -56,48 +48,18 @@ def test_an_event_comes_at_the_virtual_time_at_which_it_happens() -> None:
     assert {late for _, late in live(main, *WRITES)} == {0}
 
 
-@pytest.mark.parametrize(("loop", "events"), [("pi", "document"), ("opencode", "session")])
+@pytest.mark.parametrize("loop", ["pi", "opencode"])
 @pytest.mark.parametrize("order", list(ToolOrder))
-def test_live_events_are_those_of_the_trace(loop: str, events: Any, order: ToolOrder) -> None:
+def test_live_events_are_those_of_the_trace(loop: str, order: ToolOrder) -> None:
     model = (Reply(say="Two.", call=[{"write": {}}, {"no_such_tool": {}}]), Reply(say="Done."))
-    policy = ToolExecution(order=order)
+    world = scenario(*model, tool_execution=ToolExecution(order=order), title="")
+    world = world.model_copy(update={"prompt": "Go."})
 
     async def main() -> list[Any]:
-        agent = Conversation(scenario(*model, tool_execution=policy), loop=loop, events=events)
-        return await all_of(agent.run("Go."))
+        return await all_of(Conversation(world, loop=loop).run("Go."))
 
-    world = scenario(*model, tool_execution=policy, title="").model_copy(update={"prompt": "Go."})
-    trace = run(world, loop=loop).trace
-    assert trace.footer is not None
-    view = event_view(world, loop, events)
+    view, trace = event_view(world, loop), run(world, loop=loop).trace
     assert simulate(main()) == [event for line in trace.entries for event in view.feed(line)]
-
-
-def test_the_session_of_opencode_tells_its_status_live() -> None:
-    async def main() -> list[tuple[str, int]]:
-        world = scenario(Reply(http=Http(status=429, retry_after="3s")), Reply(say="Done."))
-        agent = Conversation(world, events="session", loop="opencode")
-        loop = running_loop()
-        told = []
-        async for event in agent.run("Go."):
-            assert isinstance(event, StatusEvent)
-            told.append((kind(event.status), loop.now_ns))
-        return told
-
-    assert simulate(main()) == [("retry", 0)]
-
-
-def test_a_loop_without_events_of_a_session_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="`react` has no events of a session"):
-        Conversation(scenario(), loop="react", events="session")
-
-
-@pytest.mark.parametrize("name", ["pi", "opencode"])
-def test_a_loop_of_ones_own_is_not_taken_for_the_design_whose_name_it_has(name: str) -> None:
-    mine = ReactLoop()
-    mine.name = name
-    with pytest.raises(ScenarioError, match=f"`{name}` has no events of a session"):
-        Conversation(scenario(), loop=mine, events="session")
 
 
 # ------------------------------------------------------------------ listeners
@@ -142,12 +104,6 @@ def test_a_listener_that_adds_one_has_it_called_from_the_next_event_on() -> None
 
     live(main, *WRITES)
     assert heard == ["I write it.", "It is written.", "It is written."]
-
-
-def test_events_by_a_name_that_there_is_not_are_refused() -> None:
-    names: Any = "documents"
-    with pytest.raises(ScenarioError, match=r"called `documents`.*there are document, session"):
-        Conversation(scenario(), events=names)
 
 
 def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
@@ -247,7 +203,7 @@ def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None
     trace = read_trace(tmp_path / "a.jsonl")
     assert trace.footer is not None
     assert trace.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
-    view = event_view(scenario(), "pi", "document")
+    view = event_view(scenario(), "pi")
     assert [e for line in trace.entries for e in view.feed(line)] == told
 
 

@@ -70,6 +70,6 @@ def runs(draw: st.DrawFn, *loops: str) -> tuple[Scenario, Result]:
     return world, run(world, loop=loop)
 
 
-def told_by(world: Scenario, result: Result, names: Any) -> list[Any]:
-    view = event_view(world, result.trace.header.loop, names)
+def told_by(world: Scenario, result: Result) -> list[Any]:
+    view = event_view(world, result.trace.header.loop)
     return [event for line in result.trace.entries for event in view.feed(line)]

@@ -12,7 +12,7 @@ from simloop.messages import Fault, FinishReason, Outcome, UserMessage
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, decode, encode
 from simloop.trace.entries import AnyEntry, Footer, Header
-from simloop.trace.exports.events import DocumentEvents, SessionEvents
+from simloop.trace.events import DocumentEvents
 from simloop.trace.looptrace import LoopTrace, calls
 from simloop.trace.timeline import timeline
 
@@ -128,13 +128,12 @@ WRONG: dict[str, tuple[tuple[AnyEntry, ...], str]] = {
 
 def everything(trace: LoopTrace) -> list[Any]:
     """What the views make of a trace."""
-    document, session = DocumentEvents(parallel=True), SessionEvents()
+    document = DocumentEvents(parallel=True)
     return [
         *timeline(trace),
         *calls(trace.entries),
         *trace.rounds(),
         *(event for entry in trace.entries for event in document.feed(entry)),
-        *(event for entry in trace.entries for event in session.feed(entry)),
     ]
 
 

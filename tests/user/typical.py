@@ -185,7 +185,7 @@ def played() -> Result:
 
 
 async def main() -> str:
-    agent, heard = Conversation(small, events="document", loop="pi"), list[str]()
+    agent, heard = Conversation(small, loop="pi"), list[str]()
     agent.on("tool_call", lambda event: heard.append(event.type))
     agent.on("message", tell)
     types = [event.type async for event in agent.run("Create hello.ts")]

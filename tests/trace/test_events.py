@@ -28,7 +28,7 @@ from simloop.scenario.replies import Pace, StreamFault
 from simloop.scenario.triggers import Trigger
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.exports.events import (
+from simloop.trace.events import (
     DocumentEvents,
     DoneEvent,
     ErrorEvent,
@@ -160,7 +160,7 @@ def test_tools_that_ran_while_the_reply_went_on_are_told_after_it(
         Reply(say="Done."),
         tool_execution=order,
     )
-    events = told_by(world, run(world, loop="opencode"), "document")
+    events = told_by(world, run(world, loop="opencode"))
     assert types(events) == [*told, "message", "done"]
 
 
@@ -303,7 +303,7 @@ def test_an_agent_that_fails_ends_in_an_error() -> None:
 def test_every_call_that_is_told_gets_one_result_and_every_run_one_end(
     played: tuple[Scenario, Result],
 ) -> None:
-    events = told_by(*played, "document")
+    events = told_by(*played)
     calls = [e.tool_call.id for e in events if isinstance(e, ToolCallEvent)]
     results = [e.tool_call_id for e in events if isinstance(e, ToolResultEvent)]
     assert sorted(calls) == sorted(results)
@@ -327,7 +327,7 @@ def test_a_reply_of_many_calls_is_told_in_time_that_grows_with_their_number(
         many = Reply(call=[{"now": {}}] * calls)
         world = scenario(many, Reply(say="Done."), tool_execution=order)
         played[calls] = world, run(world)
-    assert growth(lambda calls: told_by(*played[calls], "document"), 1_000) < LINEAR
+    assert growth(lambda calls: told_by(*played[calls]), 1_000) < LINEAR
 
 
 def test_a_trace_that_was_read_gives_the_events_of_the_run(tmp_path: Path) -> None:
