@@ -57,14 +57,11 @@ from simloop.world.user_errors import UserError, describe
 
 FINISHES = "finishes"
 """The name of the failure of a run that does not end."""
-ENDS_ITS_PROCESS = "ends-its-process"
-"""The name of the failure of a run whose process died."""
 EXPECTATION = "expectation"
 """The name of the failure of a run that does not end as its scenario expects."""
 
 SENTENCES = {
     FINISHES: "A run ends: it does not go on and on without anything new.",
-    ENDS_ITS_PROCESS: "A run leaves the process alive in which it is made.",
     EXPECTATION: "A run ends as its scenario expects.",
     "Deadlock": "A run never waits for an event that cannot occur.",
     "ScenarioError": "A loop passes only valid values to its world.",

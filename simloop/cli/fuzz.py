@@ -7,7 +7,7 @@ the times in the last line.
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -25,16 +25,17 @@ from simloop.cli.process import signals_to_stop
 from simloop.cli.terminal import StatusLine, json_text, note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.fuzz.executor import (
+    MOST_OF_WORKER,
     TWIN,
     Journal,
     RangeResult,
     Ranges,
     SearchFinding,
     SearchSettings,
-    Worker,
     code_digest,
     dask_cluster,
     results_of,
+    worker_processes,
 )
 from simloop.fuzz.failures import Group
 from simloop.runs.loop import check_loop_exists
@@ -47,8 +48,6 @@ from simloop.trace.storage import create_folder, write_file
 NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
 _S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
 _SECONDS = 30.0
-_MOST = 50
-"""The most runs of a range in another process: the results of later ones wait for it."""
 
 
 @click.command("fuzz")
@@ -127,30 +126,33 @@ def command(
     if folder is not None:
         create_folder(folder)
         files, journal = _Files(folder, settings), Journal(folder, settings)
-    with ExitStack() as stack:
+    here = jobs == 1 and not dask
+    ranges = Ranges(
+        runs,
+        seconds,
+        most=sys.maxsize if here else MOST_OF_WORKER,
+        shrinks=folder is not None,
+        store=journal.append if journal else lambda _: None,
+    )
+    for known in journal.results if journal else ():
+        for result in ranges.add(known):
+            _take(sums.add(result), files)
+    if journal and sums.runs:
+        note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
+    with (
+        StatusLine(sys.stderr) as status,
+        signals_to_stop(partial(_stop, ranges, here=here)) as came,
+        suppress(KeyboardInterrupt),
+        ExitStack() as stack,
+    ):
         stack.callback(TWIN.end)
-        workers = _workers(stack, jobs, dask)
-        ranges = Ranges(
-            runs,
-            seconds,
-            most=_MOST if workers else sys.maxsize,
-            shrinks=folder is not None,
-            store=journal.append if journal else lambda _: None,
-        )
-        for known in journal.results if journal else ():
-            for result in ranges.add(known):
-                _take(sums.add(result), files)
-        if journal and sums.runs:
-            note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
-        status = stack.enter_context(StatusLine(sys.stderr))
-        came = stack.enter_context(signals_to_stop(partial(_stop, ranges, here=not workers)))
-        shown = status if output_format == "text" else None
-        with suppress(KeyboardInterrupt), closing(results_of(workers, settings, ranges)) as results:
-            for result in results:
-                _take(sums.add(result), files, shown)
-                status.say(progress_line(sums))
-        for result in ranges.rest():
-            _take(sums.add(result), files, shown)
+        if dask:
+            executor, jobs = stack.enter_context(dask_cluster(dask))
+        else:
+            executor = stack.enter_context(worker_processes(jobs))
+        for result in results_of(executor, jobs, settings, ranges):
+            _take(sums.add(result), files, status if output_format == "text" else None)
+            status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
     written = files.written if files else {}
@@ -159,13 +161,6 @@ def command(
     else:
         out_lines(report_lines(sums, written))
     return 128 + came[0] if came else int(bool(sums.failures))
-
-
-def _workers(stack: ExitStack, jobs: int, dask: str) -> list[Worker]:
-    """Return the workers of a search; none stands for this process."""
-    if dask:
-        return stack.enter_context(dask_cluster(dask))
-    return [Worker() for _ in range(jobs)] if jobs > 1 else []
 
 
 def _stop(ranges: Ranges, *, here: bool) -> None:

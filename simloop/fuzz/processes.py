@@ -22,7 +22,6 @@ from pydantic import ValidationError
 
 from simloop.check.invariants.catalog import add_invariants, added_names
 from simloop.check.trial import (
-    ENDS_ITS_PROCESS,
     FINISHES,
     UNJUDGED,
     Failure,
@@ -41,8 +40,9 @@ _Judging: TypeAlias = Literal["digest", "search", "search twice", "file", "file 
 as a test of the scenario file judges it; `twice` compares a second run."""
 
 _LOOK_S = 1.0
-_ALONE_S = 30.0
-"""The real seconds after which a run by itself is one that does not end."""
+PATIENCE_S = 30.0
+"""The real seconds after which a run is one that does not end."""
+OVERDUE = f"the run had not ended after {PATIENCE_S:.0f} s of real time"
 
 
 def digest_of(record: Iterable[AnyEntry]) -> str:
@@ -57,29 +57,15 @@ def failure_alone(scenario: Scenario, judge: _Judging) -> Failure | None:
     """
     with _started({}) as process:
         try:
-            answered, _ = process.communicate(_request(scenario, judge), timeout=_ALONE_S)
+            answered, _ = process.communicate(_request(scenario, judge), timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            text = f"the run had not ended after {_ALONE_S:.0f} s of real time"
-            return Failure.named(FINISHES, text)
+            return Failure.named(FINISHES, OVERDUE)
         except BaseException:  # Ctrl-C
             process.kill()
             raise
-    if not answered.strip():
-        return ended_with(process.returncode)
-    found = json.loads(answered)
+    found = json.loads(answered or "null")  # empty if the run has ended its process
     return None if found is None else Failure(*found)
-
-
-def ended_with(code: int) -> Failure:
-    """Return the failure of a run whose process has ended with the exit code `code`."""
-    text = f"the process of the run ended with exit code {code}"
-    if code < 0:
-        sent = signal.Signals(-code)
-        text = f"the process of the run was ended by {sent.name}"
-        if sent.name == "SIGKILL":
-            text += ", which the system sends when memory is short"
-    return Failure.named(ENDS_ITS_PROCESS, text)
 
 
 class Twin:
@@ -138,18 +124,19 @@ def _started(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **environment},
-        start_new_session=True,  # Ctrl-C is for the parent
+        start_new_session=True,  # Ctrl-C is for the parent, from the start on
     )
 
 
-def end_with(parent: int) -> None:
-    """End this process when its parent, of that id, has died: a run may spin for ever."""
+def begin_worker(parent: int) -> None:
+    """Leave Ctrl-C to the parent, of that id, and end when it has died: a run may spin for ever."""
 
     def follow() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOK_S)
         os._exit(1)
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=follow, daemon=True).start()
 
 
@@ -160,7 +147,7 @@ def main(given: str, parent: str) -> None:
     """
     sys.path[:], names = json.loads(given)
     add_invariants(*names)
-    end_with(int(parent))
+    begin_worker(int(parent))
     # The loop may print: only answers go to the stdout that the parent reads.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, kept_border():
         os.dup2(2, 1)

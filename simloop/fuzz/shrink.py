@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import (
-    ENDS_ITS_PROCESS,
     EXPECTATION,
     FINISHES,
     UNJUDGED,
@@ -121,7 +120,7 @@ def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]
     The loop of `given` has a name. A failure that a new process does not show is not shrunk: a loop
     that keeps state between runs would fail in any smaller scenario, and a test would not.
     """
-    if found.reproduced and found.name != ENDS_ITS_PROCESS:
+    if found.reproduced:
         scenario = found.scenario.model_copy(update={"expect": _ANY_END})
         with suppress(ScenarioError):
             shrunk = shrink(scenario, given, confirms=True)

@@ -1,25 +1,26 @@
+import concurrent.futures
 import signal
-from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 from filesizes import file_size_limit
 
-from simloop.errors import ScenarioError
+from simloop.errors import CheckFailed, ScenarioError
+from simloop.fuzz import executor
 from simloop.fuzz.executor import (
-    LONG_S,
     Journal,
-    Overdue,
     Range,
     RangeResult,
     Ranges,
-    RunWatch,
     SearchFinding,
     SearchSettings,
     play_range,
+    results_of,
 )
 from simloop.fuzz.failures import Group
+from simloop.fuzz.search import Search
 
 SETTINGS = SearchSettings("searching:repeats", seed=3)
 UNTIMED = 1e9
@@ -33,7 +34,7 @@ def ranges(runs: int | None = None, seconds: float | None = None, **given: objec
 def taken(of: Ranges, most: int = 99) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     while len(found) < most and (due := of.take()) is not None:
-        found.append((due.first, due.runs))
+        found.append((due.first, due.end - due.first))
     return found
 
 
@@ -44,11 +45,11 @@ def finding(run: int, name: str = "rule") -> SearchFinding:
 
 
 def released(of: Ranges, *results: RangeResult) -> list[int]:
-    due = Range(1, 0)
     return [
-        each.first for result in results for each in of.add(result, msgspec.structs.replace(
-            due, first=result.first, runs=result.runs))
-    ]  # fmt: skip
+        each.first
+        for result in results
+        for each in of.add(result, Range(result.first, result.first + result.runs))
+    ]
 
 
 def test_so_many_runs_are_given_out_and_no_more() -> None:
@@ -58,11 +59,11 @@ def test_so_many_runs_are_given_out_and_no_more() -> None:
 def test_a_search_for_a_time_ends_with_its_time() -> None:
     now = [0.0]
     due = ranges(seconds=8, now=lambda: now[0])
-    assert due.take() == Range(1, 20, 0.5, 8.0)
+    assert due.take() == Range(1, 21, 0.5)
     now[0] = 7.9
     last = due.take()
     assert last is not None
-    assert last.seconds == last.left_s == pytest.approx(0.1)
+    assert last.seconds == pytest.approx(0.1)
     now[0] = 8.0
     assert due.take() is None
 
@@ -86,14 +87,14 @@ def test_results_are_released_in_the_order_of_their_worlds() -> None:
     taken(of)
     assert released(of, RangeResult(21, 20)) == []
     assert released(of, RangeResult(1, 20)) == [1, 21]
-    assert list(of.rest()) == []
+    assert of.waiting == {}
 
 
 def test_what_is_left_when_a_search_ends_keeps_its_order() -> None:
     of = ranges(runs=80)
     taken(of)
     assert released(of, RangeResult(61, 20), RangeResult(21, 20)) == []
-    assert [each.first for each in of.rest()] == [21, 61]
+    assert sorted(of.waiting) == [21, 61]
 
 
 def test_each_result_is_stored_as_it_comes() -> None:
@@ -115,8 +116,8 @@ def test_a_group_is_known_to_the_ranges_behind_its_first_run() -> None:
     """So a range in front of it reports the failure as well, and the first run is always found."""
     of = ranges(runs=60)
     taken(of, 2)
-    released(of, RangeResult(21, 5, finding=finding(25)))
-    of.put_back(1, 20)
+    released(of, RangeResult(21, 20, finding=finding(25)))
+    list(of.add(RangeResult(1, 0), Range(1, 21)))
     front, behind = of.take(), of.take()
     assert front is not None
     assert behind is not None
@@ -125,7 +126,7 @@ def test_a_group_is_known_to_the_ranges_behind_its_first_run() -> None:
 
 
 def played(first: int, runs: int, known: tuple[Group, ...] = ()) -> RangeResult:
-    return play_range(SETTINGS, Range(first, runs, UNTIMED, known=known))
+    return play_range(SETTINGS, Range(first, first + runs, UNTIMED, known))
 
 
 @pytest.mark.slow
@@ -159,16 +160,42 @@ def _all() -> RangeResult:
     return result
 
 
-def test_ctrl_c_in_a_range_keeps_its_results() -> None:
-    def interrupts_at(number: int) -> Callable[[int], None]:
-        def begins(begun: int) -> None:
-            if begun == number:
-                raise KeyboardInterrupt
+def test_ctrl_c_in_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    def world(search: Search) -> object:
+        if search.number == 7:
+            raise KeyboardInterrupt
+        return next_world(search)
 
-        return begins
-
-    result = play_range(SearchSettings("react"), Range(1, 60, UNTIMED), interrupts_at(8))
+    next_world = Search._next_world
+    monkeypatch.setattr(Search, "_next_world", world)
+    result = play_range(SearchSettings("react"), Range(1, 61, UNTIMED))
     assert (result.runs, result.ended, result.finding) == (7, True, None)
+
+
+def test_a_run_that_computes_for_ever_is_ended_and_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executor, "PATIENCE_S", 0.3)
+    before = signal.getsignal(signal.SIGALRM)
+    result = play_range(SearchSettings("searching:looks"), Range(1, 100, UNTIMED))
+    assert result.finding is not None
+    assert (result.ended, result.finding.name) == (True, "finishes")
+    assert result.finding.run == result.runs
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+class Dying(concurrent.futures.Executor):
+    """An executor whose first worker dies."""
+
+    def submit(self, *_: object, **__: object) -> Any:
+        future = concurrent.futures.Future[RangeResult]()
+        future.set_exception(BrokenProcessPool())
+        return future
+
+
+def test_a_worker_that_dies_is_told_with_its_runs() -> None:
+    with pytest.raises(CheckFailed, match="a worker died in runs 1 to 20"):
+        list(results_of(Dying(), 1, SETTINGS, ranges(runs=60)))
 
 
 OF_JOURNAL = SearchSettings("reference", seed=7)
@@ -217,7 +244,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_its_range_is_played_again(folde
 
 def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "search.jsonl").write_text("mine\n")
-    with pytest.raises(ScenarioError, match=r"search\.jsonl: this is no file of a search"):
+    with pytest.raises(ScenarioError, match=r"search\.jsonl: cannot be used"):
         Journal(tmp_path, OF_JOURNAL)
     assert (tmp_path / "search.jsonl").read_text() == "mine\n"
 
@@ -225,64 +252,6 @@ def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_of_the_user_and_keeps_the_lines(folder: Path) -> None:
     journal = Journal(folder, OF_JOURNAL)
     full = file_size_limit((folder / "search.jsonl").stat().st_size + 20)
-    with full, pytest.raises(ScenarioError, match=r"search\.jsonl: cannot be written"):
+    with full, pytest.raises(ScenarioError, match=r"search\.jsonl: cannot be used.*File too large"):
         journal.append(RESULTS[0])
     assert Journal(folder, OF_JOURNAL).results == RESULTS
-
-
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def watched(said: list[str], clock: Clock) -> RunWatch:
-    watch = RunWatch(said.append, clock)
-    watch.begins(7)
-    return watch
-
-
-def test_a_long_run_is_named_and_again_after_twice_the_time() -> None:
-    said, clock = list[str](), Clock()
-    watch = watched(said, clock)
-    for clock.now_s in (LONG_S - 1, LONG_S, LONG_S + 1, 2 * LONG_S):
-        watch.tick()
-    assert [line.partition(":")[0] for line in said] == [
-        "run 7  has taken 10 s of real time",
-        "run 7  has taken 20 s of real time",
-    ]
-
-
-def test_the_next_run_has_a_time_of_its_own() -> None:
-    said, clock = list[str](), Clock()
-    watch = watched(said, clock)
-    clock.now_s = LONG_S - 1
-    watch.begins(8)
-    clock.now_s = LONG_S
-    watch.tick()
-    watch.begins(0)
-    clock.now_s = 9 * LONG_S
-    watch.tick()
-    assert said == []
-
-
-def test_a_long_run_ends_when_the_search_must_end() -> None:
-    said, clock = list[str](), Clock()
-    watch = RunWatch(said.append, clock)
-    with watch.over("of seed 1", 5.0):
-        watch.begins(7)
-        for clock.now_s in (4.0, LONG_S - 1):
-            watch.tick()
-        clock.now_s = LONG_S
-        with pytest.raises(Overdue, match="run 7 of seed 1 had not ended after 10 s"):
-            watch.tick()
-        watch.tick()  # it is told once
-
-
-def test_the_handler_of_the_signal_is_put_back() -> None:
-    before = signal.getsignal(signal.SIGALRM)
-    with RunWatch(lambda _: None).over("", None):
-        assert signal.getsignal(signal.SIGALRM) is not before
-    assert signal.getsignal(signal.SIGALRM) is before
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

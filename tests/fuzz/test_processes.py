@@ -1,9 +1,8 @@
 import pytest
 from searching import WORLD
 
-from simloop import Reply
-from simloop.check.trial import ENDS_ITS_PROCESS, UNJUDGED, trial
-from simloop.fuzz.processes import Twin, digest_of, ended_with, failure_alone
+from simloop.check.trial import UNJUDGED, trial
+from simloop.fuzz.processes import Twin, digest_of, failure_alone
 from simloop.fuzz.search import Search
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
@@ -61,19 +60,6 @@ def test_a_failure_that_needs_earlier_runs_is_none_in_a_new_process() -> None:
     again = failure_alone(world.model_copy(update={"then": ["a", "b"]}), "file")
     assert again is not None
     assert again.name == "adjacent-results"
-
-
-@pytest.mark.slow
-def test_a_run_that_ends_its_process_has_the_signal_as_its_failure() -> None:
-    world = of("dies").model_copy(update={"model": [Reply(say="Look.")]})
-    assert failure_alone(world, "search") == ended_with(-9)
-
-
-def test_the_failure_of_a_process_says_how_it_ended() -> None:
-    killed, left = ended_with(-9), ended_with(3)
-    assert killed.name == left.name == ENDS_ITS_PROCESS
-    assert "SIGKILL, which the system sends when memory is short" in killed.text
-    assert "exit code 3" in left.text
 
 
 @pytest.mark.slow

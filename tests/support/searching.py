@@ -1,7 +1,5 @@
 """Faulty agents for searches, which also run in other processes."""
 
-import ctypes
-import signal
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -63,15 +61,6 @@ async def looks(prompt: str, world: World) -> str:
     text = await asks(prompt, world)
     while "Look" in text:
         pass
-    return text
-
-
-@plain
-async def dies(prompt: str, world: World) -> str:
-    """End the process after a certain reply."""
-    text = await asks(prompt, world)
-    if "Look" in text:
-        getattr(ctypes.CDLL(None), "raise")(signal.SIGKILL)  # as code in C, which nothing refuses
     return text
 
 
