@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from simloop.engine.hooks import POINTS, Hooks
-from simloop.virtual.clock.awaitables import is_coroutine
+from simloop.virtual.clock.tasks import is_coroutine
 from simloop.world.user_function import UserFunction
 
 SLOW_NS = 10_000_000

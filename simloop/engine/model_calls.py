@@ -30,7 +30,7 @@ from simloop.messages import (
 )
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock.awaitables import Started, begin
+from simloop.virtual.clock.tasks import Started, begin
 from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
 from simloop.world.model_port import RecordedStream
 

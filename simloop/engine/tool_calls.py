@@ -23,7 +23,7 @@ from simloop.escape import writable
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import NO_RESULT, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
-from simloop.virtual.clock.awaitables import Started
+from simloop.virtual.clock.tasks import Started
 from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.arguments import read_again, read_arguments
 from simloop.world.tools import Tool

@@ -20,7 +20,7 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock.awaitables import Started, begin, is_coroutine
+from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
 from simloop.world.cancellation import Cancellation
 from simloop.world.user_errors import UserError, describe, keep, message_of

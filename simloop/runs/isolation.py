@@ -15,8 +15,8 @@ from typing import Any
 
 from simloop.errors import ScenarioError
 from simloop.virtual.border.output import diverted
-from simloop.virtual.clock.interrupts import noted_interrupts
 from simloop.virtual.places import is_of_the_program
+from simloop.virtual.real_world import noted_interrupts
 from simloop.wire.api_keys import dummy_keys
 from simloop.world.user_errors import describe
 

@@ -1,12 +1,18 @@
-"""Lists about the real world: what a simulation refuses, and code that it treats as a special case.
+"""The real world around a simulation: what is refused, what is let through, and a user's Ctrl-C.
 
-Observed in November 2026, with CPython 3.11 to 3.14 and the packages of that month.
+The lists were observed in November 2026, with CPython 3.11 to 3.14 and the packages of that month.
 """
 
 import shlex
+import threading
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # every run sets the handler twice; `signal` makes an enum each time
 
 # The advice that a refusal gives.
 TRANSPORT = "put a fake transport (such as httpx.MockTransport) or a fake tool in its place"
@@ -142,3 +148,35 @@ def with_command(what: str, command: Any) -> str:
         for word in (command if several else [command])
     ]
     return f"{what} of {words[0] if len(words) == 1 else shlex.join(words)!r}"[:_LONGEST]
+
+
+class noted_interrupts:  # noqa: N801 - a context manager, named as one reads it
+    """Note whether the user presses Ctrl-C inside the block; `pressed` is then true.
+
+    Python raises an equal exception where a program raises KeyboardInterrupt itself. The handler
+    that was there is called too. Only the main thread can receive a Ctrl-C, so nothing is noted in
+    other threads.
+    """
+
+    __slots__ = ("_handler", "pressed")
+
+    def __init__(self) -> None:
+        self.pressed = False
+        self._handler: Any = None
+
+    def __enter__(self) -> Self:
+        self.pressed = False
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):  # otherwise no Python handler turns a Ctrl-C into an exception
+                signal.signal(signal.SIGINT, self._note)
+                self._handler = handler
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.pressed = True
+        self._handler(number, frame)
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)

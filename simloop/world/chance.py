@@ -17,7 +17,7 @@ from annotated_types import Ge, Le
 
 from simloop.errors import ScenarioError
 from simloop.messages import Finish, Part, Request
-from simloop.virtual.clock.awaitables import is_coroutine
+from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import Model
 from simloop.world.faults import FAULTS, ReplyFault, Stage

@@ -16,8 +16,8 @@ from simloop.escape import writable
 from simloop.messages import ToolCall, ToolMessage, ToolResult, ToolSpec
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock.awaitables import Started, begin, is_coroutine
 from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.clock.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
 from simloop.world.own_tools import OwnCalls, OwnTools

@@ -10,7 +10,7 @@ from pacing import nap
 
 from simloop.engine.hook_meter import BLOCKING_NS, SLOW_NS, HookCost, HookMeter, HookTimes
 from simloop.engine.hooks import POINTS, Hooks
-from simloop.virtual.clock.awaitables import begin
+from simloop.virtual.clock.tasks import begin
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.user_function import UserFunction, independent
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pacing import nap
 
-from simloop.virtual.clock.awaitables import Started, begin, is_coroutine
+from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.simulate import run_virtual, running_loop
 
 

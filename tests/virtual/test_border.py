@@ -26,8 +26,8 @@ import pydantic
 import pytest
 
 from simloop.errors import ScenarioError
+from simloop.virtual.border import answers, refusals
 from simloop.virtual.border import exchange as sealed_module
-from simloop.virtual.border import randomness, refusals
 from simloop.virtual.border.exchange import sealed
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.loop import VirtualLoop
@@ -289,7 +289,7 @@ def test_the_border_is_entered_whole_whatever_stands_among_the_modules(
 STEPS = {
     "the audit hook": (refusals, "watch_reaches"),
     "the scan": (sealed_module._Border, "_scan"),
-    "the seed": (randomness.SharedDraws, "begin"),
+    "the seed": (answers.SharedDraws, "begin"),
     "the method cache": (sealed_module, "_forget_cached_methods"),
     "the exchange": (sealed_module._Holders, "exchange"),
     "the first holder": (sealed_module._Holder, "exchange"),

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from simloop.virtual.clock.interrupts import noted_interrupts
+from simloop.virtual.real_world import noted_interrupts
 
 
 def test_an_exception_of_the_code_is_no_ctrl_c() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop import ScenarioError, simulate
-from simloop.virtual.border.randomness import Memory
+from simloop.virtual.border.answers import Memory
 
 
 def take_real_time(sleep: Callable[[float], None] = time.sleep) -> None:
@@ -59,35 +59,6 @@ def test_each_of_several_threads_draws_the_numbers_of_its_own_seed(
 ) -> None:
     alone = [draws_of(seed, draw) for seed in range(4)]
     assert in_threads(draw) == alone
-
-
-def test_a_thread_outside_neither_disturbs_the_draws_inside_nor_loses_its_own() -> None:
-    random.seed(5)
-    expected = [random.random() for _ in range(3)]
-    random.seed(5)
-    alone = draws_of(1, lambda: random.random())
-    outside: list[float] = [random.random()]
-
-    def draw() -> float:
-        turn.set()
-        assert thread_done.acquire(timeout=10)
-        return random.random()
-
-    turn, thread_done = threading.Event(), threading.Lock()
-    thread_done.acquire()  # a lock from outside is waited for in real time
-
-    def other() -> None:
-        for _ in range(20):
-            turn.wait(10)
-            turn.clear()
-            outside.append(random.random())
-            thread_done.release()
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    assert draws_of(1, draw) == alone
-    thread.join()
-    assert outside[:3] == expected
 
 
 DRAWING_MODULE = """

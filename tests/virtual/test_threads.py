@@ -31,8 +31,8 @@ def test_threads_do_in_a_simulation_what_they_do_in_python(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.each_python
-@in_cases((name, ties, runs) for name in CASES for ties, runs in ((False, 100), (True, 10)))
-def test_a_hundred_traces_are_the_same_bytes_and_nothing_is_left_behind(
+@in_cases((name, ties, runs) for name in CASES for ties, runs in ((False, 10), (True, 3)))
+def test_ten_traces_are_the_same_bytes_and_nothing_is_left_behind(
     name: str,
     ties: bool,  # noqa: FBT001 - both are tested
     runs: int,
@@ -58,9 +58,7 @@ def test_these_traces_have_the_outcome_the_notes_of_threads_and_what_is_left() -
 @pytest.mark.each_python
 def test_another_process_with_another_hash_seed_writes_the_same_traces() -> None:
     script = "import threadcases; print(*threadcases.digests_of_cases(), sep='\\n')"
-    here = digests_of_cases()
-    for seed in "12":
-        environment = {**os.environ, "PYTHONPATH": str(SUPPORT), "PYTHONHASHSEED": seed}
-        command = [sys.executable, "-c", script]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert run.stdout.splitlines() == here
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT), "PYTHONHASHSEED": "1"}
+    command = [sys.executable, "-c", script]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == digests_of_cases()

@@ -3,23 +3,27 @@
 An answer is a function of virtual time and the seed alone, and only code that runs on a sealed loop
 gets it. Every other thread gets the original, so a stand-in asks which loop runs.
 """
+# ruff: noqa: SLF001 - nothing public tells of imports, or of a loop that does not run
 
+import _random
 import asyncio
 import calendar
+import ctypes
 import datetime as dt
 import functools
+import importlib
 import logging
 import os
 import random
 import ssl
+import sys
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
-from simloop.virtual.border.randomness import GLOBAL_RANDOM, is_importing, shared_draws, stream_here
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.listener import report_sleep
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
@@ -30,9 +34,105 @@ _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # The originals: the module attributes are exchanged while a simulation runs.
 _asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
 _seed, _uuid1 = random.Random.seed, uuid.uuid1
+_importlib: Any = importlib._bootstrap
+_LOCKS: dict[str, Any] = _importlib._module_locks  # has an entry during each import
+_LOAD = _importlib._load_unlocked.__code__
+_STEP = asyncio.Handle._run.__code__  # where a loop calls the program
+_GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
+# An instance of `random.Random` begins with that of its base class, which is written in C: what
+# every object has, and then the numbers of the generator, which own no memory. Its attribute
+# `gauss_next` is apart.
+_HEAD = object.__basicsize__
+_SIZE = _random.Random.__basicsize__ - _HEAD
+# An index and 624 numbers of 32 bits, perhaps filled up. With anything else in there, a copy could
+# break the interpreter.
+if not 2500 <= _SIZE < 2508:  # noqa: PLR2004
+    raise ImportError("this version of Python keeps the state of a random generator in another way")
 _WALL_CLOCKS = {
     getattr(time, name) for name in ("CLOCK_REALTIME", "CLOCK_TAI") if hasattr(time, name)
 }
+
+
+def stream_here(seeds: Seeds, name: str) -> random.Random:
+    """Return the stream of that name, or the one for modules that are being imported.
+
+    A module is imported once in a process. If its draws came from the numbers of the run that
+    imports it, that run would differ from the same run later.
+    """
+    return seeds.stream(f"{name} of imports" if is_importing() else name)
+
+
+def is_importing() -> bool:
+    """Return whether an import is on the stack, in the current callback or thread of a run.
+
+    It costs next to nothing while no module is being imported.
+    """
+    frame = sys._getframe(1) if _LOCKS else None
+    while frame is not None and frame.f_code is not _STEP:
+        if frame.f_code is _LOAD:
+            return True
+        frame = frame.f_back
+    return False
+
+
+class GeneratorState(NamedTuple):
+    """The state of a generator: its numbers, and the half of a pair that `gauss` has kept."""
+
+    numbers: bytes
+    gauss_next: Any
+
+
+class Memory:
+    """The memory in which one generator keeps its state.
+
+    Each simulation reads and writes it. `getstate` makes a Python integer of each of the 625
+    numbers, and `setstate` reads them again, which together take longer than a short simulation.
+    """
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator: Any = generator
+        self._numbers = (ctypes.c_char * _SIZE).from_address(id(generator) + _HEAD)
+
+    def read(self) -> GeneratorState:
+        """Return the state."""
+        return GeneratorState(self._numbers.raw, self._generator.gauss_next)
+
+    def write(self, state: GeneratorState) -> None:
+        """Replace the state."""
+        self._numbers.raw, self._generator.gauss_next = state
+
+
+class SharedDraws:
+    """The one generator of the module `random`, while simulations run.
+
+    A default argument or an attribute that holds `random.random` itself draws from it, whatever the
+    stand-ins do (the retries of botocore have such a one). So it is seeded for the simulation.
+    """
+
+    def __init__(self) -> None:
+        self._memory = Memory(_GLOBAL_RANDOM)
+        self._saved: GeneratorState | None = None
+        # Most simulations have the seed of the one before them, and seeding takes longer than this.
+        self._seed: int | None = None
+        self._seeded: GeneratorState | None = None
+
+    def begin(self, seeds: Seeds) -> None:
+        """Seed the generator for a simulation while no other runs."""
+        self._saved = self._memory.read()
+        if self._seeded is None or self._seed != seeds.seed:
+            _seed(_GLOBAL_RANDOM, seeds.number("global-random"))
+            self._seed, self._seeded = seeds.seed, self._memory.read()
+        else:
+            self._memory.write(self._seeded)
+
+    def end(self) -> None:
+        """Restore the original state; safe to repeat."""
+        if self._saved is not None:
+            self._memory.write(self._saved)
+            self._saved = None
+
+
+shared_draws = SharedDraws()
 
 
 class Answers(Struct):
@@ -75,7 +175,7 @@ class Answers(Struct):
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
         sleep_ns = max(1, round(seconds * 1e9)) if seconds else 0
-        if asyncio._get_running_loop() is self.loop:  # noqa: SLF001 - get_running_loop raises
+        if asyncio._get_running_loop() is self.loop:  # get_running_loop raises
             self.loop.block_ns(sleep_ns)
             return
         thread = cast("SimulatedThread", thread_here())
@@ -194,15 +294,12 @@ _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
 
 
 def _draw(name: str, original: Any) -> Callable[..., Any]:
-    def outside(*args: Any, **kwargs: Any) -> Any:
-        return shared_draws.outside(name, original)(*args, **kwargs)
-
     def inside(answers: Answers, *args: Any, **kwargs: Any) -> Any:
         if name == "seed":
             return answers.seed(answers.generator, *args, **kwargs)
         return getattr(answers.generator, name)(*args, **kwargs)
 
-    return functools.wraps(original)(stand_in(outside, inside))
+    return stand_in(original, inside)
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
@@ -212,7 +309,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 } | {
     original: _draw(name, original)
     for name, original in vars(random).items()
-    if getattr(original, "__self__", None) is GLOBAL_RANDOM
+    if getattr(original, "__self__", None) is _GLOBAL_RANDOM
 }
 """Original function -> its stand-in, wherever a module global holds the original."""
 

@@ -17,13 +17,11 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from simloop.virtual.border import answers, refusals, thread_stand_ins
-from simloop.virtual.border.answers import Answers
+from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
-from simloop.virtual.border.randomness import shared_draws
 from simloop.virtual.clock.instants import EPOCH_NS
-from simloop.virtual.clock.interrupts import noted_interrupts
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.virtual.real_world import PRIVATE_TWINS, REAL_CLOCKS
+from simloop.virtual.real_world import PRIVATE_TWINS, REAL_CLOCKS, noted_interrupts
 from simloop.virtual.seeds import Seeds
 
 _FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS
@@ -199,6 +197,7 @@ class _Border:
                 self._scan()  # a module imported meanwhile has bound the stand-ins
             if self.keepers == 0:
                 self._put_back()
+            shared_draws.end()
         except BaseException:
             self._put_back()  # a Ctrl-C in the middle: it repeats nothing
             raise

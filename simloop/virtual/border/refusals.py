@@ -84,7 +84,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 def _is_simulated(function: Any) -> bool:
     """Return whether the start of this function in a thread is that of a simulated one."""
-    return str(getattr(function, "__module__", "")) == "simloop.virtual.threads.watch"
+    return str(getattr(function, "__module__", "")) == "simloop.virtual.threads.scheduler"
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:

@@ -27,7 +27,7 @@ _STAND_INS = frozenset(
     f"simloop.virtual.{name}"
     for name in (
         *("border.answers", "border.thread_stand_ins", "clock.loop", "clock.listener"),
-        *("clock.tasks", "threads.locks", "threads.pools", "threads.scheduler"),
+        *("clock.tasks", "threads.scheduler"),
     )
 )
 """The modules of simloop whose functions a program calls without knowing it."""

@@ -27,7 +27,6 @@ from simloop.virtual.clock.instants import (
     clock_text,
     none_or_ever,
 )
-from simloop.virtual.clock.interrupts import noted_interrupts
 from simloop.virtual.clock.listener import LoopListener, heard_timer, report_blocking
 from simloop.virtual.clock.tasks import (
     NumberedTask,
@@ -40,7 +39,13 @@ from simloop.virtual.clock.tasks import (
 )
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
-from simloop.virtual.real_world import LOOP_METHODS, PROCESSES, THREAD, with_command
+from simloop.virtual.real_world import (
+    LOOP_METHODS,
+    PROCESSES,
+    THREAD,
+    noted_interrupts,
+    with_command,
+)
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]

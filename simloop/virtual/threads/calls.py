@@ -1,21 +1,27 @@
-"""Calls between coroutines and blocking code: each waits for the other on virtual time.
+"""Calls between coroutines and blocking code, and the event loops that a program makes inside.
 
 `asyncio.to_thread` lets the thread go on when its task is cancelled. Here, a cancellation ends the
 thread where it is parked, and the call waits for the thread's clean-up. While a thread waits for a
 coroutine, the callbacks of the loop that is blocked do not run, as in Python, but time moves.
 """
-# ruff: noqa: SLF001 - it replaces the loop that asyncio takes for the running one
+# ruff: noqa: SLF001 - a loop works on the private parts of asyncio's own
+# typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
+# mypy: disable-error-code="override"
 
 import asyncio
 import contextvars
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from simloop.errors import ScenarioError
-from simloop.virtual.clock.loop import THREADS
-from simloop.virtual.threads.inner_loop import InnerLoop
+from simloop.virtual.clock.instants import NEVER_S
+from simloop.virtual.clock.listener import heard_timer
+from simloop.virtual.clock.loop import THREADS, VirtualLoop, refuse_methods
+from simloop.virtual.clock.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
 from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, simulated, thread_here
 
 T = TypeVar("T")
@@ -125,3 +131,90 @@ def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
         if task is not None:
             _BLOCKING.discard(task)
             asyncio._enter_task(running, task)
+
+
+_OF_THE_OUTER = frozenset({"stop", "run_forever", "run_until_complete"})
+
+
+class _Waiting:
+    """In the place of a selector: it waits in virtual time, and finds nothing."""
+
+    def __init__(self, loop: "InnerLoop") -> None:
+        self._loop = loop
+        self._thread: SimulatedThread | None = None
+        self._is_woken = False
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Park the thread until `wake` or for `timeout` seconds; without end if it is None."""
+        me = thread_here()
+        if me is not None and not self._is_woken and (timeout is None or timeout > 0):
+            self._thread = me
+            try:
+                me.threads.park_for(me, timeout, "its event loop")
+            finally:
+                self._thread = None
+        self._is_woken = False
+        return []
+
+    def wake(self) -> None:
+        """End the wait in `select`, or the next one."""
+        self._is_woken = True
+        if self._thread is not None:
+            self._thread.threads.wake(self._thread)
+
+
+class InnerLoop(asyncio.BaseEventLoop):
+    """An event loop that a program makes inside, on the clock of the virtual loop `outer`.
+
+    Its waiting parks its thread on virtual time. It has no selector, no pipe and no signals.
+    """
+
+    def __init__(self, outer: VirtualLoop) -> None:
+        super().__init__()
+        self.outer = outer
+        self._selector = _Waiting(self)
+        # In order of first use: asyncio's own WeakSet is ordered by `id()`.
+        self._asyncgens: Any = weakref.WeakKeyDictionary()
+        self._clock_resolution = 1e-9
+        self._task_factory: Any = None
+
+    def time(self) -> float:
+        """Return virtual seconds since the start of the run."""
+        return self.outer.time()
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Call after `delay` seconds; an infinite delay is a very long one."""
+        callback = heard_timer(self.outer, self, delay, callback)
+        return super().call_later(min(delay, NEVER_S), callback, *args, context=context)
+
+    def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
+        """Create a task with a name that counts per run, and a hash that does too."""
+        caller = sys._getframe(1)
+        if of_finalizer(caller):
+            return dropped(coro, self)
+        number, default = self.outer.next_task()
+        self._check_closed()  # type: ignore[attr-defined]
+        name = default if name is None else name
+        if self._task_factory is not None:
+            return super().create_task(coro, name=name, **kwargs)
+        task = NumberedTask(number, coro, loop=self, name=name, **kwargs)
+        note_awaiter(task, caller)
+        return task
+
+    def _asyncgen_firstiter_hook(self, generator: Any) -> None:
+        self._asyncgens.setdefault(generator)
+
+    def _process_events(self, events: list[Any]) -> None:
+        """Do nothing: no file is watched."""
+
+    def _write_to_self(self) -> None:
+        self._selector.wake()
+
+    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
+        raise self.outer.refuse(name, advice)
+
+    def __del__(self, *_: object) -> None:
+        """Do nothing; this loop holds no sockets, so no leak warning is due."""
+
+
+refuse_methods(InnerLoop, without=_OF_THE_OUTER)

@@ -9,36 +9,142 @@ local data.
 """
 # ruff: noqa: SLF001 - `threading` keeps the state of a thread in private attributes
 
+import _thread
 import asyncio
 import contextlib
 import contextvars
-import ctypes
+import functools
 import heapq
 import itertools
+import logging
+import queue
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import thread as pool_module
 from types import FrameType
 from typing import Any, cast
 
 from simloop.errors import Deadlock, ScenarioError
 from simloop.virtual.clock.instants import NEVER_NS
-from simloop.virtual.clock.listener import is_of_simloop, report_blocking
+from simloop.virtual.clock.listener import report_blocking
 from simloop.virtual.clock.loop import THREADS, ThreadLeft, VirtualLoop
 from simloop.virtual.places import callers_place
-from simloop.virtual.threads.pools import Pools, forget_worker, quiet
-from simloop.virtual.threads.watch import (
-    LOOK_S,
-    LoopWatch,
-    RealThread,
-    is_stuck,
-    make_lock,
-    make_locked,
-)
+from simloop.virtual.real_world import is_exempt
 
 _OF_THREAD = "_simulated_by_simloop"
 MOST_ENDS = 100
 """A thread that has caught so many exceptions that should end it never ends."""
+LOOK_S = 0.2
+LOOKS = 5
+"""A thread that has done nothing in so many looks, one second, waits for something real."""
+_NOTHING_NS = 1_000_000  # the processor time of a look itself, at most
+MAX_WORKERS = 32
+"""The size of a pool without `max_workers`: Python's, on a machine with 28 processors or more."""
+_PER_RUN = ("max_workers", "thread_name_prefix", "initializer", "initargs")
+
+# The originals: a simulation has others in their places.
+_start_thread = _thread.start_new_thread
+# New in Python 3.13. Refused in every module while a simulation runs, unless it is wrapped.
+_start_joinable: Any = (
+    functools.partial(_thread.start_joinable_thread)
+    if hasattr(_thread, "start_joinable_thread")
+    else None
+)
+_make_lock = _thread.allocate_lock
+_process_time_ns = time.process_time_ns
+_make_queue: Any = queue.SimpleQueue
+_make_pool: Any = ThreadPoolExecutor.__init__
+_submit: Any = ThreadPoolExecutor.submit
+
+
+def _make_locked() -> Any:
+    lock = _make_lock()
+    lock.acquire()
+    return lock
+
+
+class _RealThread:
+    """A thread of the operating system that can be joined, and for which Python does not wait."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._begun = _make_locked()
+        self._sentinel: Any = None
+        self.handle: Any = None
+        if _start_joinable is None:
+            self.ident: int = _start_thread(self._run, ())
+        else:
+            self.handle = _start_joinable(self._run, daemon=True)
+            self.ident = self.handle.ident
+
+    def _run(self) -> None:
+        if _start_joinable is None:
+            # A lock that Python releases when the thread is over, and its local data is gone.
+            self._sentinel = _thread._set_sentinel()  # type: ignore[attr-defined]
+            self._sentinel.acquire()
+        self._begun.release()
+        self._function()
+
+    def join(self) -> None:
+        """Wait until the thread is over, with what the end of a thread cleans up."""
+        self._begun.acquire()
+        if _start_joinable is None:
+            self._sentinel.acquire()
+        else:
+            self.handle.join()
+
+
+class _Idleness:
+    """The idleness of a thread that has the turn: the process does nothing for a second.
+
+    A thread that computes is never idle, however slow the machine is, nor is one in which a person
+    steps through the program. A process that was stopped looks only once in the meantime.
+    """
+
+    def __init__(self, thread: "SimulatedThread") -> None:
+        self._thread = thread
+        self._before_ns = _process_time_ns()
+        self._alike = 0
+
+    def look(self) -> bool:
+        now_ns = _process_time_ns()
+        self._alike = self._alike + 1 if now_ns - self._before_ns < _NOTHING_NS else 0
+        self._before_ns = now_ns
+        return self._alike >= LOOKS and not is_exempt(self._thread.frame)
+
+
+class _LoopWatch:
+    """Watches the event loop's own thread, while no other thread has the turn.
+
+    That thread may wait for a lock from outside, which a parked thread holds. `pauses` tells that
+    it waits for a thread that has the turn.
+    """
+
+    def __init__(self, thread: "SimulatedThread", found: Callable[[], None]) -> None:
+        self.pauses = False
+        self._thread = thread
+        self._found = found
+        self._stop = _make_locked()
+        self._real = _RealThread(self._watch)
+
+    def stop(self) -> None:
+        self._stop.release()
+        self._real.join()
+
+    def _watch(self) -> None:
+        idleness = None
+        while not self._stop.acquire(timeout=LOOK_S):
+            if self.pauses:
+                idleness = None
+            elif idleness is None:
+                idleness = _Idleness(self._thread)
+            elif idleness.look():
+                idleness = None
+                self._found()
 
 
 class ThreadEnded(SystemExit):
@@ -61,16 +167,14 @@ class SimulatedThread:
         self.is_timed_out = False
         self.is_ending = False
         self.is_done = False
-        self.life = make_lock()
-        """A lock that is held while the thread becomes done, so its holder can ask it anything."""
         self.is_abandoned = False
         self.ends = 0
         self.timer: asyncio.TimerHandle | None = None
         self.error: BaseException | None = None
         self.joiners: list[SimulatedThread] = []
         self.back: Any = None
-        self._turn = make_locked()
-        self._real: RealThread | None = None
+        self._turn = _make_locked()
+        self._real: _RealThread | None = None
 
     @property
     def loop(self) -> VirtualLoop:
@@ -100,7 +204,7 @@ class SimulatedThread:
 
     def start(self) -> None:
         """Start the real thread, which waits for its first turn."""
-        self._real = RealThread(self._bootstrap)
+        self._real = _RealThread(self._bootstrap)
         self.ident, self.handle = self._real.ident, self._real.handle
 
     def run(self) -> None:
@@ -132,8 +236,7 @@ class SimulatedThread:
     def _bootstrap(self) -> None:
         self._turn.acquire()
         self._work()
-        with self.life:
-            self.is_done = True
+        self.is_done = True
         if not self.is_abandoned:
             self.threads.has_ended(self)
             self.back.release()
@@ -163,7 +266,86 @@ class SimulatedThread:
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), None)))
 
 
-_raise_in: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
+def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
+    """Return whether a thread waits for something real; False once it gives the turn `back`."""
+    idleness = _Idleness(thread)
+    while not back.acquire(timeout=LOOK_S):
+        if idleness.look():
+            return True
+    return False
+
+
+def _forget_worker(thread: threading.Thread) -> None:
+    """Take a worker out of the list of those that Python joins at exit."""
+    pool_module._threads_queues.pop(thread, None)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep a pool from logging that ThreadEnded has ended an idle worker."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return record.exc_info is None or record.exc_info[0] is not ThreadEnded
+
+    logger = pool_module._base.LOGGER  # type: ignore[attr-defined]
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
+
+
+class Pools:
+    """The pools of threads of one run: their workers are simulated threads.
+
+    A pool that was made before the simulation, such as one in a module, has real workers and stays
+    as it was, so another takes its work. A pool that was made inside works afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._own: list[weakref.ref[ThreadPoolExecutor]] = []
+        self._in_place_of: dict[ThreadPoolExecutor, ThreadPoolExecutor] = {}
+        self._names = 0
+
+    def make(
+        self,
+        pool: Any,
+        max_workers: int | None = None,
+        thread_name_prefix: str = "",
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Initialize a pool; its name counts per run, and its size is not that of the machine."""
+        if not thread_name_prefix:
+            thread_name_prefix = f"ThreadPoolExecutor-{self._names}"
+            self._names += 1
+        size = MAX_WORKERS if max_workers is None else max_workers
+        _make_pool(pool, size, thread_name_prefix, *args, **kwargs)
+        self._own.append(weakref.ref(pool))
+
+    def submit(self, pool: Any, function: Any, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """Submit work to a pool, or to the one in the place of a pool from outside the run."""
+        if not any(each() is pool for each in self._own):
+            if pool._shutdown:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if pool not in self._in_place_of:
+                self._in_place_of[pool] = made = ThreadPoolExecutor.__new__(ThreadPoolExecutor)
+                attributes = ((name, getattr(pool, f"_{name}", None)) for name in _PER_RUN)
+                self.make(made, **{name: value for name, value in attributes if value})
+            pool = self._in_place_of[pool]
+        submitted: Future[Any] = _submit(pool, function, *args, **kwargs)
+        return submitted
+
+    def restore(self) -> None:
+        """Let the pools that the run has made begin anew, with real threads."""
+        for each in self._own:
+            pool: Any = each()
+            if pool is not None:
+                pool._threads = set()
+                pool._work_queue = _make_queue()
+                pool._idle_semaphore = threading.Semaphore(0)
+        self._own.clear()
+        self._in_place_of.clear()
 
 
 class Threads:
@@ -182,9 +364,9 @@ class Threads:
         self._ready: list[SimulatedThread] = []
         self._timers: list[tuple[int, int, Any, SimulatedThread]] = []
         self._timer_numbers = itertools.count()
-        self._back = make_locked()
+        self._back = _make_locked()
         self._is_blocked = False
-        self._watch: LoopWatch | None = None
+        self._watch: _LoopWatch | None = None
         # An empty one of its own: a context cannot be entered twice at a time, as by a simulation
         # in a thread of another.
         self._context = contextvars.Context()
@@ -196,7 +378,7 @@ class Threads:
             thread.__dict__[_OF_THREAD] = started
         started.start()
         if self._watch is None:
-            self._watch = LoopWatch(self.of_loop, self._free)
+            self._watch = _LoopWatch(self.of_loop, self._free)
         THREADS[started.ident] = started
         self.alive.append(started)
         self.wake(started)
@@ -327,10 +509,10 @@ class Threads:
         try:
             thread.run()
             # A turn is short. A thread that keeps it longer may wait for something real.
-            is_back = back.acquire(timeout=LOOK_S) or not is_stuck(thread, back)
+            is_back = back.acquire(timeout=LOOK_S) or not _is_stuck(thread, back)
         except BaseException:  # a Ctrl-C
             if not is_back:
-                self._interrupt(thread, back)
+                self._abandon(thread)
             raise
         finally:
             if self._watch is not None:
@@ -341,22 +523,14 @@ class Threads:
         elif thread.is_done:
             thread.join()
 
-    def _interrupt(self, thread: SimulatedThread, back: Any) -> None:
-        """End a thread that has the turn, as the loop's thread must go on."""
-        thread.is_ending = True
-        _raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadEnded))
-        if not back.acquire(timeout=1):
-            _withdraw(thread.ident)
-            self._abandon(thread)
-
     def _abandon(self, thread: SimulatedThread) -> None:
         """Go on without a thread that waits for something real; it ends when that comes."""
         thread.is_abandoned = self.loop.is_spoilt = True
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
         if thread.thread is not None:
-            forget_worker(thread.thread)  # Python would wait for it at exit, without end
-        self._back = make_locked()  # the thread gives its turn back to nobody
+            _forget_worker(thread.thread)  # Python would wait for it at exit, without end
+        self._back = _make_locked()  # the thread gives its turn back to nobody
 
     def _free(self) -> None:
         """End all threads at once, as the loop's thread waits for a lock that one of them holds.
@@ -431,7 +605,7 @@ class Threads:
 
     def end(self) -> list[str]:
         """End all threads where they are parked. Return the names of those that go on."""
-        with quiet(ThreadEnded):
+        with _quiet():
             while to_end := [each for each in self.alive if not each.is_ending]:
                 for thread in to_end:
                     thread.is_ending = True
@@ -467,10 +641,7 @@ class Threads:
         """Yield for each parked thread: sleep or thread, its name, its place, its timer."""
         for each in (self.of_loop, *self._at_work()):
             if each.waits_for is not None:
-                # The innermost frame is that of `pause`, which a program does not know.
-                in_sleep = each.waits_for == "time.sleep" and each.frame is not None
-                sleeps = in_sleep and not is_of_simloop(each.frame.f_back)
-                what = "sleep" if sleeps else "thread"
+                what = "sleep" if each.waits_for == "time.sleep" else "thread"
                 yield what, each.name, each.place, each.timer
 
 
@@ -501,7 +672,7 @@ def _forget(thread: SimulatedThread) -> None:
         python._active.pop(thread.ident, None)
     if thread.thread is not None:
         thread.thread._is_stopped = True  # before Python 3.13, which has a handle
-        forget_worker(thread.thread)
+        _forget_worker(thread.thread)
 
 
 def _named(waits_for: Any, thread: SimulatedThread) -> str:
@@ -509,18 +680,10 @@ def _named(waits_for: Any, thread: SimulatedThread) -> str:
     if isinstance(waits_for, str):
         return waits_for
     holder = waits_for.holder
-    if holder is None or (holder is thread and _is_in_condition(thread.frame)):
-        return "a notification"
-    if holder is thread:
-        return "a lock that it has taken itself"
+    # A condition waits for a lock that it has taken itself, so the two look alike.
+    if holder is None or holder is thread:
+        return "a notification, or a lock that it has taken itself"
     return f"a lock that {holder.name} has taken{' and never released' * holder.is_done}"
-
-
-def _is_in_condition(frame: FrameType | None) -> bool:
-    """Return whether the frame waits in a condition, which takes the same lock twice."""
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("simloop."):
-        frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__") == "threading"
 
 
 def _is_idle(frame: FrameType | None) -> bool:
@@ -531,16 +694,3 @@ def _is_idle(frame: FrameType | None) -> bool:
             return module == "concurrent.futures.thread"
         frame = frame.f_back
     return False
-
-
-def _withdraw(ident: int) -> None:
-    """Take back an exception that a blocked thread has not received.
-
-    CPython 3.11 otherwise interrupts every other thread for ever, and never gets past the start of
-    a function that is traced. Only a thread that receives an exception of this kind ends that.
-    """
-    _raise_in(ctypes.c_ulong(ident), None)
-    with contextlib.suppress(ThreadEnded):
-        _raise_in(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(ThreadEnded))
-        for _ in range(1_000):
-            pass
