@@ -82,7 +82,7 @@ def imported() -> None:
     """
     for name in dir(simloop):
         getattr(simloop, name)
-    for name in ("check.trial", "trace.testtraces"):
+    for name in ("check.trial", "trace.codec"):
         importlib.import_module(f"simloop.{name}")
 
 

@@ -368,7 +368,7 @@ def _sendable(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport
 
 
 def _written(item: pytest.Item, played: "Played") -> Iterator[str]:
-    from simloop.trace.testtraces import write_traces  # noqa: PLC0415 - see the module docstring
+    from simloop.trace.codec import write_traces  # noqa: PLC0415 - see the module docstring
 
     root = item.config.rootpath
     return write_traces(played.kept, root / TRACES, item.nodeid, root)

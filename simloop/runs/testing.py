@@ -31,9 +31,9 @@ from simloop.scenario.expect import ExpectedTraffic
 from simloop.scenario.loader import expected
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
+from simloop.trace.codec import KeptTrace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
-from simloop.trace.testtraces import KeptTrace
 from simloop.virtual.simulate import running_loop
 from simloop.world.current import current_world, note
 from simloop.world.fake_model import FakeModel

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simloop import Reply, Scenario, ScenarioError, run
 from simloop.messages import FinishReason, Outcome, UserMessage
 from simloop.scenario.replies import Pace
-from simloop.trace import entries, lines
+from simloop.trace import codec, entries
 from simloop.trace.codec import FORMAT, VERSION, decode, encode
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
@@ -150,7 +150,7 @@ def test_pieces_that_are_not_those_of_their_text_are_refused_with_their_line(
 
 def test_more_pieces_than_a_run_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces without a text would need two bytes each in the file, and a hundred in memory."""
-    monkeypatch.setattr(lines, "MAX_ENTRIES", 1)
+    monkeypatch.setattr(codec, "MAX_ENTRIES", 1)
     assert "there are more than 1 pieces up to it" in refusal(WHOLE)
 
 
