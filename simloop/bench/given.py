@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from simloop.bench.passages import INPUTS
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
-from simloop.runs.isolation import loaded
+from simloop.runs.loop import loaded
 from simloop.world.user_function import UserFunction
 
 _A_HOOK = (

@@ -1,16 +1,14 @@
 """The loop of a run: everything that a caller can name or give as a loop becomes one `Loop`.
 
 That is the name of a bundled design, a machine, an agent, or a class or a function that makes one.
-All of them are sealed, recorded, checked and judged alike, and no other module asks which of them
-the caller gave. A limit of the scenario reaches a machine or causes an error; it is never ignored.
+A limit of the scenario reaches a machine or causes an error; it is never ignored.
 """
 
-import dataclasses
+import importlib
 import inspect
 import shlex
-import typing
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -21,10 +19,9 @@ from simloop.engine.settings import EngineSettings
 from simloop.errors import AgentNotMade, ScenarioError
 from simloop.kernel.checks import as_written
 from simloop.kernel.limits import DeclaredLimits, Limits
-from simloop.kernel.machine import Bound, Feature, Machine, Run
+from simloop.kernel.machine import Feature, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
-from simloop.runs.isolation import isolated, loaded
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.prompt import OwnAgent, Performer
 from simloop.scenario.catalog import name_of, stated
@@ -32,10 +29,13 @@ from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop, names
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.loader import check_judge_as
 from simloop.scenario.schema import Scenario
+from simloop.virtual.border.output import diverted
 from simloop.virtual.places import place_of_error
+from simloop.virtual.real_world import noted_interrupts
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.wire.api_keys import dummy_keys
-from simloop.world.agent import Agent, agent_from, check_agent, is_agent, is_async, reads
+from simloop.world.agent import Agent, agent_from, check_agent, is_agent, reads
+from simloop.world.user_errors import describe
 
 AN_AGENT = (
     "an agent is `async def agent(prompt, world)`, or `def`, an object or a class with such a "
@@ -134,42 +134,42 @@ def with_loop_options(scenario: Scenario, given: RunOptions) -> Scenario:
 
 
 def loop_of(scenario: Scenario, given: RunOptions) -> Loop:
-    """Return the loop that the caller chose, or that of the scenario. Raises ScenarioError."""
-    scenario = with_loop_options(scenario, given)
+    """Return the loop that the caller chose, or that of the scenario. Raises ScenarioError.
+
+    `scenario` has the options of the loop: see `with_loop_options`.
+    """
     loop: GivenLoop = given.get("loop") or scenario.loop
-    judge_as = given.get("judge_as") or ""
+    judge_as = given.get("judge_as") or (scenario.judge_as if loop == scenario.loop else "")
     check_judge_as(judge_as, loop)
-    if not judge_as and loop == scenario.loop:
-        judge_as = scenario.judge_as
     if isinstance(loop, str) and not is_own(loop):
         check_loop(loop)
-        machine = _bundled(loop, scenario.limits, scenario.loops.of_design(loop))
-        limits = as_written(scenario.limits)
-        expected = _expected(scenario, given, None, loop, judge_as)
-        return _of_machine(machine, name=loop, judge_as=judge_as, limits=limits, expected=expected)
+        return _of_machine(
+            _bundled(loop, scenario.limits, scenario.loops.of_design(loop)),
+            name=loop,
+            judge_as=judge_as,
+            limits=as_written(scenario.limits),
+            expected=_expected(scenario, given, None, loop, judge_as),
+        )
     made = found(loop)
-    if is_agent(made) or makes_agent(made):
+    if _is_of_agent(made, loop):
         return _loop_of_agent(scenario, given, loop, made, judge_as)
-    check_clear(made, called(loop))
-    return _loop_of_own_machine(scenario, given, loop, made, judge_as)
-
-
-def _loop_of_own_machine(
-    scenario: Scenario, given: RunOptions, loop: GivenLoop, made: Any, judge_as: str
-) -> Loop:
     options = _own_options(scenario, given, loop)
     machine = _own_machine(
         made, called(loop), scenario.limits, options, designs=scenario.loops, judge_as=judge_as
     )
     judge_as = judge_as or _declared_design(machine)
     check_judge_as(judge_as, loop)
-    name = _recorded_name(loop, machine)
+    check_limits(loop, machine, scenario.limits)
+    limits = dict(as_written(scenario.limits))  # that is kept for other runs
+    for limit in set(OF_LOOPS) - kept_limits(machine).keys() if is_made(made) else ():
+        del limits[limit]
+    name = loop if isinstance(loop, str) else machine.name
     attribute = getattr(made, "expect_on", None) or getattr(machine, "expect_on", None)
     return _of_machine(
         machine,
         name=name,
         judge_as=judge_as,
-        limits=_claimed_limits(machine, name, scenario.limits, made=is_made(made)),
+        limits=limits,
         expected=_expected(scenario, given, attribute, name, judge_as),
         is_own=True,
         has_name=isinstance(loop, str),
@@ -196,9 +196,9 @@ def _loop_of_agent(
     judge_as = judge_as or str(getattr(made, "judge_as", ""))
     check_judge_as(judge_as, loop)
     wall_clock = as_written(scenario.limits)["max_wall_clock"]
-    expected = _expected(scenario, given, getattr(made, "expect_on", None), name, judge_as)
-    if expected is scenario.expect and scenario.path and name_of(scenario.path):
-        expected = without_engine(expected)
+    expect = _expected(scenario, given, getattr(made, "expect_on", None), name, judge_as)
+    if expect is scenario.expect and scenario.path and name_of(scenario.path):
+        expect = without_engine(expect)
     return Loop(
         name=name,
         declares=made,
@@ -209,7 +209,7 @@ def _loop_of_agent(
         unsupported=UNSUPPORTED_BY_AGENTS,
         policies=_NO_POLICIES,
         limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
-        expected=expected,
+        expected=expect,
         check=maker.check,
     )
 
@@ -253,15 +253,27 @@ def is_made(loop: Any) -> bool:
     return hasattr(loop, "advance") and not isinstance(loop, type)
 
 
-def makes_agent(made: Any) -> bool:
-    """Return whether `made` is a function for an agent: one that has no parameter for Limits."""
-    if isinstance(made, type) or not callable(made) or is_made(made) or is_agent(made):
+def _is_of_agent(made: Any, loop: GivenLoop) -> bool:
+    """Return whether `made` is an agent, or a function that makes one: it takes no Limits.
+
+    Raises ScenarioError for a function that may be an agent or make a machine.
+    """
+    if hasattr(made, "advance") or not callable(made):
         return False
-    try:
-        first = next(iter(inspect.signature(made).parameters.values()), None)
-    except (TypeError, ValueError):  # written in C
-        return False
-    return first is None or (
+    if is_agent(made):
+        return True
+    if reads(made) == "unclear":
+        raise ScenarioError(
+            f"the loop `{called(loop)}` may be an agent or a function that makes a machine",
+            key="loop",
+            hint="write its first parameter as `prompt: str` for an agent, or as `limits: Limits` "
+            "for a function that makes a machine",
+        )
+    parameters = None if isinstance(made, type) else _parameters(made)
+    if not parameters:
+        return parameters is not None
+    first = next(iter(parameters.values()))
+    return (
         first.kind not in (first.VAR_POSITIONAL, first.VAR_KEYWORD)
         and first.name != "limits"
         and (first.kind is first.KEYWORD_ONLY or first.default is not first.empty)
@@ -279,42 +291,19 @@ def found(loop: GivenLoop) -> Any:
     return loaded(loop, "loop", A_LOOP) if isinstance(loop, str) else loop
 
 
-def check_clear(made: Any, name: str) -> None:
-    """Raise ScenarioError for a function that may be an agent or make a machine."""
-    if not hasattr(made, "advance") and not is_async(made) and reads(made) == "unclear":
-        raise ScenarioError(
-            f"the loop `{name}` may be an agent or a function that makes a machine",
-            key="loop",
-            hint="write its first parameter as `prompt: str` for an agent, or as `limits: Limits` "
-            "for a function that makes a machine",
-        )
-
-
 def check_loop_exists(loop: str) -> None:
     """Raise ScenarioError if the loop does not exist, or if it is no machine and no agent.
 
-    A loop of the user's own is made only if it needs no options: a scenario may have them.
+    A class or a function of the user's own is not called: a scenario may have options for it.
     """
-    own = found(loop) if is_own(loop) else None
-    check_clear(own, loop)
-    if is_agent(own):
+    if not is_own(loop):
+        check_loop(loop)
+        return
+    own = found(loop)
+    if is_made(own):
+        _checked(own, loop)
+    elif _is_of_agent(own, loop) and is_agent(own):
         check_agent(own, loop)
-    elif own is None or is_made(own) or (_takes_limits_alone(own) and not makes_agent(own)):
-        machine_for(loop, Limits())
-
-
-def _recorded_name(loop: GivenLoop, machine: Machine) -> str:
-    """Return the name of `loop` in the header of a trace; `machine` is its machine.
-
-    A subclass or a copy of a bundled loop has that loop's `name`, and its trace would pass for one
-    of the bundled loop. It is recorded as module:attribute, as if the caller had given that name.
-    """
-    if isinstance(loop, str):
-        return loop
-    if machine.name not in names() or type(machine).__module__.partition(".")[0] == "simloop":
-        return machine.name
-    source = loop if hasattr(loop, "__qualname__") else type(machine)
-    return f"{source.__module__}:{source.__qualname__}"
 
 
 def _declared_design(loop: Any) -> str:
@@ -323,8 +312,54 @@ def _declared_design(loop: Any) -> str:
     `judge_as` states it; otherwise the `name` that a subclass inherits from a bundled loop does.
     """
     name = getattr(loop, "name", "")
-    inherited = name if isinstance(name, str) and name in names() else ""
-    return str(getattr(loop, "judge_as", "")) or inherited
+    return str(getattr(loop, "judge_as", "") or (name if name in names() else ""))
+
+
+# ------------------------------------------------------------------------ the user's own code
+
+
+def imported(name: str) -> Any:
+    """Import the object at `name`, of the form `module:attribute`, or the module of that name.
+
+    Some SDKs and frameworks ask for a key when a client is made, which a module may do.
+    """
+    module, colon, attribute = name.partition(":")
+    with dummy_keys(hides_addresses=False), diverted():
+        made: Any = importlib.import_module(module)
+    for part in attribute.split(".") if colon else ():
+        made = getattr(made, part)
+    return made
+
+
+def loaded(name: str, kind: str, form: str, key: str = "loop") -> Any:
+    """Return the object at `name`, of the form `module:attribute`. Raises ScenarioError.
+
+    `kind` is what the object is for the user, such as `loop`, and `form` how to write such a name.
+    """
+    with isolated(f"the {kind} `{name}` cannot be loaded", form, key):
+        return imported(name)
+
+
+@contextmanager
+def isolated(
+    message: str, hint: str, key: str = "loop", kind: type[ScenarioError] = ScenarioError
+) -> Iterator[None]:
+    """Raise ScenarioError, with `message` and the reason, for any exception of the code inside.
+
+    That includes SystemExit and a KeyboardInterrupt that the code raises: it can end only its own
+    scenario. A Ctrl-C of the user stays a KeyboardInterrupt. `kind` is the class of the error, and
+    `hint` the advice where no place in the user's code can be named.
+    """
+    with noted_interrupts() as interrupts:
+        try:
+            yield
+        except BaseException as error:
+            if interrupts.pressed and isinstance(error, KeyboardInterrupt):
+                raise
+            place = place_of_error(error)
+            advice = f"it fails at {place}: correct that, or install what is missing"
+            hint = advice if place else hint
+            raise kind(f"{message}: {describe(error)}", key=key, hint=hint) from error
 
 
 # ------------------------------------------------------------------------ agents
@@ -339,30 +374,14 @@ class _AgentMaker:
     def __init__(self, made: Any, name: str, options: Mapping[str, Any]) -> None:
         self._made, self._name, self._options = made, name, options
         self._ready: Agent | None = None
-        if isinstance(made, type) or not is_agent(made):
-            self._check_options()
-            if is_agent(made):
-                check_agent(made, name)
+        if not isinstance(made, type) and is_agent(made):
+            _refuse_options(name, "an agent", options)
+            self._ready = agent_from(made, name)
             return
-        if options:
-            raise ScenarioError(
-                f"the loop `{name}` is an agent that is made already, and takes no options",
-                key=f"loops.{name}",
-                hint="name a class, or a function without a required parameter that makes the "
-                "agent",
-            )
-        self._ready = agent_from(made, name)
-
-    def _check_options(self) -> None:
-        try:
-            inspect.signature(self._made).bind(**self._options)
-        except TypeError as error:
-            known = ", ".join(_parameters(self._made)) or "no options"
-            raise ScenarioError(
-                f"the loop `{self._name}` cannot be made with these options: {error}",
-                key=f"loops.{self._name}",
-                hint=f"it takes {known}",
-            ) from None
+        takes = ", ".join(_parameters(made) or ()) or "no options"
+        _check_arguments(made, name, (), options, f"it takes {takes}")
+        if isinstance(made, type):
+            check_agent(made, name)
 
     def agent(self, _: EngineSettings) -> OwnAgent:
         """Return the agent of one conversation."""
@@ -378,8 +397,7 @@ class _AgentMaker:
                 simulate(make())
 
     def _make(self) -> Agent:
-        message = f"the agent `{self._name}` cannot be made"
-        with isolated(message, _advice, kind=AgentNotMade):
+        with isolated(f"the agent `{self._name}` cannot be made", A_LOOP, kind=AgentNotMade):
             made = self._made(**self._options)
         if not is_agent(made):
             raise ScenarioError(
@@ -391,9 +409,37 @@ class _AgentMaker:
         return agent_from(made, self._name)
 
 
-def _advice(error: BaseException) -> str:
-    place = place_of_error(error)
-    return f"it fails at {place}: correct that, or install what is missing" if place else A_LOOP
+def _refuse_options(name: str, kind: str, options: Mapping[str, Any]) -> None:
+    if options:
+        raise ScenarioError(
+            f"the loop `{name}` is {kind} that is made already, and takes no options",
+            key=f"loops.{name}",
+            hint="name the class, or a function that makes it",
+        )
+
+
+def _check_arguments(
+    made: Any, name: str, given: tuple[Any, ...], options: Mapping[str, Any], hint: str
+) -> None:
+    """Raise ScenarioError, with the hint, if `made` does not take these arguments."""
+    try:
+        inspect.signature(made).bind(*given, **options)
+    except TypeError as error:
+        raise ScenarioError(
+            f"the loop `{name}` cannot be made with these options: {error}",
+            key=f"loops.{name}",
+            hint=hint,
+        ) from None
+    except ValueError:  # written in C: the call itself raises the error
+        return
+
+
+def _parameters(made: Any) -> Mapping[str, inspect.Parameter] | None:
+    """Return the parameters of `made`; None for what is written in C, or cannot be called."""
+    try:
+        return inspect.signature(made).parameters
+    except (TypeError, ValueError):
+        return None
 
 
 # ------------------------------------------------------------------------ machines
@@ -412,7 +458,7 @@ def machine_for(
         check_loop(loop)
         return _made(loop, limits, options.of_design(loop))
     made = found(loop)
-    if is_agent(made) or makes_agent(made):
+    if _is_of_agent(made, loop):
         written = shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
         raise ScenarioError(
             f"the loop `{called(loop)}` is an agent, and only machines can be explored",
@@ -446,18 +492,16 @@ def _own_machine(
     parameter. A ready-made machine takes no options.
     """
     if is_made(made):
-        if options:
-            raise ScenarioError(
-                f"the loop `{name}` is a machine that is made already, and takes no options",
-                key=f"loops.{name}",
-                hint="name the class, or a function that makes the machine from Limits and options",
-            )
+        _refuse_options(name, "a machine", options)
         return _checked(made, name)
-    given = dict(options)
-    design = judge_as or _declared_design(made)
-    if design and "options" in _parameters(made) and "options" not in given:
-        given["options"] = _as_declared(made, designs.of_design(design))
-    _check_options(made, name, limits, given)
+    given, takes = dict(options), _parameters(made)
+    if takes is not None:
+        design = judge_as or _declared_design(made)
+        if design and "options" in takes:
+            given.setdefault("options", designs.of_design(design))
+        known = ", ".join([*takes][1:])
+        hint = f"it takes Limits and {known or 'no options'}; {AN_AGENT}"
+        _check_arguments(made, name, (limits,), given, hint)
     with isolated(f"the loop `{name}` cannot be loaded", A_LOOP):
         machine = made(limits, **given)
     return _checked(machine, name)
@@ -471,92 +515,25 @@ def kept_limits(machine: Machine) -> dict[str, int]:
 
 
 def check_limits(loop: GivenLoop, machine: Machine, limits: Limits) -> None:
-    """Raise ScenarioError if the machine of `loop` does not keep the `limits` of its scenario."""
-    if is_own(loop):
-        _check_kept(machine, called(loop), limits, made=is_made(found(loop)))
+    """Raise ScenarioError if the machine of a loop of the user's own does not keep the `limits`.
 
-
-def _claimed_limits(
-    machine: Machine, name: str, limits: Limits, *, made: bool
-) -> dict[str, int | str | None]:
-    _check_kept(machine, name, limits, made=made)
-    kept = kept_limits(machine)
-    unknown = [limit for limit in OF_LOOPS if made and limit not in kept]
-    return {limit: value for limit, value in as_written(limits).items() if limit not in unknown}
-
-
-def _check_kept(machine: Machine, name: str, limits: Limits, *, made: bool) -> None:
-    """Raise ScenarioError if `machine` does not keep the limits.
-
-    A ready-`made` machine is known to keep only the limits that it shows.
+    A ready-made machine is known to keep only the limits that it shows.
     """
-    kept, usual = kept_limits(machine), Limits()
+    if not is_own(loop):
+        return
+    kept, silent = kept_limits(machine), Limits() if is_made(found(loop)) else limits
     for limit in OF_LOOPS:
         wanted = getattr(limits, limit)
-        silent = usual if made else limits
         if kept.get(limit, getattr(silent, limit)) == wanted:
             continue
         is_kept = f"has {kept[limit]}" if limit in kept else "was made without it"
         raise ScenarioError(
-            f"the scenario has {limit} {wanted}, and the machine of the loop `{name}` {is_kept}",
+            f"the scenario has {limit} {wanted}, and the machine of the loop `{called(loop)}` "
+            f"{is_kept}",
             key=f"limits.{limit}",
             hint="give the class, or a function that makes the machine from Limits, in its place; "
             "or give the scenario the limits of the machine",
         )
-
-
-def _parameters(made: Any) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(made).parameters
-    except (TypeError, ValueError):  # written in C, or not to be called at all
-        return {}
-
-
-def _as_declared(made: Any, options: Any) -> Any:
-    """Return a design's options converted to the options class that `made` declares.
-
-    A copy of a bundled loop has classes of its own, and compares their words by identity.
-    """
-    function = getattr(made, "__init__", made) if isinstance(made, type) else made
-    try:
-        hint = typing.get_type_hints(function).get("options")
-    except (TypeError, NameError):
-        return options
-    named = type(options).__name__
-    for kind in (hint, *typing.get_args(hint)):
-        if dataclasses.is_dataclass(kind) and getattr(kind, "__name__", "") == named:
-            fields = dataclasses.fields(options)
-            return kind(**{field.name: getattr(options, field.name) for field in fields})  # type: ignore[operator]
-    return options
-
-
-def _takes_limits_alone(made: Any) -> bool:
-    if not _parameters(made):
-        return True  # the call itself raises the error
-    try:
-        inspect.signature(made).bind(Limits())
-    except TypeError:
-        return False
-    return True
-
-
-def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any]) -> None:
-    takes = _parameters(made)
-    if not takes:
-        return
-    try:
-        inspect.signature(made).bind(limits, **given)
-    except TypeError as error:
-        known = ", ".join(list(takes)[1:])
-        hint = f"it takes {known}" if known else "it takes Limits and no options"
-        if inspect.isfunction(made) and not given:
-            hint = f"{hint}; {AN_AGENT}"  # perhaps an agent without the word `async`
-        wrong = "does not take these options" if given else "cannot be made from Limits alone"
-        raise ScenarioError(
-            f"the loop `{name}` {wrong}: {error}",
-            key=f"loops.{name}",
-            hint=hint,
-        ) from None
 
 
 def _checked(machine: Any, loop: str) -> Machine:
@@ -564,51 +541,17 @@ def _checked(machine: Any, loop: str) -> Machine:
     hint = f"see Machine in simloop/kernel/machine.py; {AN_AGENT}"
     if inspect.iscoroutine(machine):
         machine.close()  # nobody awaits it
-    with isolated(message, hint):
-        missing = [name for name in _OF_A_MACHINE if not hasattr(machine, name)]
-        wrong = ""
-        if missing or isinstance(machine, type):
-            wrong = f"it has no {', '.join(missing) or 'instance'}"
-        wrong = wrong or _wrong_with(machine)
-    if wrong:
-        raise ScenarioError(f"{message}: {wrong}", key="loop", hint=hint)
-    return machine  # type: ignore[no-any-return]
-
-
-def _wrong_with(machine: Any) -> str:
-    try:
+    missing = [name for name in _OF_A_MACHINE if not hasattr(machine, name)]
+    if missing or isinstance(machine, type):
+        wrong = f"{message}: it has no {', '.join(missing) or 'instance'}"
+        raise ScenarioError(wrong, key="loop", hint=hint)
+    with isolated(f"{message}, because it does not start", hint):
         run = machine.start()
         hash(run)
-    except Exception as error:  # noqa: BLE001 - a machine is somebody's code
-        return f"`start` raises {type(error).__name__}: {error}"
     if not isinstance(run, Run):
-        return f"`start` gives {type(run).__name__}, which is not a Run"
-    if not isinstance(machine.policies, Policies):
-        return "`policies` are not Policies"
-    for name in ("endless", "judge_as"):
-        if not isinstance(getattr(machine, name, ""), str):
-            return f"`{name}` is no text"
-    for name in ("legal", "bounds", "unsupported"):
-        if not isinstance(getattr(machine, name), Mapping):
-            return f"`{name}` is no mapping"
-    for limit, bound in machine.bounds.items():
-        if not isinstance(bound, Bound) or not hasattr(run, bound.counter):
-            return f"the bound `{limit}` is not a Bound of a counter that its runs have"
-        if not isinstance(bound.at, int):
-            return f"the bound `{limit}` is at {bound.at!r}, which is not a number"
-    return _wrong_in_map(machine.legal)
-
-
-def _wrong_in_map(legal: Mapping[Any, Any]) -> str:
-    for state, row in legal.items():
-        name = getattr(state, "__name__", repr(state))
-        if not isinstance(state, type) or not isinstance(row, Mapping):
-            return f"`legal` gives for {name} no mapping, or that is no type"
-        for signal, targets in row.items():
-            kinds = (signal, *targets) if isinstance(targets, AbstractSet) else ()
-            if not kinds or not all(isinstance(kind, type) for kind in kinds):
-                return f"`legal` gives for {name} not types of signals, each with a set of states"
-    return ""
+        wrong = f"{message}: `start` gives {type(run).__name__}, which is not a Run"
+        raise ScenarioError(wrong, key="loop", hint=hint)
+    return machine  # type: ignore[no-any-return]
 
 
 _OF_A_MACHINE = ("name", "legal", "policies", "bounds", "unsupported", "start", "advance")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from signal import SIGINT, raise_signal
 from typing import Any, ClassVar
 
 import pytest
@@ -33,7 +34,7 @@ from simloop.kernel.signals import Signal
 from simloop.loops.pi import PiLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Message, UserMessage
-from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, Loop, loop_of
+from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, Loop, isolated, loaded, loop_of
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.trace.codec import decode, encode
@@ -64,18 +65,6 @@ def machine_of(simulation: Simulation) -> Any:
 
 def own(limits: Limits) -> Own:
     return Own(limits)
-
-
-class Mine(ReferenceLoop):
-    """It inherits the name of the bundled loop."""
-
-    def advance(self, run: Run, signal: Signal) -> Transition:
-        SEEN.append(time.time())
-        return super().advance(run, signal)
-
-
-def mine(limits: Limits) -> Mine:
-    return Mine(limits)
 
 
 class Judged(Own):
@@ -134,28 +123,9 @@ def test_the_trace_of_an_object_can_be_run_again_if_the_loop_is_named() -> None:
         rerun(recorded)
 
 
-def test_a_subclass_that_inherits_a_name_is_recorded_alike_in_whatever_form_it_is_given() -> None:
-    SEEN.clear()
-    headers = [run(ANSWERED, loop=loop).trace.header for loop in (f"{HERE}:Mine", Mine, Mine())]
-    assert headers[0] == headers[1] == headers[2]
-    assert (headers[0].loop, headers[0].judge_as) == (f"{HERE}:Mine", "reference")
-    assert headers[0].python == ("loop",)
-    assert len(set(SEEN)) == 1, "its clock is the virtual one"
-
-
-def test_the_trace_of_such_a_subclass_is_never_run_as_that_of_the_bundled_loop() -> None:
-    recorded = run(ANSWERED, loop=Mine()).trace
-    with pytest.raises(ScenarioError, match=rf"if you trust it, add: --loop {HERE}:Mine"):
-        rerun(recorded)
-    assert encode(rerun(recorded, f"{HERE}:Mine")) == encode(recorded)
-
-
-def test_a_loop_that_no_name_reaches_is_not_offered_to_replay_by_that_name() -> None:
-    class Nested(ReferenceLoop):
-        pass
-
-    recorded = run(ANSWERED, loop=Nested).trace
-    assert recorded.header.loop.endswith("<locals>.Nested")
+def test_the_trace_of_a_subclass_is_never_run_as_that_of_the_bundled_loop() -> None:
+    recorded = run(ANSWERED, loop=MyPi()).trace
+    assert (recorded.header.loop, recorded.header.python) == ("pi", ("loop",))
     with pytest.raises(ScenarioError, match=r"give it by name: --loop module:attribute"):
         rerun(recorded)
 
@@ -351,7 +321,9 @@ def test_a_named_loop_takes_options_from_the_file_which_those_of_the_call_replac
 def test_an_option_that_a_loop_does_not_take_is_refused_with_those_that_it_takes(
     loop: Any,
 ) -> None:
-    with pytest.raises(ScenarioError, match=r"unexpected keyword.*it takes patience") as caught:
+    with pytest.raises(
+        ScenarioError, match=r"unexpected keyword.*takes Limits and patience"
+    ) as caught:
         run(ANSWERED, loop=loop, loop_options={"patients": 1, "patience": 1})
     assert caught.value.key.endswith("needs_an_option")
     with pytest.raises(ScenarioError, match=r"missing a required.*patience"):
@@ -609,17 +581,40 @@ def test_usual_limits_and_attributes_of_another_type_declare_nothing(loop: Any) 
     assert verify(ANSWERED, loop=HasOthers).errors == []
 
 
-def test_an_exact_copy_of_a_bundled_loop_takes_the_options_of_its_design(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# The user's own code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("x"), ValueError("x")],
+    ids=repr,
+)
+def test_whatever_code_raises_is_an_error_of_its_author(error: BaseException) -> None:
+    with pytest.raises(ScenarioError) as raised, isolated("it is broken", "mend it"):
+        raise error
+    assert str(raised.value).startswith(f"loop: it is broken: {type(error).__name__}")
+    assert "it fails at test_loop.py:" in raised.value.hint
+
+
+def test_a_ctrl_c_of_the_user_stays_one() -> None:
+    with pytest.raises(KeyboardInterrupt), isolated("it is broken", "mend it"):
+        raise_signal(SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("own_good:agent", "write it so"),
+        ("own_bad:agent", "it fails at own_bad.py:2 in <module>: correct that, or install what is"),
+    ],
+)
+def test_the_advice_is_about_the_name_or_the_line_that_fails(
+    name: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = Path(__file__).parents[2] / "simloop" / "loops" / "react.py"
-    (tmp_path / "my_react.py").write_text(source.read_text("utf-8"), "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    scenario = Scenario(
-        prompt="Go.",
-        loops={"react": {"max_rounds": 1}},
-        tools={"t": {}},
-        model=[Reply(call={"t": {}}, times="always")],
-    )
-    result = run(scenario, loop="my_react:ReactLoop", judge_as="react")
-    assert result.limit == "max_rounds"
+    (tmp_path / "own_good.py").write_text("agents = 1\n")
+    (tmp_path / "own_bad.py").write_text("\nimport no_such_package\n")
+    with pytest.raises(ScenarioError) as caught:
+        loaded(name, "loop", "write it so")
+    assert caught.value.message.startswith(f"the loop `{name}` cannot be loaded: ")
+    assert caught.value.hint.startswith(hint)

@@ -23,7 +23,7 @@ from simloop.check.invariants import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ScenarioError
-from simloop.runs.isolation import isolated, loaded
+from simloop.runs.loop import isolated, loaded
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
