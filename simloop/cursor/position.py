@@ -17,6 +17,7 @@ from simloop.messages import Counters, Message, Request, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.requests import shared
 from simloop.virtual.clock.waits import Wait
 
 T = TypeVar("T")
@@ -198,9 +199,7 @@ class Position:
         entry: Any = self.recording.entries[self.request_place]
         if entry.base == earlier.number:
             return int(entry.kept)
-        pairs = zip(request.messages, earlier.messages, strict=False)
-        shorter = min(len(request.messages), len(earlier.messages))
-        return next((n for n, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
+        return shared(request.messages, earlier.messages)
 
     def sent(self, place: int) -> Request:
         """Return the main request that was sent at a place."""
@@ -240,6 +239,8 @@ class Position:
                 call["id"] = entry.to_id
                 named.setdefault(entry.to_id, []).append(call)
                 continue
+            if kind == "CallBegun" and not same_id:
+                continue  # only a damaged trace has one
             if kind == "ToolCall" or not same_id:
                 same_id.append({"id": entry.call_id})
                 calls.append(same_id[-1])

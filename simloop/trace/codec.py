@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shlex
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -276,19 +275,13 @@ def _unreadable(path: str, line: int, why: str) -> ScenarioError:
 class _Reading:
     """Adds lines to `trace`, which has its header, and no more, at the start."""
 
-    __slots__ = (
-        "_call", "_checks", "_entries", "_failed", "_made", "_messages", "_open", "_runs",
-        "_trace",
-    )  # fmt: skip
+    __slots__ = ("_checks", "_entries", "_messages", "_open", "_runs", "_trace")
 
     def __init__(self, trace: LoopTrace) -> None:
         self._trace = trace
         self._entries = trace.entries
         self._messages = {0: 0}  # by the number of the request
         self._open: set[int] = set()  # requests whose replies have not ended
-        self._call: str | None = None  # the id of the newest call since the newest request
-        self._made = defaultdict[str, int](int)  # the calls since the newest main request, by id
-        self._failed = False  # whether an error has arrived since the newest request
         self._runs: bool | None = None  # whether a prompt has not ended; None before the first one
         self._checks: Mapping[type, Callable[[Any], str]] = {
             entries.Prompt: self._wrong_turn,
@@ -297,15 +290,12 @@ class _Reading:
             entries.TextDelta: self._wrong_piece,
             entries.ReasoningDelta: self._wrong_piece,
             entries.ToolCallDelta: self._wrong_piece,
-            **dict.fromkeys(UNFOLDED, self._wrong_pieces),
-            entries.ToolCall: self._wrong_call,
+            **dict.fromkeys(UNFOLDED, self._wrong_piece),
+            entries.ToolCall: self._wrong_piece,
             entries.Finish: self._wrong_end,
             entries.Error: self._wrong_end,
             entries.StreamCut: self._wrong_end,
             entries.ToolStarted: self._wrong_start,
-            entries.CallRenamed: self._wrong_name,
-            entries.CallBegun: self._wrong_begin,
-            entries.Classified: self._wrong_judgement,
         }
 
     def add(self, lines: Sequence[TraceLine]) -> tuple[int, str] | None:
@@ -342,6 +332,9 @@ class _Reading:
             if wrong:
                 return place, wrong
             if type(line) in UNFOLDED:
+                wrong = _why_no_pieces(line)
+                if wrong:
+                    return place, wrong
                 more += len(line.lengths) - 1
                 if more > MAX_ENTRIES:
                     return place, f"there are more than {MAX_ENTRIES:,} pieces up to it"
@@ -363,34 +356,12 @@ class _Reading:
     def _wrong_piece(self, piece: Any) -> str:
         return "" if piece.request in self._open else _not_open(piece.request)
 
-    def _wrong_pieces(self, pieces: Pieces) -> str:
-        return self._wrong_piece(pieces) or _why_no_pieces(pieces)
-
-    def _wrong_call(self, call: entries.ToolCall) -> str:
-        self._call = call.call_id
-        self._made[call.call_id] += 1
-        return "" if call.request in self._open else _not_open(call.request)
-
     def _wrong_start(self, started: entries.ToolStarted) -> str:
-        is_object = _is_json_object(started.arguments)
-        return "" if is_object else "the arguments of the tool are no JSON object"
-
-    def _wrong_name(self, renamed: entries.CallRenamed) -> str:
-        newest, self._call = self._call, None
-        if newest == renamed.call_id:
-            self._made[renamed.call_id] -= 1
-            self._made[renamed.to_id] += 1
-            return ""
-        return f"it renames {renamed.call_id!r}, which is not the call before it"
-
-    def _wrong_begin(self, begun: entries.CallBegun) -> str:
-        known = self._made[begun.call_id] > 0
-        return "" if known else f"the model has not made the call {begun.call_id!r} that begins"
-
-    def _wrong_judgement(self, classified: entries.Classified) -> str:
-        if classified.fault is not None or self._failed:
-            return ""
-        return "it judges an error, and none has arrived since the last request"
+        try:
+            _OBJECT.decode(started.arguments)
+        except (msgspec.DecodeError, RecursionError):
+            return "the arguments of the tool are no JSON object"
+        return ""
 
     def _wrong_turn(self, line: entries.Prompt | entries.Ended) -> str:
         if isinstance(line, entries.Prompt) is (self._runs is True):
@@ -406,9 +377,6 @@ class _Reading:
             return f"there is a request {request.number} before it"
         self._messages[request.number] = request.kept + len(request.added)
         self._open.add(request.number)
-        self._call, self._failed = None, False
-        if request.purpose == "main":
-            self._made.clear()
         if request.kept > before:
             return f"it keeps {request.kept} messages of a request that had {before}"
         return ""
@@ -417,7 +385,6 @@ class _Reading:
         if line.request not in self._open:
             return _not_open(line.request)
         self._open.remove(line.request)
-        self._failed = self._failed or type(line) is entries.Error
         return ""
 
 
@@ -433,14 +400,6 @@ def _count_of_entries(lines: Sequence[TraceLine]) -> int:
 
 def _not_open(number: int) -> str:
     return f"request {number} is not in the trace before it, or its reply has ended"
-
-
-def _is_json_object(text: str) -> bool:
-    try:
-        _OBJECT.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------- files of tests

@@ -1,9 +1,8 @@
 """The first place where two traces differ, and its description.
 
-Not here: making the second trace (check/replay.py). The rules to keep: only the first difference is
-reported, because all later entries of a run that has gone another way differ too. Code that only
-moves to another line makes no difference: every comparison of traces, and every snapshot, leaves
-the numbers of lines out by `without_line`.
+Only the first difference is reported, because all later entries of a run that has gone another way
+differ too. Code that only moves to another line makes no difference: every comparison of traces,
+and every snapshot, leaves the numbers of lines out by `without_line`.
 """
 
 import re

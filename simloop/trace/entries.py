@@ -1,11 +1,9 @@
 """The records of a trace, one Struct per kind.
 
 Boundary entries record the traffic between an agent and its world, unmodified; every agent leaves
-them. Engine entries record the decisions of the engine that drives a machine.
-
-Not here: reading and writing (codec.py) and wording (timeline.py). The rule to keep: an entry
-holds virtual time and data of the run only. Real time, addresses and versions of libraries would
-make two equal runs differ.
+them. Engine entries record the decisions of the engine that drives a machine. An entry holds
+virtual time and data of the run only: real time, addresses and versions of libraries would make two
+equal runs differ.
 """
 
 from collections.abc import Mapping
@@ -26,7 +24,7 @@ from simloop.messages import (
     StopCause,
     ToolSpec,
     Usage,
-)
+)  # fmt: skip
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A number that simloop counts or a time in ns: the range is tested where a trace is read."""
@@ -368,13 +366,9 @@ AnyEntry = (
 
 
 class Header(
-    Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind",
     tag="header",
-):
+):  # fmt: skip
     """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
 
     `limits` has the keys of a file, and durations as text; it is empty for an agent without limits.
@@ -397,13 +391,9 @@ class Header(
 
 
 class Footer(
-    Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind",
     tag="footer",
-):
+):  # fmt: skip
     """The last line of a whole trace. `digest` is the BLAKE2b of all lines before it.
 
     `ended` is false in the file of a trace that was written while its run went on. In memory, such

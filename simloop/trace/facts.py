@@ -1,8 +1,7 @@
 """The facts of a conversation, collected entry by entry.
 
-Not here: judging them (check/invariants). The rules to keep: the facts come from the entries alone,
-so that they can be collected during a run or from a file; and the work for one entry does not grow
-with the trace.
+The facts come from the entries alone, so that they can be collected during a run or from a file,
+and the work for one entry does not grow with the trace.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 from simloop.messages import AssistantMessage, Fault, FinishReason, Message, Request, ToolCall
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.requests import View, view
+from simloop.trace.requests import read_request, shared
 
 _REMEMBERED = 16
 """The number of earlier requests that are kept: the next one has one of the last 8 as its base."""
@@ -138,7 +137,7 @@ class Facts:
         self.ended = entry
 
     def _send(self, entry: entries.Request) -> None:
-        request = self._whole(entry)
+        request = read_request(entry, self.sent.get(entry.base))
         self.sent[entry.number] = request
         reply = self.replies[entry.number] = ReceivedReply(entry.purpose, entry.at_ns)
         for kept in (self.sent, self.replies):
@@ -159,21 +158,10 @@ class Facts:
         if entry.base == before.number:
             self.kept, self.added = entry.kept, entry.added
         else:
-            self.kept = _shared(before.messages, request.messages)
+            self.kept = shared(before.messages, request.messages)
             self.added = request.messages[self.kept :]
         missing = len(before.messages) - self.kept
         self.goes_on = not missing or (missing == 1 and _is_note(before.messages[-1]))
-
-    def _whole(self, entry: entries.Request) -> Request:
-        """Return the request of `entry`, as it was sent."""
-        base = self.sent.get(entry.base)
-        prompt, tools = ("", ()) if base is None else (base.system_prompt, base.tools)
-        if isinstance(entry.system_prompt, str):
-            prompt = entry.system_prompt
-        if isinstance(entry.tools, tuple):
-            tools = entry.tools
-        messages = _extended(None if base is None else base.messages, entry.kept, entry.added)
-        return Request(entry.number, entry.purpose, prompt, messages, tools)
 
     def _say(self, entry: entries.TextDelta) -> None:
         reply = self.replies.get(entry.request)
@@ -216,29 +204,16 @@ class Facts:
             waiting.pop()
         self._waiting.setdefault(entry.to_id, []).append(number)
 
-    def _finish(self, entry: entries.Finish) -> None:
-        self._close(entry, finish=entry.reason, steps=entry.steps)
-
-    def _fail(self, entry: entries.Error) -> None:
-        self._close(entry, fault=entry.fault)
-
-    def _cut(self, entry: entries.StreamCut) -> None:
-        self._close(entry)
-
-    def _close(
-        self,
-        entry: entries.Finish | entries.Error | entries.StreamCut,
-        *,
-        finish: FinishReason | None = None,
-        fault: Fault | None = None,
-        steps: int = 1,
-    ) -> None:
+    def _close(self, entry: entries.Finish | entries.Error | entries.StreamCut) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
             if reply.is_closed and self.stray is None:
                 self.stray = entry
-            reply.finish, reply.fault, reply.is_closed = finish, fault, True
-            reply.steps = steps
+            is_finish, is_error = type(entry) is entries.Finish, type(entry) is entries.Error
+            reply.finish = entry.reason if is_finish else None
+            reply.steps = entry.steps if is_finish else 1
+            reply.fault = entry.fault if is_error else None
+            reply.is_closed = True
             reply.at_ns = entry.at_ns
 
     def _start(self, entry: entries.ToolStarted) -> None:
@@ -285,37 +260,13 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.ToolCallDelta: Facts._begin_call,  # noqa: SLF001
     entries.ToolCall: Facts._call,  # noqa: SLF001
     entries.CallRenamed: Facts._rename,  # noqa: SLF001
-    entries.Finish: Facts._finish,  # noqa: SLF001
-    entries.Error: Facts._fail,  # noqa: SLF001
-    entries.StreamCut: Facts._cut,  # noqa: SLF001
+    entries.Finish: Facts._close,  # noqa: SLF001
+    entries.Error: Facts._close,  # noqa: SLF001
+    entries.StreamCut: Facts._close,  # noqa: SLF001
     entries.ToolStarted: Facts._start,  # noqa: SLF001
     entries.ToolResult: Facts._return,  # noqa: SLF001
 }
 
 
-def _shared(one: Sequence[Message], other: Sequence[Message]) -> int:
-    """Return the number of equal messages at the start of both."""
-    pairs = zip(one, other, strict=False)
-    shorter = min(len(one), len(other))
-    return next((i for i, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
-
-
 def _is_note(message: Message) -> bool:
     return type(message) is AssistantMessage and not message.calls
-
-
-def _extended(
-    base: Sequence[Message] | None, kept: int, added: tuple[Message, ...]
-) -> Sequence[Message]:
-    """Return the first `kept` messages of `base` with `added` after them.
-
-    A request that only adds to its base shares the list of its base, so that a conversation of n
-    messages takes the memory of n messages. Any other request copies the messages that it keeps.
-    """
-    whole: Any = base
-    if type(whole) is View and not whole.tail and len(whole.messages) == kept:
-        messages: list[Message] = whole.messages
-    else:
-        messages = [] if base is None else list(base[:kept])
-    messages.extend(added)
-    return view(messages)

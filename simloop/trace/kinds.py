@@ -260,9 +260,6 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
 NAME: Mapping[type[entries.Entry], str] = {kind: str(kind.__struct_config__.tag) for kind in KINDS}
 """The name of each kind, as in a file: `tool-result`."""
 
-OF_CODE = frozenset(kind for kind in get_args(entries.Boundary) if KINDS[kind].lane is Lane.ENGINE)
-"""The kinds of entries about an agent's own code, which spans show as they are."""
-
 TRIGGERS = tuple(NAME[kind] for kind, each in KINDS.items() if each.trigger)
 """The names of the entries that a scenario can wait for."""
 

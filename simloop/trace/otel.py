@@ -8,13 +8,14 @@ event for each.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from simloop.messages import Fault, Outcome
 from simloop.trace import entries
 from simloop.trace.codec import digest, encode
 from simloop.trace.entries import AnyEntry, Prompt
-from simloop.trace.kinds import OF_CODE, kind_of
 from simloop.trace.looptrace import LoopTrace
 
 INTERNAL, CLIENT = 1, 3
@@ -141,11 +142,6 @@ class RunSpans:
                 self.agent.add("simloop.queued", at_ns, queue=str(queue), text=text)
             case entries.Hook(hook=hook, result=result) if result != "ok":
                 self.agent.add("simloop.hook", at_ns, name=hook, result=result)
-            case entries.RequestRefused(status=status, text=text):
-                self.agent.add("simloop.request_refused", at_ns, status=status, text=text)
-            case _ if type(entry) in OF_CODE:
-                event = f"simloop.{kind_of(entry).replace('-', '_')}"
-                self.agent.add(event, at_ns, **dict(_fields(entry)))
             case _ if (call := self._calls.get(getattr(entry, "request", 0))) is not None:
                 call.receive(entry)
             case _:
@@ -230,14 +226,6 @@ class _ModelCall:
         self.span.close(entry.at_ns)
 
 
-def _fields(entry: AnyEntry) -> Iterator[tuple[str, Any]]:
-    """Yield the data of an entry; times are in seconds."""
-    for name in entry.__struct_fields__[2:]:
-        value = getattr(entry, name)
-        is_time = name.endswith("_ns")
-        yield (f"{name[:-3]}_s", value / _NS_PER_S) if is_time else (name, value)
-
-
 def _error_type(fault: Fault) -> str:
     """Return the status of a failure, or its code."""
     if isinstance(fault.status, int):
@@ -249,24 +237,13 @@ def _text(text: str) -> Mapping[str, Any]:
     return {"type": "text", "content": text}
 
 
-def _joined(parts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the parts of a reply with the pieces of one text, or of one reasoning, joined."""
-    joined: list[dict[str, Any]] = []
-    pieces: list[str] = []
-    for part in parts:
-        if joined and "content" in part and part["type"] == joined[-1]["type"]:
-            pieces.append(part["content"])
-            continue
-        _end(joined, pieces)
-        joined.append(dict(part))
-        pieces = [part["content"]] if "content" in part else []
-    _end(joined, pieces)
-    return list(joined)
-
-
-def _end(joined: list[dict[str, Any]], pieces: list[str]) -> None:
-    if pieces:
-        joined[-1]["content"] = "".join(pieces)
+def _joined(parts: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of a reply with the pieces of one text, or of one reasoning, joined."""
+    for kind, pieces in groupby(parts, key=itemgetter("type")):
+        if kind == "tool_call":
+            yield from pieces
+        else:
+            yield {"type": kind, "content": "".join(piece["content"] for piece in pieces)}
 
 
 def _messages(role: str, *parts: Mapping[str, Any], finish_reason: str = "") -> str:

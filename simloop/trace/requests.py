@@ -1,12 +1,12 @@
 """Requests coded as the changes since an earlier request, and read back.
 
-A trace then grows with the run and not with its square. Not here: sending requests
-(world/model_port.py). The rule to keep: coding goes by the content of the messages, because an
-agent may build a new list for every request. A `View` of an append-only list says the same in
-constant time, which keeps a round of the engine independent of the length of its history.
+A trace then grows with the run and not with its square. Coding goes by the content of the messages,
+because an agent may build a new list for every request. A `View` of an append-only list says the
+same in constant time, which keeps a round of the engine independent of the length of its history.
 """
 
 import itertools
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -200,22 +200,22 @@ class RequestCoder:
         for sent in self._sent:
             if sent.length <= most and best is not _NOTHING:
                 continue  # it cannot have more in common: most are older and shorter
-            if sent.messages is messages:
-                kept = min(sent.length, length)
-            else:
-                kept = _common(sent.messages, sent.length, messages, length)
+            kept = min(sent.length, length)
+            if sent.messages is not messages:
+                kept = shared(sent.messages, itertools.islice(messages, kept))
             if kept > most or best is _NOTHING:
                 best, most = sent, kept
         return best, most
 
 
-def _common(
-    one: Sequence[Message], one_length: int, other: Sequence[Message], other_length: int
-) -> int:
+def shared(one: Iterable[Message], other: Iterable[Message]) -> int:
     """Return the number of equal messages at the start of both."""
-    shorter = min(one_length, other_length)
-    pairs = zip(one, itertools.islice(other, shorter), strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a is not b and a != b:
+            break
+        count += 1
+    return count
 
 
 def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
@@ -230,33 +230,32 @@ def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
     read: dict[int, Request] = {}
     for entry in sent:
         base = read.get(entry.base)
-        yield read.setdefault(entry.number, _decoded(entry, base, most_kept.get(entry.number, 0)))
+        request = read_request(entry, base, most_kept.get(entry.number, 0))
+        yield read.setdefault(entry.number, request)
 
 
-def _decoded(entry: entries.Request, base: Request | None, most_kept: int) -> Request:
-    """Return the request of `entry`. Messages that no later one keeps go into its tail.
+def read_request(
+    entry: entries.Request, base: Request | None, most_kept: int = sys.maxsize
+) -> Request:
+    """Return the request of `entry`, as it was sent; `base` is the one that it was coded against.
 
-    They would otherwise stand in the shared list before those of the next request, and each request
-    after such a tail would have to copy the list.
+    It shares the list of a base to which it only adds. Messages after the first `most_kept`, which
+    no later request keeps, go into its tail: they would otherwise stand in the shared list before
+    those of the next request, and each request after such a tail would have to copy the list.
     """
     messages: list[Message] = []
-    system_prompt = ""
-    tools: tuple[ToolSpec, ...] = ()
+    system_prompt, tools = "", ()
     if base is not None:
         system_prompt, tools = base.system_prompt, base.tools
-        messages = _kept(base.messages, entry.kept)
-    shared = max(most_kept - entry.kept, 0)
-    messages += entry.added[:shared]
+        sent: Any = base.messages
+        messages = sent.messages
+        if len(messages) != entry.kept:
+            messages = list(sent[: entry.kept])
+    shared_more = max(most_kept - entry.kept, 0)
+    messages += entry.added[:shared_more]
     if isinstance(entry.system_prompt, str):
         system_prompt = entry.system_prompt
     if isinstance(entry.tools, tuple):
         tools = entry.tools
-    whole = view(messages, tail=entry.added[shared:])
+    whole = view(messages, tail=entry.added[shared_more:])
     return Request(entry.number, entry.purpose, system_prompt, whole, tools)
-
-
-def _kept(messages: Sequence[Message], count: int) -> list[Message]:
-    """Return a list of the first `count` messages of a View: its own list if it has no more."""
-    sent: Any = messages
-    shared: list[Message] = sent.messages
-    return shared if len(shared) == count else list(sent[:count])

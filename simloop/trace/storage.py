@@ -9,27 +9,18 @@ import contextlib
 import errno
 import itertools
 import os
-import re
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from simloop.errors import ScenarioError
 
-if sys.platform == "win32":
-    fcntl = None
-else:
-    import fcntl
-
-_TEMPORARY = re.compile(r"\.simloop-[0-9]+-[0-9]+\.tmp")
-_NUMBERS = itertools.count()  # no name is used twice, so that no process removes a later file
+_NUMBERS = itertools.count()
 _READ_HINT = "check the name, the directory you are in, and the permissions"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # A FIFO without its other end must raise an error and not block. Windows has no such flags.
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def read_file(path: Path, most: int, too_long: str = "") -> bytes:
@@ -73,8 +64,8 @@ def write_file(path: Path, data: bytes) -> None:
     """Write `data` to the file at `path`: readers see the old file or the whole new one.
 
     A symbolic link is followed. A file that is replaced keeps its permissions. A character device
-    or a pipe is written into and stays what it is. Temporary files that killed processes have left
-    in the folder are removed. Raises ScenarioError if the file cannot be written.
+    or a pipe is written into and stays what it is. Raises ScenarioError if the file cannot be
+    written.
     """
     try:
         _write(path, data)
@@ -135,16 +126,20 @@ def _write_into(path: Path, data: bytes) -> None:
 
 def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
     """Write a new file beside `target` and give it that name; remove it if anything fails."""
-    _remove_abandoned(target.parent)
-    with _temporary(target.parent) as (file, name):
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    name = target.parent / f".simloop-{os.getpid()}-{next(_NUMBERS)}.tmp"
+    descriptor = os.open(name, flags, 0o666)  # with the permissions that the umask gives
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
         if old is not None:
             _keep_permissions(name, old)
-        if fcntl is None:  # Windows renames no open file
-            file.close()
         name.replace(target)
+    except BaseException:
+        name.unlink(missing_ok=True)
+        raise
 
 
 def _keep_permissions(name: Path, old: os.stat_result) -> None:
@@ -153,65 +148,3 @@ def _keep_permissions(name: Path, old: os.stat_result) -> None:
         with contextlib.suppress(PermissionError):
             os.chown(name, old.st_uid, old.st_gid)
     name.chmod(stat.S_IMODE(old.st_mode))  # after chown, which clears the set-user-id bit
-
-
-@contextlib.contextmanager
-def _temporary(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
-    """Yield a new file in `folder`, locked during use and removed unless it was renamed.
-
-    Its permissions are those that the umask gives to any new file.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    for number in _NUMBERS:
-        name = folder / f".simloop-{os.getpid()}-{number}.tmp"
-        try:
-            descriptor = os.open(name, flags, 0o666)
-        except FileExistsError:  # another thread has it, or this number's process in a container
-            continue
-        with os.fdopen(descriptor, "wb") as file:
-            made = os.fstat(descriptor)
-            try:
-                # Another process may have taken it for abandoned before it was locked.
-                if _lock(descriptor) and os.fstat(descriptor).st_nlink:
-                    yield file, name
-                    return
-            finally:
-                with contextlib.suppress(OSError):
-                    if os.path.samestat(made, name.lstat()):
-                        name.unlink()
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Remove the temporary files whose processes have ended: nobody holds the lock of those.
-
-    The number of a process in the name proves nothing: it may be used again, or be that of a
-    process in another container.
-    """
-    if fcntl is None:
-        return
-    with os.scandir(folder) as found:
-        names = [entry.path for entry in found if _TEMPORARY.fullmatch(entry.name)]
-    for name in names:
-        # A file that cannot be opened, locked or removed belongs to somebody else.
-        with contextlib.suppress(OSError):
-            descriptor = os.open(name, os.O_RDWR | _NO_WAIT | _NO_LINK)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Its writer may have renamed it after the listing: then the lock is another file's.
-                if os.path.samestat(os.fstat(descriptor), os.lstat(name)):
-                    Path(name).unlink()
-            finally:
-                os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed. False if another process has locked it."""
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a network file system without locks, on which nobody removes anything
-        return True
-    return True

@@ -5,7 +5,7 @@ from typing import get_args
 
 from simloop.cursor.rows import Mark
 from simloop.trace import entries
-from simloop.trace.kinds import ENGINE_TRIGGERS, KINDS, OF_CODE, Lane, legend, sign_of
+from simloop.trace.kinds import ENGINE_TRIGGERS, KINDS, Lane, legend, sign_of
 
 
 def test_the_legend_has_each_sign_in_its_lane() -> None:
@@ -18,9 +18,7 @@ def test_each_kind_of_entry_has_a_line_in_the_table() -> None:
     assert set(KINDS) == set(get_args(entries.AnyEntry))
 
 
-def test_the_code_of_an_agent_and_the_engine_have_entries_of_their_own() -> None:
-    of_code = {entries.Note, entries.Sleep, entries.LoopBlocked, entries.TaskCancelled}
-    assert {*of_code, entries.LeftBehind} == OF_CODE
+def test_the_triggers_that_only_an_engine_leaves_are_told_apart() -> None:
     assert ENGINE_TRIGGERS == ("backoff", "compaction", "hook", "transition")
 
 

@@ -1,8 +1,6 @@
 """The OpenTelemetry spans of a run: names, attributes, times and ids, from entries alone."""
 
-import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.otel import otel
-from simloop.world.current import note
 
 TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
 REQUIRED = {
@@ -171,30 +168,3 @@ def test_a_truncated_trace_has_spans_that_end_with_it() -> None:
     root, call = spans(trace)
     assert attributes(root)["error.type"] == attributes(call)["error.type"] == "unfinished"
     assert seconds(root) == seconds(call) == (0.0, 5.66)
-
-
-def test_notes_and_the_code_of_an_agent_are_events_of_its_span() -> None:
-    async def agent(_: str) -> None:
-        note("looks")
-        await asyncio.sleep(2)
-        time.sleep(3)  # noqa: ASYNC251 - what it is about
-        task = asyncio.create_task(asyncio.Event().wait(), name="worker")
-        asyncio.create_task(later(), name="other")  # noqa: RUF006 - left behind on purpose
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.sleep(0)
-
-    async def later() -> None:
-        await asyncio.sleep(0.5)
-
-    (span, *_) = spans(run(Scenario(prompt="Hi"), loop=agent).trace)
-    assert events(span, "simloop.note") == [{"simloop.note.text": "looks"}]
-    (slept,) = events(span, "simloop.sleep")
-    assert slept["simloop.sleep.duration_s"] == 2.0
-    (blocked,) = events(span, "simloop.loop_blocked")
-    assert blocked["simloop.loop_blocked.took_s"] == 3.0
-    assert blocked["simloop.loop_blocked.place"].startswith("test_otel.py:")
-    (left,) = events(span, "simloop.left_behind")
-    assert (left["simloop.left_behind.what"], left["simloop.left_behind.name"]) == ("task", "other")
-    (cancelled,) = events(span, "simloop.task_cancelled")
-    assert cancelled["simloop.task_cancelled.task"] == "worker"

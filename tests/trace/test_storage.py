@@ -1,4 +1,3 @@
-import fcntl
 import os
 import stat
 import sys
@@ -139,27 +138,6 @@ class TestAWriteThatFailsHalfWay:
         assert refused == f"{path}: cannot be written: File too large (free some space)"
         assert path.read_text() == "old"
         assert names(tmp_path) == ["a"]
-
-    def test_is_ended_by_the_next_one_if_its_process_was_killed(self, tmp_path: Path) -> None:
-        (tmp_path / ".simloop-1-0.tmp").write_text("half")
-        (tmp_path / f".simloop-{os.getpid()}-7.tmp").write_text("half")
-        write_file(tmp_path / "a", b"new")
-        assert names(tmp_path) == ["a"]
-
-    def test_is_left_alone_while_its_process_lives(self, tmp_path: Path) -> None:
-        with (tmp_path / ".simloop-1-0.tmp").open("wb") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            write_file(tmp_path / "a", b"new")
-            assert names(tmp_path) == [".simloop-1-0.tmp", "a"]
-
-    def test_is_not_taken_for_what_has_another_name_or_kind(self, tmp_path: Path) -> None:
-        others = [".simloop-x-0.tmp", "simloop-1-0.tmp", ".simloop-1-0.tmp.yaml"]
-        for name in others:
-            (tmp_path / name).touch()
-        (tmp_path / ".simloop-1-1.tmp").mkdir()
-        (tmp_path / ".simloop-1-2.tmp").symlink_to("simloop-1-0.tmp")
-        write_file(tmp_path / "a", b"new")
-        assert names(tmp_path) == sorted(["a", ".simloop-1-1.tmp", ".simloop-1-2.tmp", *others])
 
 
 class TestReading:

@@ -96,27 +96,6 @@ WRONG: dict[str, tuple[tuple[AnyEntry, ...], str]] = {
     "two finishes": ((PROMPT, request(), finish(), finish()), "or its reply has ended"),
     "cut after the finish": ((PROMPT, request(), finish(), CUT), "or its reply has ended"),
     "error after a cut": ((PROMPT, request(), CUT, error()), "or its reply has ended"),
-    "renamed of nothing": ((PROMPT, request(), renamed()), "it renames 'a', which is not the call"),
-    "renamed, another": ((PROMPT, request(), call("b"), renamed()), "it renames 'a', which is not"),
-    "renamed twice": ((PROMPT, request(), call(), renamed(), renamed()), "it renames 'a'"),
-    "renamed too late": (
-        (PROMPT, request(), call(), finish(), request(2, 1, 1), renamed()),
-        "it renames 'a'",
-    ),
-    "begun of no call": ((PROMPT, request(), finish(), begun()), "has not made the call 'a' that"),
-    "begun under an old id": (
-        (PROMPT, request(), call(), renamed(), finish(), begun()),
-        "the model has not made the call 'a' that begins",
-    ),
-    "begun too late": (
-        (PROMPT, request(), call(), finish(), request(2, 1, 1), begun()),
-        "the model has not made the call 'a' that begins",
-    ),
-    "classified": ((PROMPT, request(), classified()), "it judges an error, and none has arrived"),
-    "classified too late": (
-        (PROMPT, request(), error(), request(2, 1, 1), classified()),
-        "it judges an error, and none has arrived",
-    ),
     "no object": ((PROMPT, started("[1]")), "the arguments of the tool are no JSON object"),
     "no JSON": ((PROMPT, started("{")), "the arguments of the tool are no JSON object"),
     "depth": ((PROMPT, started("[" * 100_000)), "the arguments of the tool are no JSON object"),
