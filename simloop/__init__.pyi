@@ -1,10 +1,10 @@
 # The public names of simloop, each with its module: the only list of them.
 
 from simloop.bench.hook_bench import HookBenchmark as HookBenchmark
-from simloop.check.invariants.catalog import add_invariants as add_invariants
 from simloop.check.invariants.invariant import Need as Need
 from simloop.check.invariants.invariant import Watch as Watch
 from simloop.check.invariants.invariant import invariant as invariant
+from simloop.check.invariants.judge import add_invariants as add_invariants
 from simloop.check.invariants.subject import Subject as Subject
 from simloop.engine.hooks import AfterLLMCall as AfterLLMCall
 from simloop.engine.hooks import AfterToolCall as AfterToolCall

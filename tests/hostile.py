@@ -186,7 +186,6 @@ def _models(hint: Any) -> list[Any]:
 
 _ANSWERS: dict[str, Any] = {"prompt": "Hi", "model": [{"say": "Hello."}]}
 _NOT_BUNDLED: list[Any] = [
-    {**_ANSWERS, "expect": {"broken_pairs": ["x"]}},
     {**_ANSWERS, "expect": {"violates": {"x": "y"}}},
     {**_ANSWERS, "expect": {"text": {"contains": "x"}}},
     {**_ANSWERS, "judge_as": "x"},

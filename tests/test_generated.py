@@ -8,7 +8,7 @@ from regenerate import GENERATED
 from simloop import Scenario
 from simloop import strategies as sim
 from simloop.check.invariants import compaction, limits, retry
-from simloop.check.invariants.catalog import in_module
+from simloop.check.invariants.judge import in_module
 from simloop.scenario.designs import names
 
 FILES = (

@@ -225,7 +225,7 @@ async def test_silent(provider):
 @pytest.mark.simloop
 async def test_known(provider):
     await sends_half(provider)
-    provider.expect(broken_pairs=["request 2: call 'call-1' has no result"])
+    provider.expect(violates={"answered-calls": "a known fault"})
 """
     result = play(project, source)
     result.assert_outcomes(passed=1, failed=1)

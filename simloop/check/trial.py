@@ -5,8 +5,8 @@ trials, so they agree on what a failure is. A run fails for one of these reasons
 
 1. It violates an invariant that its scenario does not expect to be violated.
 2. An error ends it that its scenario does not expect.
-3. An expectation of its scenario does not hold. The violations and the broken pairs of calls and
-   results that a scenario lists are expectations, too: one that is no longer there fails the run.
+3. An expectation of its scenario does not hold. The violations that a scenario lists are
+   expectations, too: one that is no longer there fails the run.
 4. A second run differs.
 
 `Verdict.failure` returns the first of them. Two failures with one `identity` are the same failure.
@@ -14,7 +14,7 @@ trials, so they agree on what a failure is. A run fails for one of these reasons
 
 import asyncio
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Unpack
@@ -22,11 +22,8 @@ from typing import NamedTuple, Unpack
 import msgspec
 from msgspec import Struct
 
-from simloop.check.invariants import requests
-from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import Chosen, Judge, Violation, choose
-from simloop.check.invariants.pairs import unexpected_pairs
+from simloop.check.invariants.judge import Chosen, Judge, Violation, all_invariants, choose
 from simloop.check.invariants.subject import Subject
 from simloop.errors import (
     CannotExpress,
@@ -71,15 +68,10 @@ SENTENCES = {
 }
 """The properties besides the invariants, by the name of the failure."""
 
-_OF_PAIRS = frozenset(
-    each.name
-    for each in (requests.answered_calls, requests.unique_call_ids, requests.adjacent_results)
-)
-"""The invariants that `expect.broken_pairs` speaks of."""
 _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
 _LINES = 10
-"""The most lines of an error about violations; half as many about pairs."""
+"""The most lines of an error about violations."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -392,45 +384,29 @@ def _not_listed(judge: Judge, expect: Expect) -> tuple[Violation, ...]:
 
 
 def _unexpected(verdict: Verdict, judge: Judge, expect: Expect) -> Iterator[SimloopError]:
-    """Yield the errors about broken pairs and violations that are not exactly as expected."""
-    assert verdict.trace is not None
-    reproduced = "" if verdict.plan is None else reproduce(verdict.plan, verdict.trace.header.seed)
-    pairs = list(unexpected_pairs(verdict.trace, expect.broken_pairs))
-    if pairs:
-        yield InvariantViolated(_shortened("pairing", pairs, _LINES // 2), reproduce=reproduced)
-    expected = expect.violates or {}
-    if unknown := next((name for name in expected if name not in _names()), ""):
-        yield _no_invariant(unknown, verdict.scenario)
+    """Yield an error if the violations are not exactly those that are expected."""
+    expected, names = expect.violates or {}, [each.name for each in all_invariants()]
+    if unknown := next((name for name in expected if name not in names), ""):
+        yield _no_invariant(unknown, names, verdict.scenario)
         return
-    # What the lines on pairs have said is not said again.
     found = [
         f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"
         for each in verdict.violations
-        if not (pairs and each.name in _OF_PAIRS)
     ]
     has = {each.name for each in judge.violations}
-    found += [_not_so(name, judge.unjudged) for name in expected if name not in has]
+    for name in (name for name in expected if name not in has):
+        why = judge.unjudged.get(name)
+        but = f"it is not judged: {why}" if why else "the run does not violate it"
+        found.append(f"invariant {name}: listed in expect.violates, but {but}")
     if found:
-        yield InvariantViolated(_shortened("invariant", found, _LINES), reproduce=reproduced)
+        more = [f"invariant: and {len(found) - _LINES} more"] if len(found) > _LINES else []
+        assert verdict.trace is not None
+        again = "" if verdict.plan is None else reproduce(verdict.plan, verdict.trace.header.seed)
+        yield InvariantViolated("\n".join((*found[:_LINES], *more)), reproduce=again)
 
 
-def _shortened(what: str, lines: Sequence[str], most: int) -> str:
-    more = [f"{what}: and {len(lines) - most} more"] if len(lines) > most else []
-    return "\n".join((*lines[:most], *more))
-
-
-def _not_so(name: str, unjudged: Mapping[str, str]) -> str:
-    why = unjudged.get(name)
-    but = f"but it is not judged: {why}" if why else "but the run does not violate it"
-    return f"invariant {name}: listed in expect.violates, {but}"
-
-
-def _names() -> list[str]:
-    return [each.name for each in all_invariants()]
-
-
-def _no_invariant(name: str, scenario: Scenario | None) -> ScenarioError:
-    close = difflib.get_close_matches(name, _names(), n=1)
+def _no_invariant(name: str, names: Sequence[str], scenario: Scenario | None) -> ScenarioError:
+    close = difflib.get_close_matches(name, names, n=1)
     nearest = f"did you mean `{close[0]}`? " if close else ""
     return ScenarioError(
         f"there is no invariant `{escape(name)}`",
@@ -456,9 +432,7 @@ def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Viol
 def verdict_on(run: Simulation, expect: Expect) -> Verdict:
     """Return the verdict on a run that was made already, of which `expect` is expected."""
     verdict = Verdict(run.scenario, run=run, rules=Rules())
-    subject = Subject.of(run)
-    subject.broken_pairs = expect.broken_pairs
-    _judge(verdict, Judge(subject), expect, run.trace.entries)
+    _judge(verdict, Judge(Subject.of(run)), expect, run.trace.entries)
     return verdict
 
 
@@ -474,7 +448,8 @@ def run_again(verdict: Verdict) -> None:
     assert plan is not None
     assert trace is not None
     try:
-        again = _trace_of(plan.fresh(), verdict.rules, trace.header.seed)
+        rules = Rules((), expectations=verdict.rules.expectations)
+        again = _whole(trial(plan.fresh(), rules, seed=trace.header.seed))
     except SimloopError as error:
         verdict.deterministic = False
         verdict.errors.append(error)
@@ -494,15 +469,13 @@ def _lines(trace: LoopTrace) -> bytes:
     return _ENCODER.encode_lines([trace.header, *trace.entries, trace.footer])
 
 
-def _trace_of(plan: Plan, rules: Rules, seed: int | None = None) -> LoopTrace:
-    """Run a plan, and return its trace. Raises the error of a run that left no entry."""
-    simulation = Simulation(plan, seed=seed)
-    verdict = Verdict(rules=rules)
-    _make(simulation, verdict)
-    error = verdict.error
-    if error is not None and (isinstance(error, InternalError) or not simulation.trace.entries):
+def _whole(verdict: Verdict) -> LoopTrace:
+    """Return the trace of a run. Raises the error of one that left no entry, and ours."""
+    error, trace = verdict.error, verdict.trace
+    assert trace is not None
+    if error is not None and (isinstance(error, InternalError) or not trace.entries):
         raise error
-    return simulation.trace
+    return trace
 
 
 def reproduce(plan: Plan, seed: int) -> str:
@@ -516,7 +489,7 @@ def run_to_the_end(scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> Lo
     Raises ScenarioError if the run cannot begin, and InternalError.
     """
     plan = scenario if isinstance(scenario, Plan) else Plan(scenario, given)
-    return _trace_of(plan, UNJUDGED)
+    return _whole(trial(plan, UNJUDGED))
 
 
 def verify(

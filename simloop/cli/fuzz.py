@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from simloop.check.invariants.catalog import added_names
+from simloop.check.invariants.judge import added_names
 from simloop.cli.options import (
     formats,
     invariants_of_ones_own,

@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import choose
+from simloop.check.invariants.judge import all_invariants, choose
 from simloop.check.invariants.subject import Subject
 from simloop.cli.options import formats, invariants_of_ones_own, loop_names
 from simloop.cli.terminal import json_text, out, out_exactly, out_lines, plain

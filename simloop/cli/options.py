@@ -155,7 +155,7 @@ def _read_expectations(
 
 def _added(context: click.Context, _: click.Parameter, modules: tuple[str, ...]) -> None:
     if modules:
-        from simloop.check.invariants.catalog import add_invariants  # noqa: PLC0415 - most need none
+        from simloop.check.invariants.judge import add_invariants  # noqa: PLC0415 - most need none
 
         context.call_on_close(add_invariants(*modules))
 

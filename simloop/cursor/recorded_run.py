@@ -251,11 +251,8 @@ class RecordedRun:
         if not self.unknown:
             return Subject.of(Simulation(Plan(scenario, self.options)))
         # The loop may be a test, which runs any number of agents.
-        return Subject(
-            scenario=scenario,
-            deviations=dict.fromkeys(OF_A_PROMPT, self.unknown),
-            broken_pairs=self.expected.broken_pairs,
-        )
+        deviations = dict.fromkeys(OF_A_PROMPT, self.unknown)
+        return Subject(scenario=scenario, deviations=deviations)
 
     @cached_property
     def requests(self) -> dict[int, Request]:

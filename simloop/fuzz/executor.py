@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from simloop import __version__
-from simloop.check.invariants.catalog import add_invariants
+from simloop.check.invariants.judge import add_invariants
 from simloop.check.trial import FINISHES, Failure
 from simloop.errors import CheckFailed, ScenarioError, install_hint
 from simloop.fuzz.failures import FoundFailure, FoundFailures, Group

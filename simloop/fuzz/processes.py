@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from pydantic import ValidationError
 
-from simloop.check.invariants.catalog import add_invariants, added_names
+from simloop.check.invariants.judge import add_invariants, added_names
 from simloop.check.trial import (
     FINISHES,
     UNJUDGED,

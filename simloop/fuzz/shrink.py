@@ -186,7 +186,7 @@ class _Search:
             return
         expect = self._best.get("expect", {})
         self._best = {key: each for key, each in self._best.items() if key != "expect"}
-        known = {name: expect[name] for name in ("violates", "broken_pairs") if name in expect}
+        known = {"violates": expect["violates"]} if "violates" in expect else {}
         self._fixed = {"expect": {"outcomes": [REST], **known}}
         self._text = json.dumps(self._best)
         self._tried = {self._text}

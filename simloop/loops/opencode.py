@@ -78,7 +78,6 @@ _DEVIATES = {
     "max-steps-per-round-enforced": ("", "the loop counts each reply as one step"),
     "cut-off-replies-force-compaction": ("", "a reply that was cut off ends the run"),
     "no-request-after-an-answer": ("", "an answer that fills the context is compacted first"),
-    "max-compaction-attempts-enforced": ("", "only the limit of steps bounds the compactions"),
     "useless-replies-count-as-errors": ("", "an unknown finish reason leads to a further request"),
     "last-message-role": ("", "a note, or an unfinished reply, is the last message"),
     "no-tools-for-incomplete-replies": ("", _ANY_FINISH),

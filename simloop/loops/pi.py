@@ -35,7 +35,6 @@ _DEVIATES = {
     "cut-off-replies-force-compaction": ("", "a reply that was cut off is like any other reply"),
     "overflows-force-compaction": ("", "a request that is too long ends the run"),
     "no-empty-replies-sent": ("", "the loop keeps each reply, also an empty one"),
-    "max-compaction-attempts-enforced": ("", "nothing bounds the compactions of a run"),
     "useless-unlimited-compaction-ends-run": ("", "a compaction need not help"),
     "completed-after-a-complete-reply": ("", "every reply without calls completes the run"),
     "no-tools-for-incomplete-replies": ("-refuse_cut_calls", "calls of a cut-off reply are run"),

@@ -54,13 +54,11 @@ _DEVIATES = {
     "no-incomplete-replies-in-context": ("-unfinished_fails", _UNFINISHED),
     "completed-after-a-reply": ("-unfinished_fails", _UNFINISHED),
     "completed-after-a-complete-reply": ("-unfinished_fails", _UNFINISHED),
-    "message-matches-last-reply": ("-report_early_end", "the loop ends some runs in its own words"),
     "useless-replies-count-as-errors": (
         "-missing_calls_fail -empty_reply_fails -unfinished_fails",
         "a useless reply ends the run, or leads to a further step",
     ),
     "overflows-force-compaction": ("-overflow_compacts", "an overflow is an error like any other"),
-    "max-compaction-attempts-enforced": ("-count_tries", "only a compaction that helps counts"),
     "max-steps-per-round-enforced": ("-bound_bursts", "nothing bounds the steps of one reply"),
 }
 

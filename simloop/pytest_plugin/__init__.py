@@ -96,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"simloop({TAKES}): settings for the runs of this test")
     names = config.getini("simloop_invariants")
     if names:
-        from simloop.check.invariants.catalog import add_invariants  # noqa: PLC0415 - most need none
+        from simloop.check.invariants.judge import add_invariants  # noqa: PLC0415 - most need none
 
         config.add_cleanup(add_invariants(*names))
 

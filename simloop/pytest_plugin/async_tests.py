@@ -173,7 +173,7 @@ def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
     try:
         with played.run(run.trace, partial(page_of, run)):
             test.run()
-        verdict_on(run, Expect(violates=test.violates, broken_pairs=test.broken_pairs)).check()
+        verdict_on(run, Expect(violates=test.violates)).check()
     except CheckFailed as error:
         error.account = error.account or f"\n{which}{account(run.trace).lstrip()}"
         error.reproduce = again

@@ -71,8 +71,6 @@ class AsyncTest:
         self._error: BaseException | None = None
         self.violates: dict[str, str] = {}
         """The invariants that the test says its agent violates, each with the reason."""
-        self.broken_pairs: tuple[str, ...] = ()
-        """The calls without exactly one result that the test says its agent sends."""
         scenario = Scenario(
             prompt=name,
             loop=name,
@@ -284,8 +282,8 @@ class Provider(_OfTest):
             provider.expect(requests=3, elapsed={"max": "15s"})
 
         It checks at once, so call it after the agent has returned. The keys are requests, elapsed,
-        calls, tools_run and sent. `violates` and `broken_pairs` state what is known to be wrong,
-        for the check at the end of the test. Raises ExpectationFailed, with one line for each
+        calls, tools_run and sent. `violates` states what is known to be wrong, for the check at the
+        end of the test. Raises ExpectationFailed, with one line for each
         expectation that does not hold.
         """
         for key in given:
@@ -295,7 +293,6 @@ class Provider(_OfTest):
                 raise ScenarioError("an async test does not expect this", key=key, hint=hint)
         wanted, test = expected(given), self._begun
         test.violates.update(wanted.violates or {})
-        test.broken_pairs += tuple(wanted.broken_pairs)
         found = mismatches_so_far(wanted, test.simulation.trace, test.simulation.elapsed_ns)
         if found:
             raise ExpectationFailed("\n".join(map(str, found)))

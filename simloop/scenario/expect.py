@@ -219,12 +219,6 @@ class Expect(Strict):
     files: dict[str, str] | None = Field(
         default=None, description="The files at the end, all of them, by path."
     )
-    # A tuple: a default that can be hashed is not copied into each scenario.
-    broken_pairs: Written[Lax[tuple[str, ...]], Sequence[str]] = Field(
-        default=kept(()),
-        description="The calls without exactly one result that this loop is known to send, each in "
-        "the words in which `simloop check` reports it; by default there may be none.",
-    )
     violates: dict[str, str] | None = Field(
         default=None,
         description="The invariants that this loop is known to violate in this scenario, each with "
@@ -254,7 +248,6 @@ class ExpectedTraffic(TypedDict, total=False):
     tools_run: _Items
     sent: _Items
     violates: dict[str, str]
-    broken_pairs: Sequence[str]
 
 
 _AT_AN_OUTCOME = (

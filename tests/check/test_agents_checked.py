@@ -6,7 +6,6 @@ import pytest
 
 from simloop import Expect, Reply, Scenario, ScriptedTool
 from simloop.check.compare import compare
-from simloop.check.invariants.pairs import broken_pairs
 from simloop.check.replay import rerun
 from simloop.check.trial import verify
 from simloop.errors import ScenarioError
@@ -99,8 +98,6 @@ def test_an_agent_that_sends_a_call_without_its_result_is_found() -> None:
 def test_an_agent_may_answer_a_call_itself_and_need_not_answer_the_last() -> None:
     verdict = verify(CALLS, loop=answers_itself)
     assert verdict.errors == []
-    assert verdict.trace is not None
-    assert broken_pairs(verdict.trace) == []
     last = Scenario(
         prompt="Go.",
         tools=CALLS.tools,

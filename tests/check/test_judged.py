@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from faultyruns import DONE, LOOK, hearing, misled, scenario
 
 from simloop import InvariantViolated, Scenario, ScenarioError, add_invariants
-from simloop.check.invariants.catalog import all_invariants
+from simloop.check.invariants.judge import all_invariants
 from simloop.check.trial import verify
 from simloop.cli import main
 from simloop.kernel.signals import ContextMeasured
@@ -148,19 +148,6 @@ def test_a_name_without_an_invariant_is_an_error_before_anything_runs(
     judged = simloop("check", "a.simloop.yaml", "--invariants", name)
     assert (judged.exit_code, judged.stdout) == (2, "")
     assert "--invariants" in judged.stderr
-
-
-def test_an_entry_point_of_an_installed_package_is_judged(folder: Path) -> None:
-    package = folder / "ours-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1.0\n", "utf-8")
-    (package / "entry_points.txt").write_text(
-        "[simloop.invariants]\nour_budget = ours:one_request\n", "utf-8"
-    )
-    judged = simloop("check", "a.simloop.yaml")
-    assert judged.exit_code == 1
-    assert "invariant one-request: a second request was sent" in judged.stderr
-    assert "one-request: A run makes one request." in simloop("invariants").stdout
 
 
 def test_the_list_names_sentence_source_and_needs() -> None:

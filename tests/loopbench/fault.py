@@ -24,7 +24,7 @@ from simloop import (
     ToolMessage,
     parse_scenario,
 )
-from simloop.check.invariants.pairs import broken_pairs
+from simloop.check.invariants.subject import Break, Subject
 from simloop.check.trial import Rules, trial
 from simloop.errors import CheckFailed
 from simloop.runs.plan import Plan
@@ -181,9 +181,19 @@ def _seen(trace: LoopTrace) -> dict[str, object]:
     newest = sent[-1].messages if sent else ()
     return {
         "system_prompts": [each.system_prompt for each in sent],
-        "broken_pairs": broken_pairs(trace),
+        "broken_pairs": _broken_pairs(trace),
         "ids_run": [each.call_id for each in record if type(each) is ToolStarted],
         "results": [each.text for each in record if type(each) is ToolResult],
         "errors_sent": sum(type(each) is ToolMessage and each.is_error for each in newest),
         "words_sent": [each.text for each in newest if type(each) is AssistantMessage],
     }
+
+
+def _broken_pairs(trace: LoopTrace) -> list[str]:
+    """The broken pairs, each with the first request that has it."""
+    subject, found = Subject(), dict[tuple[str, str], Break]()
+    for entry in trace.entries:
+        subject.read(entry)
+        for one in subject.breaks:
+            found.setdefault((one.call_id, one.why), one)
+    return [str(one) for one in sorted(found.values())]

@@ -16,4 +16,5 @@ from oracle.calls import *  # isort: skip
 from oracle.designs import *  # isort: skip
 from oracle.hooks import *  # isort: skip
 from oracle.hook_changes import *  # isort: skip
+from oracle.retry import *  # isort: skip
 from oracle.vetoes import *  # isort: skip

@@ -40,32 +40,6 @@ def expected_text(tool: ScriptedTool) -> str:
 
 
 @invariant(
-    "The engine answers a call with the result that the tool returned, unless hooks change it.",
-    "BUGS.md D8, D9, D20",
-    sees=[ToolResult, Answered],
-    needs=[Need.MACHINE],
-)
-def answer_matches_tool_result(subject: Subject) -> Watch:
-    """The text is equal byte for byte, and only an error is marked as an error."""
-    if subject.settings is not None and subject.settings.hooks.after_tool_call:
-        return ""
-    returned: dict[str, ToolResult] = {}
-    while True:
-        entry = yield
-        if type(entry) is ToolResult:
-            returned[entry.call_id] = entry
-            continue
-        result = returned.get(entry.call_id) if entry.ran else None
-        if result is None:
-            continue
-        if entry.text != result.text or entry.is_error is not result.is_error:
-            return (
-                f"call {entry.call_id!r} is answered {entry.text!r:.80}, "
-                f"and its tool returned {result.text!r:.80}"
-            )
-
-
-@invariant(
     "The answer to a call states correctly whether the tool ran.",
     "BUGS.md C10, D9, D20",
     sees=[ToolStarted, ToolResult, Answered],
@@ -218,21 +192,6 @@ def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
         for spec in request.tools
         if spec.name in tools
     )
-
-
-@invariant(
-    "The message of a completed run is the text of its last reply.",
-    "BUGS.md E4, E8",
-    sees=[Ended],
-    needs=[Need.MACHINE],
-)
-def message_matches_last_reply(subject: Subject, entry: Any) -> str:
-    """The user reads this message."""
-    facts = subject.facts
-    reply = facts.reply
-    if entry.outcome is Outcome.COMPLETED and reply is not None and entry.message != reply.text:
-        return f"the message is {entry.message!r:.80}, and the last reply {reply.text!r:.80}"
-    return ""
 
 
 @invariant(

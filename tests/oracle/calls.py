@@ -3,14 +3,14 @@
 A call that is not run has a reason that the trace shows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from oracle.hooks import hooks_of
 from oracle.ledger import ledger_of
-from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL
 from simloop.kernel import effects, signals
@@ -140,7 +140,7 @@ def every_call_runs(subject: Subject) -> Watch:
     Two equal calls both run.
     """
     course, facts, schemas = subject.course, subject.facts, _Schemas()
-    settings = course.settings
+    settings, done = course.settings, ledger_of(subject).done
     is_stopped, hooked = False, -1
     while True:
         entry = yield
@@ -151,8 +151,8 @@ def every_call_runs(subject: Subject) -> Watch:
             is_stopped = True
         elif kind is Hook:
             if entry.result != "ok":
-                hooked = course.moves
-        elif entry.ran or is_stopped or hooked == course.moves:
+                hooked = done.moves
+        elif entry.ran or is_stopped or hooked == done.moves:
             continue
         else:
             effect = course.asked[-1] if course.asked else None
@@ -171,29 +171,23 @@ def _is_whole(facts: Facts) -> bool:
     return reply is not None and reply.finish not in (None, FinishReason.INTERRUPTED)
 
 
-def _seen_of_ends(subject: Subject) -> Iterable[EntryKind]:
-    scenario = subject.scenario
-    asks = scenario is not None and any(tool.terminate for tool in scenario.tools.values())
-    returned = signals.ToolsReturned
-    return (Request, Answered, returned) if asks else (returned,)
-
-
 @invariant(
     "The signal after a batch of tools requests the end of the run exactly if each result "
     "requests it.",
     "BUGS.md D13",
     sees=[Request, Answered, signals.ToolsReturned],
     needs=[Need.MACHINE, Need.SCENARIO],
-    narrow=_seen_of_ends,
 )
 def terminate_signal_matches_results(subject: Subject) -> Watch:
     """A failed tool and a refused call do not request the end; a call that never began is left out.
 
     Only the fake tools of a scenario are predicted.
     """
-    course, scenario = subject.course, subject.scenario
+    done, scenario = ledger_of(subject).done, subject.scenario
     hooks, settings = hooks_of(subject), subject.course.settings
     assert scenario is not None
+    if not any(tool.terminate for tool in scenario.tools.values()):
+        return ""
     own = sum(h.at == AFTER_TOOL_CALL for h in scenario.hooks) == len(hooks[AFTER_TOOL_CALL])
     fails = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
     if hooks[BEFORE_LLM_CALL] or not own or (hooks[AFTER_TOOL_CALL] and fails):
@@ -216,7 +210,7 @@ def terminate_signal_matches_results(subject: Subject) -> Watch:
             continue
         told = entry.signal.terminate
         wanted = bool(asking) and asking >= begun
-        pending = course.pending
+        pending = done.pending
         if type(pending) is not effects.RunTools or pending.first_only or subject.facts.stop:
             continue
         if told is not wanted:
@@ -224,21 +218,17 @@ def terminate_signal_matches_results(subject: Subject) -> Watch:
             return f"{some} for the end of the run, and the signal states the opposite"
 
 
-def _seen_of_flags(subject: Subject) -> Iterable[EntryKind]:
-    settings = subject.settings
-    flags = settings is not None and settings.abort_is_flag
-    return (Prompt, StopRequested, ToolStarted, CallBegun, Request) if flags else ()
-
-
 @invariant(
     "After an abort that stops a batch, no tool starts, and no call begins except the first one.",
     "BUGS.md D7",
     sees=[Prompt, StopRequested, CallBegun, ToolStarted, Request],
     needs=[Need.MACHINE],
-    narrow=_seen_of_flags,
+    begins=[StopRequested],
 )
 def no_call_starts_after_abort(subject: Subject) -> Watch:
     """The abort cancels the running tools; the calls after them do not begin."""
+    if not subject.course.settings.abort_is_flag:
+        return ""
     aborted, begun = False, 0
     while True:
         entry = yield

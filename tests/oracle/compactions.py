@@ -4,17 +4,16 @@ The removed messages are counted here again, from the policy of the run alone. T
 shows a compaction, so two compactions before one request are not judged.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from oracle.ledger import Ledger, ledger_of
 from oracle.shortened import Shortened, tokens_of
-from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.policies import Compaction as Policy
 from simloop.kernel.policies import CompactionStrategy
 from simloop.messages import (
-    AssistantMessage,
     FinishReason,
     Message,
     SummaryMessage,
@@ -63,33 +62,6 @@ def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
     return ""
 
 
-@invariant(
-    "A compaction removes exactly the messages that it counts; the others remain unchanged "
-    "and in order.",
-    "BUGS.md B10, B12",
-    sees=[Request],
-    needs=[Need.MACHINE],
-)
-def compactions_remove_only_counted_messages(subject: Subject) -> Watch:
-    """A new summary stands in the place of the removed messages."""
-    ledger = ledger_of(subject)
-    while True:
-        yield
-        shortened = ledger.shortened
-        if shortened is None:
-            continue
-        before, after = len(shortened.before), len(shortened.after)
-        if before - shortened.removed != after:
-            gone = f"{shortened.removed} of {before} messages"
-            return f"{gone} are recorded as removed, and {after} are left"
-        rest = _new_messages(shortened)
-        if len(rest) > _summaries(shortened) or any(type(m) is not SummaryMessage for m in rest):
-            return f"a message is new, changed or moved: {rest[0]!r:.80}"
-        size = shortened.compactions[-1].tokens_after
-        if ledger.estimates and shortened.tokens != size:
-            return f"a compaction leaves {shortened.tokens} tokens, and records {size}"
-
-
 def _new_messages(shortened: Shortened) -> list[Message]:
     """Return the messages of `after` that do not follow one another in `before`."""
     before = iter(shortened.before)
@@ -104,58 +76,6 @@ def _new_messages(shortened: Shortened) -> list[Message]:
 
 def _summaries(shortened: Shortened) -> int:
     return sum(each.strategy == CompactionStrategy.SUMMARISE for each in shortened.compactions)
-
-
-@invariant(
-    "A compaction never removes the newest user message.",
-    "BUGS.md B10, B13",
-    sees=[Request],
-    needs=[Need.MACHINE],
-)
-def compactions_keep_newest_user_message(subject: Subject) -> Watch:
-    """Otherwise the model does not see the question that it must answer."""
-    ledger = ledger_of(subject)
-    while True:
-        yield
-        shortened = ledger.shortened
-        if shortened is None:
-            continue
-        newest = _newest_user(shortened.before)
-        if newest is not None and _newest_user(shortened.after) != newest:
-            return f"the newest user message is removed: {newest.text[:60]!r}"
-
-
-def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
-    for message in reversed(messages):
-        if type(message) is UserMessage:
-            return message
-    return None
-
-
-@invariant(
-    "A compaction that removes a call removes its results too, and the reverse.",
-    "BUGS.md B19, D22",
-    sees=[Request],
-    needs=[Need.MACHINE],
-)
-def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
-    """A provider refuses a request that has only one of the two."""
-    ledger = ledger_of(subject)
-    while True:
-        yield
-        shortened = ledger.shortened
-        if shortened is None:
-            continue
-        answered = {m.call_id for m in shortened.before if type(m) is ToolMessage}
-        calls: set[str] = set()
-        results: set[str] = set()
-        for message in shortened.after:
-            if type(message) is AssistantMessage:
-                calls.update(call.id for call in message.calls if call.id in answered)
-            elif type(message) is ToolMessage:
-                results.add(message.call_id)
-        if calls != results:
-            return f"only one of a call and its result is removed: {min(calls ^ results)!r}"
 
 
 @invariant(
@@ -204,24 +124,14 @@ def _wrong_summary(shortened: Shortened) -> str:
 _SUMMARISE = CompactionStrategy.SUMMARISE
 
 
-def _unless_scripted(*kinds: EntryKind) -> Callable[[Subject], tuple[EntryKind, ...]]:
-    """Return a function that narrows to nothing in a run with a scripted context."""
-
-    def seen(subject: Subject) -> tuple[EntryKind, ...]:
-        settings = subject.settings
-        return () if settings is not None and settings.context is not None else kinds
-
-    return seen
-
-
 @invariant(
     "A compaction removes exactly the turns that its policy selects: all but the newest "
     "keep_turns, or the oldest until the target is reached; a forced one keeps the newest "
     "turn.",
     "BUGS.md B10, B12, loops.md",
-    sees=[Request, Ended],
+    sees=[Compaction, Request, Ended],
     needs=[Need.MACHINE],
-    narrow=_unless_scripted(Request, Ended),
+    begins=[Compaction],
 )
 def compaction_matches_policy(subject: Subject) -> Watch:
     """The newest user message always stays, and so does a summary that no new one replaces.
@@ -230,8 +140,13 @@ def compaction_matches_policy(subject: Subject) -> Watch:
     """
     course = subject.course
     ledger, policy = ledger_of(subject), course.settings.compaction
+    if course.settings.context is not None:
+        return ""
     while True:
-        is_over = type((yield)) is Ended
+        kind = type((yield))
+        if kind is Compaction:
+            continue
+        is_over = kind is Ended
         shortened = ledger.opened if is_over else ledger.shortened
         if shortened is None or len(shortened.compactions) != 1 or not ledger.estimates:
             continue
@@ -287,12 +202,13 @@ def _left(
     "BUGS.md B4, B11, B14",
     sees=[Prompt, Request, Compaction],
     needs=[Need.MACHINE],
-    narrow=_unless_scripted(Prompt, Request, Compaction),
 )
 def compaction_matches_strategy(subject: Subject) -> Watch:
     """If the summary fails, is cut off or is no shorter, the oldest turns are dropped instead."""
     course, facts = subject.course, subject.facts
     ledger, policy = ledger_of(subject), course.settings.compaction
+    if course.settings.context is not None:
+        return ""
     asked = 0
     while True:
         entry = yield

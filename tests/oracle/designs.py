@@ -3,11 +3,8 @@
 The options of the design declare a promise, and the trace alone shows whether it holds.
 """
 
-from collections.abc import Iterable
-
-from oracle.hooks import has_tool_hooks
 from oracle.ledger import ledger_of
-from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.states import Finished
@@ -17,24 +14,18 @@ from simloop.messages import FinishReason
 from simloop.trace.entries import Notice, Prompt, Request, Transition
 
 
-def _seen_of_steps(subject: Subject) -> Iterable[EntryKind]:
-    if not isinstance(subject.machine, OpencodeLoop):
-        return ()
-    return Prompt, Request, signals.ModelReplied, signals.ContextCompacted
-
-
 @invariant(
     "A request of opencode has the note on steps, and no tools where steps are enforced, exactly "
     "from the last allowed step on.",
     "BUGS.md A5, E1, loops.md",
     sees=[Prompt, Request, signals.ModelReplied, signals.ContextCompacted],
     needs=[Need.MACHINE],
-    narrow=_seen_of_steps,
 )
 def last_step_has_note(subject: Subject) -> Watch:
     """Each reply and each compaction is a step; a failed call is none."""
     machine, course, facts = subject.machine, subject.course, subject.facts
-    assert isinstance(machine, OpencodeLoop)
+    if not isinstance(machine, OpencodeLoop):
+        return ""
     most, option = course.settings.limits.max_steps, machine.options.steps
     hooked = bool(course.settings.hooks.before_llm_call)
     steps = 0
@@ -54,21 +45,16 @@ def last_step_has_note(subject: Subject) -> Watch:
                 return f"{what} tools"
 
 
-def _seen_of_vetoes(subject: Subject) -> Iterable[EntryKind]:
-    if not isinstance(subject.machine, OpencodeLoop) or not has_tool_hooks(subject):
-        return ()
-    return Prompt, Request, signals.ToolsReturned, signals.ContextCompacted
-
-
 @invariant(
     "A call that a hook forbids ends the run of opencode, unless the context is compacted.",
     "BUGS.md D15, loops.md",
     sees=[Prompt, Request, signals.ToolsReturned, signals.ContextCompacted],
     needs=[Need.MACHINE],
-    narrow=_seen_of_vetoes,
 )
 def vetoes_end_runs(subject: Subject) -> Watch:
     """The compaction of a long context comes first, and the run continues after it."""
+    if not isinstance(subject.machine, OpencodeLoop):
+        return ""
     blocked = False
     while True:
         entry = yield
@@ -80,24 +66,18 @@ def vetoes_end_runs(subject: Subject) -> Watch:
             return f"request {entry.number} is sent after a hook has forbidden a call"
 
 
-def _seen_of_notices(subject: Subject) -> Iterable[EntryKind]:
-    settings = subject.settings
-    warns = settings is not None and settings.warn_after is not None
-    return (Prompt, Notice, Request) if warns else ()
-
-
 @invariant(
     "A run is reported as long at each model call after the first warn_after, and not before.",
     "BUGS.md A1, loops.md",
     sees=[Prompt, Notice, Request],
     needs=[Need.MACHINE],
-    narrow=_seen_of_notices,
 )
 def long_runs_reported(subject: Subject) -> Watch:
     """A call that an abort forbids is not reported."""
     most = subject.course.settings.warn_after
     facts = subject.facts
-    assert most is not None
+    if most is None:
+        return ""
     calls = notices = 0
     while True:
         entry = yield
@@ -112,24 +92,18 @@ def long_runs_reported(subject: Subject) -> Watch:
             notices = 0
 
 
-def _seen_of_ends(subject: Subject) -> Iterable[EntryKind]:
-    machine = subject.machine
-    if not isinstance(machine, PiLoop) or not machine.options.terminate:
-        return ()
-    return signals.ToolsReturned, signals.ModelReplied, signals.StepClosed
-
-
 @invariant(
     "A run of pi that calls tools ends exactly if all of their results request it, and the user "
     "has sent no message since.",
     "BUGS.md D13, loops.md",
     sees=[signals.ToolsReturned, signals.ModelReplied, signals.StepClosed],
     needs=[Need.MACHINE],
-    narrow=_seen_of_ends,
 )
 def terminated_batches_end_run(subject: Subject) -> Watch:
     """A reply that failed or was filtered ends the run in any case."""
-    course, facts = subject.course, subject.facts
+    course, facts, machine = subject.course, subject.facts, subject.machine
+    if not isinstance(machine, PiLoop) or not machine.options.terminate:
+        return ""
     asks = False
     while True:
         signal = (yield).signal

@@ -4,19 +4,19 @@ The hooks of a scenario are known, so their changes are predicted; those of hook
 A change is predicted for one call, and the prediction begins anew with the next one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from oracle.hooks import Chain, has_tool_hooks, hooks_of
+from oracle.hooks import Chain, hooks_of
+from oracle.ledger import ENDS_FROM_OUTSIDE, ledger_of
 from simloop.check.invariants.invariant import (
-    EntryKind,
     Need,
     Watch,
     invariant,
 )
-from simloop.check.invariants.subject import ENDS_FROM_OUTSIDE, Subject
+from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.kernel import effects
 from simloop.kernel.policies import HookOrder, OnHookFailure, ToolOrder, ToolStart
@@ -87,39 +87,16 @@ class _Script:
         return hook if may_change and hook.nth in (None, self.asked[place]) else None
 
 
-def _seen_of_calls(subject: Subject) -> Iterable[EntryKind]:
-    has_some = hooks_of(subject)[BEFORE_LLM_CALL]
-    return (Hook, Request, *ENDS_FROM_OUTSIDE) if has_some else (Request,)
-
-
-def _seen_of_arguments(subject: Subject) -> Iterable[EntryKind]:
-    if not has_tool_hooks(subject):
-        return ()
-    return ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested
-
-
-def _seen_of_results(subject: Subject) -> Iterable[EntryKind]:
-    """Return nothing without hooks of tools: answer_matches_tool_result judges that case."""
-    has_some = has_tool_hooks(subject)
-    return (
-        (Prompt, Hook, ToolResult, Answered, StopRequested) if has_some else (ToolResult, Answered)
-    )
-
-
-def _seen_of_marks(subject: Subject) -> Iterable[EntryKind]:
-    parallel = subject.course.settings.hook_execution.order is HookOrder.PARALLEL
-    return (Hook,) if parallel else ()
-
-
 @invariant(
     "A hook that is marked as independent changes nothing where hooks run at once.",
     "loops.md",
     sees=[Hook],
     needs=[Need.MACHINE],
-    narrow=_seen_of_marks,
 )
 def independent_hooks_change_nothing(subject: Subject) -> Watch:
     """Another hook of the same point and name may change something."""
+    if subject.course.settings.hook_execution.order is not HookOrder.PARALLEL:
+        return ""
     hooks = hooks_of(subject)
     changing = {(p, h.name) for p in hooks for h in hooks[p] if not h.is_independent}
     while True:
@@ -136,11 +113,10 @@ def independent_hooks_change_nothing(subject: Subject) -> Watch:
     "BUGS.md D15, A5",
     sees=[Hook, Request, *ENDS_FROM_OUTSIDE],
     needs=[Need.MACHINE],
-    narrow=_seen_of_calls,
 )
 def hook_changes_apply_to_one_request(subject: Subject) -> Watch:
     """Judged only if all hooks that ran are those of a scenario, or failed."""
-    course = subject.course
+    course, done = subject.course, ledger_of(subject).done
     script = _Script(subject, BEFORE_LLM_CALL)
     offered = {name: tool.spec for name, tool in subject.tools.items()}
     all_offered, checked = tuple(offered.values()), None
@@ -150,12 +126,11 @@ def hook_changes_apply_to_one_request(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if begun != course.moves:
-            begun, ok, unknown = course.moves, [], False
+        if begun != done.moves:
+            begun, ok, unknown = done.moves, [], False
             script.begin()
         if kind is Transition:
-            if course.stopped:
-                script.stop()
+            script.stop()
         elif kind is Hook:
             if entry.point == BEFORE_LLM_CALL:
                 acting = script.run(entry)
@@ -205,7 +180,6 @@ def _wrong_tools(
     "BUGS.md D15, D11",
     sees=[ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested],
     needs=[Need.MACHINE],
-    narrow=_seen_of_arguments,
 )
 def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
     """Judged only if all hooks are those of a scenario, and calls are prepared sequentially."""
@@ -254,7 +228,6 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
     sees=[Prompt, Hook, ToolResult, Answered, StopRequested],
     begins=[ToolResult, Hook],
     needs=[Need.MACHINE],
-    narrow=_seen_of_results,
 )
 def hook_changes_to_results_apply(subject: Subject) -> Watch:
     """Judged only if all hooks are those of a scenario, and run for one call at a time."""

@@ -4,11 +4,12 @@ The order is free within a stretch of independent hooks that run at once, and no
 from outside may come before any hook, so no hook is missing in a run that is stopped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
+from oracle.ledger import ledger_of
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import (
     AFTER_LLM_CALL,
@@ -125,25 +126,6 @@ def hooks_of(subject: Subject) -> Mapping[str, tuple[UserFunction, ...]]:
     return {point: getattr(hooks, point) for point in _POINTS}
 
 
-def _seen_of_calls(subject: Subject) -> Iterable[EntryKind]:
-    """Without hooks of model calls, see only hooks that run: none can be missing."""
-    hooks = hooks_of(subject)
-    has_some = hooks[BEFORE_LLM_CALL] or hooks[AFTER_LLM_CALL]
-    return (Hook, Request, signals.StepClosed) if has_some else (Hook,)
-
-
-def _seen_of_tools(subject: Subject) -> Iterable[EntryKind]:
-    if not has_tool_hooks(subject):
-        return (Hook,)
-    return Prompt, CallBegun, Hook, ToolStarted, ToolResult, Answered
-
-
-def _seen_of_each_call(subject: Subject) -> Iterable[EntryKind]:
-    if not has_tool_hooks(subject):
-        return ()
-    return CallBegun, ToolResult, Hook, Prompt, signals.ToolsReturned
-
-
 def has_tool_hooks(subject: Subject) -> bool:
     """Return whether there are hooks of tool calls."""
     hooks = hooks_of(subject)
@@ -167,10 +149,10 @@ def _ends_the_chain(hook: Hook, on_failure: str) -> bool:
     "BUGS.md D15, D16",
     sees=[Hook, Request, signals.StepClosed],
     needs=[Need.MACHINE],
-    narrow=_seen_of_calls,
 )
 def model_call_hooks_in_order(subject: Subject) -> Watch:
     """A veto ends the chain. A call that is made after an abort has no hooks."""
+    done = ledger_of(subject).done
     course, hooks = subject.course, hooks_of(subject)
     on_failure = course.settings.hook_isolation.on_failure
     chains = {
@@ -183,9 +165,9 @@ def model_call_hooks_in_order(subject: Subject) -> Watch:
         kind = type(entry)
         asked: Effect | None
         if kind is Transition:  # it ends the step: the state before it counts
-            move, asked = course.moves - 1, course.pending
+            move, asked = done.moves - 1, done.pending
         else:
-            move, asked = course.moves, course.asked[-1] if course.asked else None
+            move, asked = done.moves, course.asked[-1] if course.asked else None
         if begun != move:
             begun = move
             before.begin()
@@ -216,7 +198,6 @@ def model_call_hooks_in_order(subject: Subject) -> Watch:
     "BUGS.md D15, D16",
     sees=[Prompt, CallBegun, Hook, ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
-    narrow=_seen_of_tools,
 )
 def tool_call_hooks_in_order(subject: Subject) -> Watch:
     """A blocked call does not run. hooks_run_for_each_call judges tools that run in parallel."""
@@ -276,12 +257,12 @@ def _is_failing(settings: Any) -> bool:
     "BUGS.md D15, D20",
     sees=[CallBegun, ToolResult, Hook, Prompt, signals.ToolsReturned],
     needs=[Need.MACHINE],
-    narrow=_seen_of_each_call,
 )
 def hooks_run_for_each_call(subject: Subject) -> Watch:
     """After a veto the later hooks of that call do not run."""
-    course, hooks = subject.course, hooks_of(subject)
-    settings = course.settings
+    if not has_tool_hooks(subject):
+        return ""
+    done, hooks, settings = ledger_of(subject).done, hooks_of(subject), subject.course.settings
     on_failure = settings.hook_isolation.on_failure
     stretches = {
         point: [[own[place].name for place in each] for each in stretches_of(own, settings)]
@@ -295,7 +276,7 @@ def hooks_run_for_each_call(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        now = course.rounds - 1 if kind is Transition else course.rounds
+        now = done.rounds - 1 if kind is Transition else done.rounds
         if kind is Prompt or begun != now:
             begun = now
             calls = dict.fromkeys(_TOOL_POINTS, 0)
@@ -339,24 +320,17 @@ def _miscounted(
     return ""
 
 
-def _seen_of_starts(subject: Subject) -> Iterable[EntryKind]:
-    hooks = hooks_of(subject)
-    return _STARTS if any(len(each) > 1 for each in hooks.values()) else ()
-
-
-_STARTS: tuple[EntryKind, ...] = (Hook, CallBegun, ToolResult)
-
-
 @invariant(
     "A hook starts when the hook before it has ended; hooks that run at once start together.",
     "loops.md",
-    sees=_STARTS,
+    sees=[Hook, CallBegun, ToolResult],
     needs=[Need.MACHINE, Need.SCENARIO],
-    narrow=_seen_of_starts,
 )
 def hooks_start_in_turn(subject: Subject) -> Watch:
     """Judged for hooks of a scenario, and not for tools that run in parallel."""
-    course, hooks, settings = subject.course, hooks_of(subject), subject.course.settings
+    if not any(len(each) > 1 for each in hooks_of(subject).values()):
+        return ""
+    done, hooks, settings = ledger_of(subject).done, hooks_of(subject), subject.course.settings
     points = _MODEL_POINTS if settings.tool_execution.order is ToolOrder.PARALLEL else _POINTS
     assert subject.scenario is not None
     own: list[str] = [hook.at for hook in subject.scenario.hooks]
@@ -374,7 +348,7 @@ def hooks_start_in_turn(subject: Subject) -> Watch:
         if chain is None or subject.facts.stop is not None:
             continue
         if entry.point in _MODEL_POINTS:
-            call = course.moves
+            call = done.moves
         if before is None or (entry.point, call) != last:
             before, last = None, (entry.point, call)
             chain.begin()

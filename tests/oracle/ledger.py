@@ -15,7 +15,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
-from simloop.kernel.machine import Feature, Machine
+from simloop.kernel.machine import Feature, Machine, Run
 from simloop.kernel.policies import CompactionStrategy, utf8_bytes_over_4
 from simloop.kernel.signals import Signal
 from simloop.messages import (
@@ -30,6 +30,71 @@ from simloop.trace import entries
 from simloop.trace.facts import Facts, ReceivedReply
 
 _MANY = 1_000_000
+ENDS_FROM_OUTSIDE = (signals.AbortRequested, signals.WallClockExpired, signals.HookFailed)
+"""The signals that end a run in every state."""
+
+
+class Done:
+    """What the engine of a machine has done, as the entries show it.
+
+    `moves` counts the transitions, and `rounds` those of them that are not on a reply. At one,
+    `pending` is the effect that its signal answers. `since` counts the entries that effects leave
+    between the two newest transitions, by kind, and a request for a summary as `summary`; `now`
+    counts those since the newest. `classified` is the newest classification of a failure; `judged`
+    is the one since the newest main request, or None. `failures` is the number of the wait before
+    the newest one, or 0 if the count has begun again.
+    """
+
+    def __init__(self) -> None:
+        self.moves = self.rounds = 0
+        self.pending: Effect | None = None
+        self.asked: tuple[Effect, ...] = ()
+        self.since: dict[object, int] = {}
+        self.now: dict[object, int] = {}
+        self.classified: entries.Classified | None = None
+        self.judged: entries.Classified | None = None
+        self.failures = self._newest_failures = 0
+
+    def read(self, entry: Any) -> None:
+        """Add an entry that an effect leaves, or a prompt."""
+        kind: object = type(entry)
+        if kind is entries.Prompt:
+            self.asked, self.now, self._newest_failures = (), {}, 0
+        elif kind is entries.Backoff:
+            self.failures, self._newest_failures = self._newest_failures, entry.failures
+        elif kind is entries.Classified:
+            self.judged = self.classified = entry
+        elif kind is entries.Request:
+            if entry.purpose == "main":
+                self.judged = None
+            else:
+                kind = "summary"
+        if kind in LEAVES:
+            self.now[kind] = self.now.get(kind, 0) + 1
+
+    def move(self, signal: Signal, asked: tuple[Effect, ...], run: Run) -> None:
+        """Add a transition."""
+        self.moves += 1
+        self.rounds += type(signal) is not signals.ModelReplied
+        self.since, self.now = self.now, {}
+        self.pending, self.asked = _answered(self.asked), asked
+        if not run.error_count:
+            self._newest_failures = 0
+
+
+def _answered(asked: tuple[Effect, ...]) -> Effect | None:
+    """Return the last effect, unless no signal answers it."""
+    return asked[-1] if asked and type(asked[-1]) is not effects.TakeQueued else None
+
+
+LEAVES: Mapping[object, tuple[type[Effect], str]] = {
+    entries.Request: (effects.CallModel, "a request"),
+    "summary": (effects.Compact, "a request for a summary"),
+    entries.Compaction: (effects.Compact, "a compaction"),
+    entries.Backoff: (effects.Backoff, "a wait before a retry"),
+    entries.Classified: (effects.CallModel, "a classification of a failed call"),
+}
+"""The kinds of entries that show an effect; each effect leaves at most one."""
 
 
 class Ledger:
@@ -41,10 +106,12 @@ class Ledger:
     effect that may have taken them or not. `wrong` is the difference between the newest request
     and the ledger. `waiting` are the messages of the user that no effect has taken. `unsent` is
     true if a message was taken since the newest request. `is_sure` is false while the trace does
-    not show whether an effect was performed before an end from outside.
+    not show whether an effect was performed before an end from outside. `done` is what the engine
+    has done.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
+        self.done = Done()
         self._facts = facts
         self._settings = settings
         self._sends_thoughts = settings.sent_back.reasoning
@@ -407,15 +474,19 @@ def ledger_of(subject: Subject) -> Ledger:
 @invariant(
     "The ledger of the oracle has read each entry that changes the context.",
     "the first of the oracle: the others look at the ledger when it has read an entry",
-    sees=[*TABLE, entries.Transition],
+    sees=[*TABLE, entries.Backoff, entries.Transition],
     needs=[Need.MACHINE],
 )
 def ledger_follows_the_run(subject: Subject, entry: Any) -> str:
     """It is never violated."""
     ledger, kind = ledger_of(subject), type(entry)
     if kind is not entries.Transition:
-        TABLE[kind](ledger, entry)
+        ledger.done.read(entry)
+        if kind in TABLE:
+            TABLE[kind](ledger, entry)
     elif not subject.course.noted:
         course = subject.course
-        ledger.follow(course.signal, course.asked, stopped=course.stopped)
+        stopped = type(course.signal) in ENDS_FROM_OUTSIDE
+        ledger.done.move(course.signal, course.asked, course.run)
+        ledger.follow(course.signal, course.asked, stopped=stopped)
     return ""

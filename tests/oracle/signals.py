@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oracle.ledger import ledger_of
+from oracle.ledger import LEAVES, ledger_of
 from oracle.shortened import may_shrink
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Course, Subject
+from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.names import NAMES
@@ -44,16 +44,6 @@ _ANSWERS: Mapping[type[Effect] | None, tuple[type[Signal], ...]] = {
 }
 
 
-_TRACES: Mapping[object, tuple[type[Effect], str]] = {
-    entries.Request: (effects.CallModel, "a request"),
-    "summary": (effects.Compact, "a request for a summary"),
-    entries.Compaction: (effects.Compact, "a compaction"),
-    entries.Backoff: (effects.Backoff, "a wait before a retry"),
-    entries.Classified: (effects.CallModel, "a classification of a failed call"),
-}
-"""The kinds of entries that show an effect; each effect leaves at most one."""
-
-
 _REPLIED, _FAILED = signals.ModelReplied, signals.ModelFailed
 
 
@@ -74,14 +64,15 @@ def effects_run_once(subject: Subject, entry: Any) -> str:
     course = subject.course
     if course.noted:
         return ""
-    signal, since = type(entry.signal), course.since
-    pending = None if course.pending is None else type(course.pending)
+    done = ledger_of(subject).done
+    signal, since = type(entry.signal), done.since
+    pending = None if done.pending is None else type(done.pending)
     if since == _USUAL.get((pending, signal)):
         return ""
     if signal not in _ANSWERS.get(pending, ()) and signal not in _FROM_OUTSIDE:
         return f"{NAMES[signal]} answers {'nothing' if pending is None else NAMES[pending]}"
     for kind, count in since.items():
-        effect, name = _TRACES[kind]
+        effect, name = LEAVES[kind]
         if effect is not pending or count > 1:
             asked = "nothing" if pending is None else NAMES[pending]
             return f"{name} came {count} times while the machine asked for {asked}"
@@ -273,7 +264,7 @@ def stop_signals_match_stops(subject: Subject) -> Watch:
     The decision of a hook is reported with the next transition; a call that starts early is part
     of the step of its reply.
     """
-    course = subject.course
+    course, engine = subject.course, ledger_of(subject).done
     stops: set[object] = set()
     done: dict[object, int] = {}
     while True:
@@ -286,17 +277,17 @@ def stop_signals_match_stops(subject: Subject) -> Watch:
             stops.add(entry.cause)
         elif kind is Hook:
             on_failure = course.settings.hook_isolation.on_failure
-            done.update(dict.fromkeys(_consequences(entry, on_failure), course.rounds))
+            done.update(dict.fromkeys(_consequences(entry, on_failure), engine.rounds))
         else:
-            told, before = type(entry.signal), course.rounds - 1
+            told, before = type(entry.signal), engine.rounds - 1
             cause, name = _CAUSES.get(told, (None, ""))
             if cause is not None and cause not in stops and done.get(cause) != before:
                 return f"a signal reports {name} that did not occur"
-            last = course.rounds if told is _REPLIED else before  # a reply begins no round
+            last = engine.rounds if told is _REPLIED else before  # a reply begins no round
             forbids = done.get("before_llm_call") == last and told in _REPLIES
             if (forbids or done.get("hook") == last) and told in _GOING_ON:
                 return f"a hook ended the step, and the machine receives {NAMES[told]}"
-            if told is signals.ToolsReturned and type(course.pending) is effects.RunTools:
+            if told is signals.ToolsReturned and type(engine.pending) is effects.RunTools:
                 was = done.get("before_tool_call") == before
                 if entry.signal.blocked is not was and StopCause.ABORT not in stops:
                     blocked = "blocked" if was else "not blocked"
@@ -344,33 +335,35 @@ def end_matches_machine(subject: Subject) -> Watch:
             state = course.run.state
             finished = state if type(state) is Finished else None
         else:
-            wrong = _wrong_end(entry, finished, course)
+            wrong = _wrong_end(entry, finished, subject)
             if wrong:
                 return wrong
 
 
-def _wrong_end(entry: Ended, finished: Finished | None, course: Course) -> str:
+def _wrong_end(entry: Ended, finished: Finished | None, subject: Subject) -> str:
+    course, done = subject.course, ledger_of(subject).done
     if finished is None:
         return f"the run ends as {entry.outcome}, but its machine has not finished"
     if (entry.outcome, entry.limit) != (finished.outcome, finished.limit):
         said = f"{finished.outcome} {finished.limit}".strip()
         return f"the run ends as {entry.outcome} {entry.limit}".strip() + f", its machine as {said}"
-    for kind, (_, name) in _TRACES.items():
-        if course.counted(kind):
-            return f"{name} came after the machine had finished"
+    for kind in done.now:
+        return f"{LEAVES[kind][1]} came after the machine had finished"
     end = course.asked[-1] if course.asked else None
     if type(end) is not effects.EndRun:
         return ""
-    return _wrong_message(entry, end, course)
+    return _wrong_message(entry, end, subject)
 
 
-def _wrong_message(entry: Ended, end: effects.EndRun, course: Course) -> str:
-    reply = course.facts.reply
+def _wrong_message(entry: Ended, end: effects.EndRun, subject: Subject) -> str:
+    course, reply = subject.course, subject.facts.reply
     words = "" if reply is None else reply.text
     told = end.message or entry.outcome.message(errors=course.run.error_count, cause="\0")
     if entry.outcome is Outcome.COMPLETED or end.text_first:
         told = words or (told if end.text_first else "")
-    first, _, last = told.partition("\0")
-    if entry.message.startswith(first) and entry.message.endswith(last):
+    first, names_cause, last = told.partition("\0")
+    if names_cause and entry.message.startswith(first) and entry.message.endswith(last):
+        return ""
+    if entry.message == told:
         return ""
     return f"the message of the run is {entry.message[:60]!r}, not {told[:60]!r}"

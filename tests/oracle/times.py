@@ -4,28 +4,34 @@ An agent of the user waits as it likes, and the callbacks of an engine are not i
 are left out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from oracle.hooks import has_tool_hooks
-from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
-from simloop.check.invariants.subject import ENDS_FROM_OUTSIDE, Course, Subject
+from oracle.ledger import ENDS_FROM_OUTSIDE, ledger_of
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.retry import NS_PER_MS
+from simloop.check.invariants.subject import Course, Subject
 from simloop.engine.hooks import Callbacks
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.policies import ToolOrder, ToolStart
+from simloop.kernel.policies import OnHookFailure, ToolOrder, ToolStart
 from simloop.kernel.states import ClosingStep
-from simloop.messages import FinishReason, Outcome
+from simloop.messages import FinishReason, Outcome, StopCause
 from simloop.scenario.schema import ScriptedTool
 from simloop.trace.entries import (
     Backoff,
     CallBegun,
+    Classified,
     Compaction,
     Ended,
+    Error,
+    Finish,
     Hook,
     Prompt,
     Request,
     StopRequested,
+    StreamCut,
     ToolCall,
     ToolResult,
     ToolStarted,
@@ -80,8 +86,8 @@ def backoff_lasts_as_recorded(subject: Subject) -> Watch:
 )
 def failures_numbered_in_order(subject: Subject, entry: Any) -> str:
     """If a machine resets its count, the number is one again."""
-    course = subject.course
-    judged, last = course.judged, course.failures
+    course, done = subject.course, ledger_of(subject).done
+    judged, last = done.judged, done.failures
     effect = course.asked[-1] if course.asked else None
     if type(effect) is effects.Backoff and effect.failures != entry.failures:
         return f"the machine waits after {effect.failures} failures, not {entry.failures}"
@@ -115,39 +121,34 @@ def _ms(ns: int) -> str:
     return f"{ns / 1e6:g} ms"
 
 
-_MOMENTS: tuple[EntryKind, ...] = (
-    Request,
-    Backoff,
-    CallBegun,
-    ToolStarted,
-    Ended,
-    signals.ContextMeasured,
-    signals.ContextCompacted,
-    signals.ModelReplied,
-    signals.ModelFailed,
-    signals.ToolsReturned,
-    signals.StepClosed,
-)
-
-
-def _seen_of_moments(subject: Subject) -> Iterable[EntryKind]:
-    """A callback may take time, which is not in the trace."""
-    settings = subject.settings
-    own = None if settings is None else settings.callbacks
-    return () if any(getattr(own, name) for name in Callbacks.__slots__) else _MOMENTS
-
-
 @invariant(
     "Time passes in a run only while a reply, a tool, a hook or a wait before a retry lasts.",
     "BUGS.md C1, C12",
-    sees=_MOMENTS,
+    sees=[
+        Request,
+        Backoff,
+        CallBegun,
+        ToolStarted,
+        Ended,
+        signals.ContextMeasured,
+        signals.ContextCompacted,
+        signals.ModelReplied,
+        signals.ModelFailed,
+        signals.ToolsReturned,
+        signals.StepClosed,
+    ],
     needs=[Need.MACHINE],
-    narrow=_seen_of_moments,
 )
 def no_idle_time(subject: Subject, entry: Any) -> str:
-    """These entries follow the entry before them without a pause, except after a stop."""
+    """These entries follow the entry before them without a pause, except after a stop.
+
+    A callback may take time, which is not in the trace.
+    """
     before = subject.facts.earlier
     if before is None or entry.at_ns == before.at_ns or subject.facts.stop is not None:
+        return ""
+    callbacks = subject.course.settings.callbacks
+    if any(getattr(callbacks, name) for name in Callbacks.__slots__):
         return ""
     what = entry.signal if type(entry) is Transition else entry
     idle = (entry.at_ns - before.at_ns) / 1e6
@@ -192,22 +193,19 @@ def scripted_tool_durations(subject: Subject) -> Watch:
     return ""
 
 
-def _seen_of_stops(subject: Subject) -> Iterable[EntryKind]:
-    lasts = any(tool.outlives_cancel for tool in _scripted(subject).values())
-    return (StopRequested, Ended) if lasts else ()
-
-
 @invariant(
     "A stopped run waits within the grace period until its cancelled tools have ended.",
     "BUGS.md D4, D10, F5",
     sees=[StopRequested, Ended],
+    begins=[StopRequested],
     needs=[Need.MACHINE, Need.SCENARIO],
-    narrow=_seen_of_stops,
 )
 def cancelled_tools_waited_for(subject: Subject) -> Watch:
     """Otherwise a tool goes on during the next run."""
     facts, tools, world = subject.facts, _scripted(subject), subject.tools
     policy_ms = subject.course.settings.tool_execution.timeout_ms
+    if not any(tool.outlives_cancel for tool in tools.values()):
+        return ""
     waits: dict[str, int] = {}
     while True:
         entry = yield
@@ -242,29 +240,22 @@ def _until(start: ToolStarted, tool: ScriptedTool, timeout_ms: int | None, now_n
     return now_ns if timeout_ns <= now_ns else min(until_ns, timeout_ns)
 
 
-def _seen_of_parallel(subject: Subject) -> Iterable[EntryKind]:
-    settings = subject.settings
-    if settings is None or settings.tool_execution.order is not ToolOrder.PARALLEL:
-        return ()
-    own = settings.callbacks
-    if has_tool_hooks(subject) or own.on_chunk or own.on_tool_call or own.on_tool_result:
-        return ()
-    early = settings.tool_execution.start is ToolStart.WHEN_CALLED
-    return (ToolCall, ToolStarted) if early else (ToolStarted,)
-
-
 @invariant(
     "Tools that run in parallel start without waiting for each other.",
     "loops.md",
     sees=[ToolCall, ToolStarted],
     needs=[Need.MACHINE],
-    narrow=_seen_of_parallel,
 )
 def parallel_tools_start_at_once(subject: Subject) -> Watch:
     """They start after the reply, or with their calls, unless a tool of the batch is sequential."""
     facts, tools = subject.facts, subject.tools
     settings = subject.course.settings
     early, called_ns = settings.tool_execution.start is ToolStart.WHEN_CALLED, 0
+    own = settings.callbacks
+    if settings.tool_execution.order is not ToolOrder.PARALLEL or has_tool_hooks(subject):
+        return ""
+    if own.on_chunk or own.on_tool_call or own.on_tool_result:
+        return ""
     while True:
         entry = yield
         if type(entry) is ToolCall:
@@ -279,3 +270,81 @@ def parallel_tools_start_at_once(subject: Subject) -> Watch:
         if entry.at_ns > due_ns:
             late = (entry.at_ns - due_ns) / 1e6
             return f"the tool of call {entry.call_id!r} starts {late:g} ms late"
+
+
+@invariant(
+    "A model call takes no longer than the timeouts for the first part and for the whole "
+    "reply, and does not time out earlier.",
+    "BUGS.md C12, B16",
+    sees=[Finish, Error, StreamCut, Classified, Compaction],
+    needs=[Need.MACHINE],
+)
+def model_call_timeouts(subject: Subject) -> Watch:
+    """The time of a callback, or of a tool that starts when called, does not count."""
+    course, facts = subject.course, subject.facts
+    settings = course.settings
+    limits, callbacks = settings.limits, settings.callbacks
+    whole_ns = limits.model_call_timeout_ms * NS_PER_MS
+    first_ns = min(limits.first_part_timeout_ms * NS_PER_MS, whole_ns)
+    exact = settings.tool_execution.start is not ToolStart.WHEN_CALLED
+    exact = exact and not any((callbacks.on_chunk, callbacks.on_text, callbacks.on_tool_call))
+    judged = 0
+    while True:
+        entry = yield
+        kind = type(entry)
+        number = next(reversed(facts.replies), 0)
+        reply = facts.replies.get(number)
+        if reply is None or number == judged:
+            continue
+        took_ns = entry.at_ns - reply.sent_ns
+        if kind is Classified or kind is Compaction:
+            if kind is Classified:
+                timed_out = entry.fault is not None and entry.fault.code == "timeout"
+            else:  # a summary that has not ended was given up, and is not judged
+                timed_out = reply.purpose != "main" and not reply.is_closed
+            judged = number
+            if not timed_out:
+                continue
+            limit_ns = first_ns if reply.first_ns is None else whole_ns
+            if took_ns < limit_ns or ((exact or kind is Compaction) and took_ns > limit_ns):
+                return (
+                    f"request {judged} is given up after {took_ns} ns, and may take {limit_ns} ns"
+                )
+        elif took_ns > whole_ns:
+            return f"the reply to request {number} takes {took_ns} ns, and may take {whole_ns} ns"
+        elif reply.first_ns is not None and reply.first_ns - reply.sent_ns > first_ns:
+            waited = reply.first_ns - reply.sent_ns
+            return f"reply {number} begins after {waited} ns, and must begin within {first_ns} ns"
+
+
+@invariant(
+    "A run is stopped when max_wall_clock has elapsed, and not earlier.",
+    "BUGS.md A14, C1",
+    sees=[StopRequested, Ended],
+    needs=[Need.SCENARIO],
+)
+def max_wall_clock_enforced(subject: Subject, entry: Any) -> str:
+    """The scenario sets the limit. It counts from the prompt, and includes every wait.
+
+    A run that is stopped, or that a failed hook ends, may wait until its tools have ended. An agent
+    that blocks its event loop cannot be stopped: `event-loop-not-blocked` judges it for that.
+    """
+    scenario, facts = subject.scenario, subject.facts
+    assert scenario is not None
+    most_ms = scenario.limits.max_wall_clock_ms
+    took_ns = entry.at_ns - (0 if facts.prompt is None else facts.prompt.at_ns)
+    is_late = most_ms is not None and took_ns > most_ms * NS_PER_MS
+    if type(entry) is Ended:
+        can_hear = subject.machine is not None
+        if is_late and can_hear and not facts.stops and not _hook_has_failed(subject):
+            return f"the run takes {took_ns} ns, and may take {most_ms} ms"
+    elif entry.cause is StopCause.WALL_CLOCK and (most_ms is None or took_ns < most_ms * NS_PER_MS):
+        return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
+    return ""
+
+
+def _hook_has_failed(subject: Subject) -> bool:
+    """Return whether a hook has failed whose failure ends the run."""
+    settings = subject.settings
+    ends = settings is not None and settings.hook_isolation.on_failure is OnHookFailure.FAIL_RUN
+    return ends and any(hook.result != "blocked" for hook in subject.facts.vetoes)

@@ -6,7 +6,7 @@ Of hooks that run at once, the first in the list decides, and not the first that
 from collections.abc import Iterable
 
 from oracle.hooks import Chain, has_tool_hooks, hooks_of
-from simloop.check.invariants.invariant import EntryKind, Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.escape import writable
@@ -15,18 +15,12 @@ from simloop.messages import Outcome
 from simloop.trace.entries import Answered, CallBegun, Ended, Hook, Prompt, Request, ToolResult
 
 
-def _seen_of_answers(subject: Subject) -> Iterable[EntryKind]:
-    has_some = has_tool_hooks(subject)
-    return (Prompt, CallBegun, ToolResult, Hook, Answered) if has_some else ()
-
-
 @invariant(
     "A call that a hook forbids, or that a hook answers by its failure, is answered with an error "
     "that states the reason.",
     "BUGS.md D15, D16",
     sees=[Prompt, CallBegun, ToolResult, Hook, Answered],
     needs=[Need.MACHINE],
-    narrow=_seen_of_answers,
 )
 def hook_refusals_answer_calls(subject: Subject) -> Watch:
     """Judged only if it is known for which call a hook ran, and not after a stop."""
@@ -35,6 +29,8 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
     if policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED:
         return ""
     hooks = hooks_of(subject)
+    if not has_tool_hooks(subject):
+        return ""
     places = {(p, hook.name): n for p in hooks for n, hook in enumerate(hooks[p])}
     if any(Chain(hooks[point], settings).is_ambiguous for point in hooks):
         return ""
@@ -79,23 +75,17 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
                 )
 
 
-def _seen_of_blocks(subject: Subject) -> Iterable[EntryKind]:
-    settings, hooks = subject.course.settings, hooks_of(subject)[BEFORE_LLM_CALL]
-    parallel = settings.hook_execution.order is HookOrder.PARALLEL and len(hooks) > 1
-    return (Hook, Request, Ended) if parallel else ()
-
-
 @invariant(
     "A model call that hooks forbid at once is blocked for the reason of the first in the list.",
     "loops.md",
     sees=[Hook, Request, Ended],
     needs=[Need.MACHINE],
-    narrow=_seen_of_blocks,
 )
 def first_veto_blocks_model_call(subject: Subject) -> Watch:
     """Otherwise the reason depends on the hook that ends first."""
     settings, hooks = subject.course.settings, hooks_of(subject)[BEFORE_LLM_CALL]
-    if Chain(hooks, settings).is_ambiguous:
+    parallel = settings.hook_execution.order is HookOrder.PARALLEL and len(hooks) > 1
+    if not parallel or Chain(hooks, settings).is_ambiguous:
         return ""
     places = {hook.name: place for place, hook in enumerate(hooks)}
     reasons: dict[int, str] = {}  # by the place of the hook, since the newest request

@@ -120,14 +120,6 @@ def test_a_scenario_dumped_to_json_is_a_scenario_file(scenario: Scenario) -> Non
     assert parse_scenario(dumped) == scenario
 
 
-def test_a_tuple_is_given_as_a_list_or_a_tuple_and_never_as_a_set() -> None:
-    given: list[Any] = [["a", "b"], ("a", "b")]
-    assert [Expect(broken_pairs=each).broken_pairs for each in given] == [("a", "b")] * 2
-    for wrong in ({"a"}, iter(["a"]), "ab", {"a": 1}):
-        with pytest.raises(ScenarioError, match="broken_pairs"):
-            Expect(broken_pairs=wrong)  # type: ignore[arg-type]
-
-
 def test_scenarios_share_no_default_that_can_be_changed() -> None:
     one, other = Scenario(prompt="Go."), Scenario(prompt="Go.")
     one.model.append(Reply(say="Done."))

@@ -108,28 +108,6 @@ def _makes_room(course: Course) -> str:
 
 
 @invariant(
-    "A run tries no more compactions than max_compaction_attempts.",
-    "BUGS.md B1, B17, B18, A14",
-    sees=[Prompt, signals.ContextCompacted],
-    needs=[Need.MACHINE],
-    begins=[signals.ContextCompacted],
-)
-def max_compaction_attempts_enforced(subject: Subject) -> Watch:
-    """The limit counts normal and forced compactions, whether or not they help."""
-    course = subject.course
-    most = course.settings.limits.max_compaction_attempts
-    tried = 0
-    while True:
-        entry = yield
-        if type(entry) is Prompt:
-            tried = 0
-        else:
-            tried += 1
-            if tried > most:
-                return f"compaction {tried} of a run is tried; {most} are allowed"
-
-
-@invariant(
     "A forced compaction that does not make the context smaller ends the run.",
     "BUGS.md B1, B5, B15",
     sees=[signals.ContextCompacted],

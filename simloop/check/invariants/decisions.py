@@ -4,6 +4,7 @@ Only the reply and the queued messages decide, because a user sees nothing else.
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
@@ -283,17 +284,20 @@ def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
 @invariant(
     "Each model call increases a counter that bounds the run: steps, errors or compactions.",
     "BUGS.md A11, A12, A2",
-    sees=[effects.CallModel],
+    sees=[Prompt, effects.CallModel],
     needs=[Need.MACHINE],
 )
-def model_calls_increase_a_counter(subject: Subject, _: Any) -> str:
+def model_calls_increase_a_counter(subject: Subject) -> Watch:
     """A cycle that increases no counter could be repeated forever."""
     course = subject.course
-    if course.spent == course.spent_before and any(
-        not bound.resets for bound in course.declared.values()
-    ):
-        return "a model call follows another one, and no counter increased between them"
-    return ""
+    if all(bound.resets for bound in course.declared.values()):
+        return ""
+    values, before = attrgetter(*course.declared), None
+    while True:
+        spent = None if type((yield)) is Prompt else values(course.run)
+        if spent is not None and spent == before:
+            return "a model call follows another one, and no counter increased between them"
+        before = spent
 
 
 @invariant(

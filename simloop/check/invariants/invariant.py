@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from simloop.check.invariants.pairs import Break
-from simloop.check.invariants.subject import Deviates, Subject
+from simloop.check.invariants.subject import Break, Deviates, Subject
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound
 from simloop.kernel.signals import Signal
@@ -55,8 +54,7 @@ class Invariant(Struct, frozen=True, eq=False):
     `sentence` states it. `source` names the rule, the bug or the document that it comes from.
     `sees` are the kinds of entries that it is given. Either `check` judges each of them by itself,
     or `watch` is called once for each conversation, when the first of the kinds in `begins` comes,
-    and is sent that entry and those after it. `narrow` returns the kinds that matter in a run of a
-    subject.
+    and is sent that entry and those after it.
     """
 
     name: str
@@ -67,14 +65,6 @@ class Invariant(Struct, frozen=True, eq=False):
     watch: Callable[[Subject], Watch] | None
     check: Check | None
     begins: frozenset[EntryKind]
-    narrow: Callable[[Subject], Iterable[EntryKind]] | None = None
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """Return the function that its author has written."""
-        function = self.watch or self.check
-        assert function is not None
-        return function
 
     def unjudged(self, subject: Subject, given: Collection[Need]) -> str:
         """Return the reason why a run of `subject` is not judged, or an empty text.
@@ -88,20 +78,11 @@ class Invariant(Struct, frozen=True, eq=False):
         missing = [need.value for need in Need if need in self.needs and need not in given]
         return f"the loop declares no {' and no '.join(missing)}"
 
-    def seen_in(self, subject: Subject) -> frozenset[EntryKind]:
-        """Return the selections of entries that this invariant reads in a run of `subject`."""
-        return self.sees if self.narrow is None else self.sees.intersection(self.narrow(subject))
-
 
 def needs_of(subject: Subject) -> frozenset[Need]:
     """Return the inputs that a subject has."""
-    return frozenset(need for need in Need if _has(subject, need))
-
-
-def _has(subject: Subject, need: Need) -> bool:
-    if need is Need.AGENT:
-        return subject.machine is None
-    return getattr(subject, need.value) is not None
+    given = {need for need in Need if getattr(subject, need.value, None) is not None}
+    return frozenset(given if subject.machine is not None else given | {Need.AGENT})
 
 
 def invariant(
@@ -111,7 +92,6 @@ def invariant(
     sees: Iterable[EntryKind],
     needs: Iterable[Need] = (),
     begins: Iterable[EntryKind] = (),
-    narrow: Callable[[Subject], Iterable[EntryKind]] | None = None,
 ) -> Callable[[Callable[[Subject], Watch] | Check], Invariant]:
     """Make an invariant from a generator function, under the function's name with hyphens.
 
@@ -126,9 +106,8 @@ def invariant(
     after `subject.facts` has read it, and returns the description of the first violation. It is
     sent a `Footer` when the conversation is over. One that returns before its first `yield` has
     nothing to judge in this run. It begins at the first entry that it is sent; a run without one
-    costs nothing. So name signals, effects and states rather than all transitions, and give
-    `narrow` where the settings tell what can matter. With `begins` it begins at the first entry of
-    those kinds, and is not sent the entries before it.
+    costs nothing. So name signals, effects and states rather than all transitions. With `begins` it
+    begins at the first entry of those kinds, and is not sent the entries before it.
 
     An invariant that remembers nothing is a plain function of the subject and of one entry. It
     returns how the entry is wrong, or an empty text, and costs less.
@@ -140,6 +119,6 @@ def invariant(
         name = function.__name__.replace("_", "-")
         plain = len(signature(function).parameters) > 1
         watch, check = (None, function) if plain else (function, None)
-        return Invariant(name, sentence, source, kinds, needed, watch, check, begun, narrow)
+        return Invariant(name, sentence, source, kinds, needed, watch, check, begun)
 
     return make

@@ -1,23 +1,84 @@
-"""The judge: it gives each entry of a run to the invariants that look at its kind.
+"""The judge gives each entry of a run to the invariants that look at its kind.
 
-Only the invariants that see the kind of an entry get it, because a judge listens to every fuzzed
-run.
+The catalogue has simloop's own invariants, in the order of the modules, and those that were added.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from simloop.check.invariants.catalog import all_invariants
+from simloop.check.invariants import (
+    agents,
+    compaction,
+    decisions,
+    limits,
+    requests,
+    retry,
+    tools,
+    user,
+)
 from simloop.check.invariants.invariant import Check, Invariant, needs_of
-from simloop.check.invariants.pairs import Break
-from simloop.check.invariants.subject import FOLLOWED, Subject
+from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
-from simloop.trace.entries import AnyEntry, Footer, Request
+from simloop.runs.loop import loaded
+from simloop.trace.entries import AnyEntry, Footer
 from simloop.world.user_errors import describe
+
+_MODULES = (requests, retry, agents, tools, user, decisions, limits, compaction)
+_added: dict[str, tuple[Invariant, ...]] = {}
+
+
+@cache
+def all_invariants() -> tuple[Invariant, ...]:
+    """Return the catalogue."""
+    own = (each for module in _MODULES for each in in_module(module))
+    return tuple(dict.fromkeys((*own, *(each for given in _added.values() for each in given))))
+
+
+def in_module(module: object) -> tuple[Invariant, ...]:
+    """Return the invariants of a module, in the order of their definitions."""
+    given = getattr(module, "__dict__", {})
+    return tuple(value for value in given.values() if isinstance(value, Invariant))
+
+
+def add_invariants(*names: str) -> Callable[[], None]:
+    """Judge the invariants that each `module` or `module:name` names in every run from now on.
+
+    They come after those of simloop. The function that is returned takes them away again. Raises
+    ScenarioError for a name that names none.
+    """
+    new = {name: _named(name) for name in names if name not in _added}
+    _added.update(new)
+    all_invariants.cache_clear()
+
+    def take_away() -> None:
+        for name in new:
+            _added.pop(name, None)
+        all_invariants.cache_clear()
+
+    return take_away
+
+
+def added_names() -> tuple[str, ...]:
+    """Return the names that were added, for a process that is to judge alike."""
+    return tuple(_added)
+
+
+def _named(name: str) -> tuple[Invariant, ...]:
+    found = loaded(name, "invariant", _WRITTEN, "--invariants")
+    own = (found,) if isinstance(found, Invariant) else in_module(found)
+    if not own:
+        raise ScenarioError(f"`{name}` is no invariant", key="--invariants", hint=_WRITTEN)
+    return own
+
+
+_WRITTEN = (
+    "write module:name for a function with the decorator `simloop.invariant`; the module is looked "
+    "up in the current folder and among the installed packages"
+)
 
 
 class Violation(Struct, frozen=True):
@@ -54,18 +115,13 @@ class Places(dict[object, Seen | None]):
     The places that one run looks up are kept for the next run.
     """
 
-    def __init__(self, judged: Sequence[Invariant], seen: Sequence[frozenset[object]]) -> None:
+    def __init__(self, judged: Sequence[Invariant]) -> None:
         super().__init__()
         self._judged = judged
-        self._seen = seen
 
     def __missing__(self, moment: object) -> Seen | None:
         kinds = moment if type(moment) is tuple else (moment,)
-        see = [
-            (place, one)
-            for place, (one, seen) in enumerate(zip(self._judged, self._seen, strict=True))
-            if not seen.isdisjoint(kinds)
-        ]
+        see = [at for at in enumerate(self._judged) if not at[1].sees.isdisjoint(kinds)]
         checks = tuple((place, one.check) for place, one in see if one.check is not None)
         watches = tuple(
             (place, not one.begins.isdisjoint(kinds)) for place, one in see if one.watch is not None
@@ -75,10 +131,9 @@ class Places(dict[object, Seen | None]):
 
 
 class Chosen(NamedTuple):
-    """The invariants that are judged, and the reason for each other invariant.
+    """The invariants that are judged, their places, and the reason for each other invariant.
 
-    The choice is the same for all runs of a plan, so a search makes it once for many runs. `places`
-    has, for each kind of entries, the places in `judged` of the invariants that see it.
+    The choice is the same for all runs of a plan, so a search makes it once for many runs.
     """
 
     judged: tuple[Invariant, ...]
@@ -92,12 +147,10 @@ def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> C
     given = needs_of(subject)
     reasons = {one.name: reason for one in each if (reason := one.unjudged(subject, given))}
     judged = tuple(one for one in each if one.name not in reasons)
-    return Chosen(judged, reasons, _places(judged, tuple(one.seen_in(subject) for one in judged)))
+    return Chosen(judged, reasons, _places(judged))
 
 
-@lru_cache(maxsize=64)
-def _places(judged: tuple[Invariant, ...], seen: tuple[frozenset[object], ...]) -> Places:
-    return Places(judged, seen)
+_places = lru_cache(maxsize=64)(Places)
 
 
 class Judge:
@@ -118,10 +171,6 @@ class Judge:
         self.violations: list[Violation] = []
         self.unjudged = chosen.unjudged
         self.tell = tell
-        self._read = subject.facts.read
-        self._course = subject.course
-        has_course = subject.machine is not None and subject.settings is not None
-        self._followed = FOLLOWED if has_course else frozenset[type]()
         self._judged = chosen.judged
         self._places = chosen.places
         # Generators begin late, because most invariants see no entry in most runs.
@@ -131,12 +180,7 @@ class Judge:
         """Judge the next entry. A Footer is the end of the conversation, and no fact."""
         # All in one function: a call for each entry would cost as much as an invariant.
         subject, sends, kind, place = self.subject, self._sends, type(entry), 0
-        if kind is not Footer:
-            self._read(entry)
-        moment = self._course.read(entry) if kind in self._followed else kind
-        if kind is Request and subject.pairing.read(entry):
-            moment = Request, Break
-        seen = self._places[moment]
+        seen = self._places[kind if kind is Footer else subject.read(entry)]
         if seen is None:
             return
         found: list[tuple[int, str]] | None = None
@@ -195,16 +239,16 @@ def _blamed(each: Invariant, error: Exception) -> SimloopError:
     """Return the error for an invariant that raises, with the place in its author's file."""
     if isinstance(error, SimloopError):
         return error
-    function = each.function
+    function: Any = each.watch or each.check
     if function.__module__.partition(".")[0] == "simloop":
         return InternalError(f"the invariant `{each.name}` is broken: {describe(error)}")
-    code = getattr(function, "__code__", None)
-    frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != __file__]
-    line = frames[-1].lineno if frames else getattr(code, "co_firstlineno", None)
-    place = frames[-1].filename if frames else getattr(code, "co_filename", None)
+    lines = [(each.filename, each.lineno) for each in extract_tb(error.__traceback__)]
+    code = function.__code__
+    own = [(code.co_filename, code.co_firstlineno), *(at for at in lines if at[0] != __file__)]
+    path, line = own[-1]
     return ScenarioError(
         f"the invariant `{each.name}` fails: {describe(error)}",
-        path=place,
+        path=path,
         line=line,
         hint="an invariant is a generator function that returns the text of the first violation",
     )

@@ -4,29 +4,20 @@ A machine declares in `bounds` which of its counters bound a run; other counters
 in time counts from the beginning of the action that it bounds, so that no progress extends it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Course, Subject
+from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
-from simloop.kernel.machine import Bound, Machine, Run
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Bound, Feature, Machine, Run
 from simloop.kernel.names import NAMES
-from simloop.kernel.policies import OnHookFailure, ToolStart
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
-from simloop.messages import Counters, FinishReason, Outcome, StopCause
+from simloop.messages import Counters, FinishReason, Outcome
 from simloop.prove.rules import ended_too_early, past_a_bound
-from simloop.trace.entries import (
-    Classified,
-    Compaction,
-    Ended,
-    Error,
-    Finish,
-    Request,
-    StopRequested,
-    StreamCut,
-)
+from simloop.trace.entries import Ended, Prompt, Request
 
 
 @invariant(
@@ -52,24 +43,29 @@ _ZERO = Counters(0, 0, 0)
 @invariant(
     "The counters of a run match its trace: steps of the replies, compactions and errors.",
     "BUGS.md E1, E2",
-    sees=[signals.ModelReplied, signals.ContextCompacted, Counters, Ended],
+    sees=[Prompt, signals.ModelReplied, signals.ContextCompacted, Counters, Ended],
     needs=[Need.MACHINE],
 )
-def counters_match_trace(subject: Subject, entry: Any) -> str:
+def counters_match_trace(subject: Subject) -> Watch:
     """The end of a run states the counters of the last transition."""
-    course = subject.course
-    if type(entry) is Ended:
-        last = course.counters or _ZERO
-        if entry.counters != last:
-            return f"the run ends with {_told(entry.counters)}, not with {_told(last)}"
-        return ""
-    last, steps, compactions = entry.counters, course.steps, course.compactions
-    errors = course.run.error_count
-    if _counts(last) == (errors, steps, compactions):
-        return ""
-    if last.total_steps == steps and last.compaction_attempts == compactions:
-        return f"the machine has counted {errors} errors: {_told(last)}"
-    return f"the trace has {_told(Counters(errors, steps, compactions))}: {_told(last)}"
+    course, facts, last, steps, compactions = subject.course, subject.facts, _ZERO, 0, 0
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            last, steps, compactions = _ZERO, 0, 0
+        elif kind is Ended:
+            if entry.counters != last:
+                return f"the run ends with {_told(entry.counters)}, not with {_told(last)}"
+        else:
+            signal = type(entry.signal)
+            if signal is signals.ModelReplied:
+                steps += max(1, facts.reply.steps) if facts.reply else 0
+            compactions += signal is signals.ContextCompacted
+            last, errors = entry.counters, course.run.error_count
+            right = Counters(errors, steps, compactions)
+            if last != right:
+                return f"the trace has {_told(right)}: {_told(last)}"
 
 
 def _told(counters: Counters | None) -> str:
@@ -87,19 +83,12 @@ def _told(counters: Counters | None) -> str:
 )
 def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
     """Each prompt of a conversation has its full limits."""
-    course = subject.course
-    run = course.before
-    if entry.counters != _ZERO or _counts(run) != (0, 0, 0):
+    if entry.counters != _ZERO or _counts(subject.course.before) != (0, 0, 0):
         return f"a run begins with {_told(entry.counters)}"
     return ""
 
 
 _counts = attrgetter("error_count", "total_steps", "compaction_attempts")
-
-
-def _values(names: Sequence[str]) -> Callable[[object], Any]:
-    """Return a function that reads some counters at once, which is much faster."""
-    return attrgetter(*names) if names else lambda _: ()
 
 
 @invariant(
@@ -131,7 +120,8 @@ def every_attempt_counted(subject: Subject) -> Watch:
     course = subject.course
     bounds: Mapping[str, Bound] = course.machine.bounds
     errors = _counts_errors(course.machine)
-    values = _values([name for limit, name in _COUNTED.items() if limit in bounds])
+    names = [name for limit, name in _COUNTED.items() if limit in bounds]
+    values = attrgetter(*names) if names else lambda _: ()
     of_turns = next((bound for bound in bounds.values() if bound.of_turns), None)
     while True:
         entry = yield
@@ -238,17 +228,17 @@ def limits_not_enforced_early(subject: Subject, _: Any) -> str:
     if type(run.state) is not Finished:
         return ""
     bounds = {**getattr(course.machine, "thresholds", {}), **course.machine.bounds}
-    return next(ended_too_early(run, bounds), "") or _unnamed(run, course, bounds)
+    return next(ended_too_early(run, bounds), "") or _unnamed(run, subject, bounds)
 
 
-def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
+def _unnamed(run: Run, subject: Subject, bounds: Mapping[str, Bound]) -> str:
     """Return why the end of a run does not fit the limit that it names, or an empty text."""
-    state = run.state
+    state, course, facts = run.state, subject.course, subject.facts
     assert isinstance(state, Finished)
     limit, outcome = state.limit, state.outcome
     if limit == "max_steps_per_round":
         before = course.before.state
-        steps = course.facts.reply.steps if course.facts.reply else 0
+        steps = facts.reply.steps if facts.reply else 0
         if type(before) is not ClosingStep or steps <= course.settings.limits.max_steps_per_round:
             return f"{limit} ends the run after a reply of {steps} steps"
     elif limit == "max_wall_clock":
@@ -282,84 +272,58 @@ def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
     return ""
 
 
-_NS_PER_MS = 1_000_000
-
-
 @invariant(
-    "A model call takes no longer than the timeouts for the first part and for the whole "
-    "reply, and does not time out earlier.",
-    "BUGS.md C12, B16",
-    sees=[Finish, Error, StreamCut, Classified, Compaction],
+    "A call is retried only after a failure that the policy declares retryable, or after a "
+    "useless reply.",
+    "BUGS.md C7, C13, B15",
+    sees=[effects.Backoff],
     needs=[Need.MACHINE],
 )
-def model_call_timeouts(subject: Subject) -> Watch:
-    """The time of a callback, or of a tool that starts when called, does not count."""
-    course, facts = subject.course, subject.facts
-    settings = course.settings
-    limits, callbacks = settings.limits, settings.callbacks
-    whole_ns = limits.model_call_timeout_ms * _NS_PER_MS
-    first_ns = min(limits.first_part_timeout_ms * _NS_PER_MS, whole_ns)
-    exact = settings.tool_execution.start is not ToolStart.WHEN_CALLED
-    exact = exact and not any((callbacks.on_chunk, callbacks.on_text, callbacks.on_tool_call))
-    judged = 0
-    while True:
-        entry = yield
-        kind = type(entry)
-        number = next(reversed(facts.replies), 0)
-        reply = facts.replies.get(number)
-        if reply is None or number == judged:
-            continue
-        took_ns = entry.at_ns - reply.sent_ns
-        if kind is Classified or kind is Compaction:
-            if kind is Classified:
-                timed_out = entry.fault is not None and entry.fault.code == "timeout"
-            else:  # a summary that has not ended was given up, and is not judged
-                timed_out = reply.purpose != "main" and not reply.is_closed
-            judged = number
-            if not timed_out:
-                continue
-            limit_ns = first_ns if reply.first_ns is None else whole_ns
-            if took_ns < limit_ns or ((exact or kind is Compaction) and took_ns > limit_ns):
-                return (
-                    f"request {judged} is given up after {took_ns} ns, and may take {limit_ns} ns"
-                )
-        elif took_ns > whole_ns:
-            return f"the reply to request {number} takes {took_ns} ns, and may take {whole_ns} ns"
-        elif reply.first_ns is not None and reply.first_ns - reply.sent_ns > first_ns:
-            waited = reply.first_ns - reply.sent_ns
-            return f"reply {number} begins after {waited} ns, and must begin within {first_ns} ns"
-
-
-@invariant(
-    "A run is stopped when max_wall_clock has elapsed, and not earlier.",
-    "BUGS.md A14, C1",
-    sees=[StopRequested, Ended],
-    needs=[Need.SCENARIO],
-)
-def max_wall_clock_enforced(subject: Subject, entry: Any) -> str:
-    """The scenario sets the limit. It counts from the prompt, and includes every wait.
-
-    A run that is stopped, or that a failed hook ends, may wait until its tools have ended. An agent
-    that blocks its event loop cannot be stopped: `event-loop-not-blocked` judges it for that.
-    """
-    scenario, facts = subject.scenario, subject.facts
-    assert scenario is not None
-    most_ms = scenario.limits.max_wall_clock_ms
-    took_ns = entry.at_ns - (0 if facts.prompt is None else facts.prompt.at_ns)
-    is_late = most_ms is not None and took_ns > most_ms * _NS_PER_MS
-    if type(entry) is Ended:
-        can_hear = subject.machine is not None
-        if is_late and can_hear and not facts.stops and not _hook_has_failed(subject):
-            return f"the run takes {took_ns} ns, and may take {most_ms} ms"
-    elif entry.cause is StopCause.WALL_CLOCK and (
-        most_ms is None or took_ns < most_ms * _NS_PER_MS
-    ):
-        return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
+def only_retryable_failures_retried(subject: Subject, _: Any) -> str:
+    """A useful reply is not retried."""
+    course = subject.course
+    signal = course.signal
+    if type(signal) is signals.ModelFailed:
+        if not signal.retryable:
+            return f"a call is retried after {signal.error}, which is not retryable"
+    elif type(signal) is signals.StepClosed:
+        reply = getattr(course.before.state, "reply", None)
+        if reply is not None and reply.text and reply.finish is FinishReason.STOP:
+            return "a call is retried after a reply with text and a normal end"
     return ""
 
 
-def _hook_has_failed(subject: Subject) -> bool:
-    """Return whether a hook has failed whose failure ends the run."""
-    settings = subject.settings
-    ends = settings is not None and settings.hook_isolation.on_failure is OnHookFailure.FAIL_RUN
-    return ends and any(hook.result != "blocked" for hook in subject.facts.vetoes)
+@invariant(
+    "A run that ends because its model call was aborted has the outcome aborted.",
+    "BUGS.md C9, E8",
+    sees=[signals.ModelFailed],
+    needs=[Need.MACHINE],
+)
+def aborted_calls_abort_runs(subject: Subject, _: Any) -> str:
+    """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
+    course = subject.course
+    signal, state = course.signal, course.run.state
+    if type(signal) is not signals.ModelFailed or signal.error is not ErrorClass.ABORTED:
+        return ""
+    if Feature.ABORT in course.machine.unsupported:
+        return ""
+    if type(state) is Finished and state.outcome in (Outcome.FAILED, Outcome.COMPLETED):
+        return f"a run whose model call was aborted ends as {state.outcome}"
+    return ""
+
+
+@invariant(
+    "A retryable failure is retried while a retry is left.",
+    "BUGS.md C4, C6",
+    sees=[signals.ModelFailed],
+    needs=[Need.MACHINE],
+)
+def retryable_failures_retried(subject: Subject, _: Any) -> str:
+    """Other rules hold for overflows and aborts; another limit may end the run."""
+    course = subject.course
+    signal, state = course.signal, course.run.state
+    if type(signal) is not signals.ModelFailed or not signal.retryable:
+        return ""
+    if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
+        return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
+    return ""

@@ -11,9 +11,16 @@ from typing import Any
 
 import msgspec
 
-from simloop.check.invariants import pairs
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import (
+    MORE_RESULTS,
+    NO_RESULT,
+    NOT_BEHIND,
+    NOT_CALLED,
+    SHARED,
+    Break,
+    Subject,
+)
 from simloop.kernel.signals import HookFailed, ModelFailed
 from simloop.messages import (
     AssistantMessage,
@@ -40,25 +47,19 @@ from simloop.trace.entries import (
 from simloop.trace.facts import Facts, ReceivedReply
 
 
-def _broken(subject: Subject, entry: Request, *whys: str) -> str:
-    """Return the text of the first broken pair of these kinds that is not expected."""
-    for found in subject.pairing.read(entry):
-        if found.why in whys:
-            # A scenario expects a break in one request, and a loop may show it in another one.
-            known = {line.partition(": ")[2] for line in subject.broken_pairs}
-            if str(found).partition(": ")[2] not in known:
-                return str(found)
-    return ""
+def _broken(subject: Subject, *whys: str) -> str:
+    """Return the text of the first broken pair of these kinds."""
+    return next((str(found) for found in subject.breaks if found.why in whys), "")
 
 
 @invariant(
     "Every call has exactly one result before the next request is sent.",
     "BUGS.md D1, D2, D3, D4, D8, D16",
-    sees=[pairs.Break],
+    sees=[Break],
 )
-def answered_calls(subject: Subject, entry: Request) -> str:
+def answered_calls(subject: Subject, _: Any) -> str:
     """This includes calls that failed, timed out or were stopped."""
-    return _broken(subject, entry, pairs.NO_RESULT, pairs.MORE_RESULTS)
+    return _broken(subject, NO_RESULT, MORE_RESULTS)
 
 
 @invariant(
@@ -71,20 +72,20 @@ def accepted_requests(_: Subject, entry: Any) -> str:
     return f"{entry.endpoint} is answered with status {entry.status}: {entry.text}"
 
 
-@invariant("No two calls have the same id.", "BUGS.md D14", sees=[pairs.Break])
-def unique_call_ids(subject: Subject, entry: Request) -> str:
+@invariant("No two calls have the same id.", "BUGS.md D14", sees=[Break])
+def unique_call_ids(subject: Subject, _: Any) -> str:
     """A provider refuses a request with two equal ids."""
-    return _broken(subject, entry, pairs.SHARED)
+    return _broken(subject, SHARED)
 
 
 @invariant(
     "A result follows the message with its call; only other results may stand between them.",
     "BUGS.md D2, D5, D6, D22",
-    sees=[pairs.Break],
+    sees=[Break],
 )
-def adjacent_results(subject: Subject, entry: Request) -> str:
+def adjacent_results(subject: Subject, _: Any) -> str:
     """A provider refuses a result whose call is missing or stands elsewhere."""
-    return _broken(subject, entry, pairs.NOT_BEHIND, pairs.NOT_CALLED)
+    return _broken(subject, NOT_BEHIND, NOT_CALLED)
 
 
 @invariant(
@@ -211,13 +212,13 @@ WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
     "calls unchanged.",
     "BUGS.md C10, C13, D9, D13",
     sees=[ToolStarted, Ended, Request],
-    begins=[ToolStarted],
 )
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
 
-    This holds also for a tool that started before its reply was cut off. It is not judged for an
-    agent that did not end at the moment of a stop: its clean-up may have been cut off, too.
+    This holds also for a tool that started before its reply was cut off. Of a tool that an agent
+    runs itself, the result in the request is the only sign. The tools in the world are not judged
+    for an agent that did not end at the moment of a stop: its clean-up may have been cut off, too.
     """
     facts, machine, is_cut = subject.facts, subject.machine is not None, False
     ran: set[str | tuple[str, str]] = set()  # by the id, or by what an agent may not change
@@ -231,14 +232,13 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
             continue
         if entry.purpose != "main":
             continue
-        if is_cut:
-            is_cut = False
-            ran.clear()
-        before = facts.before
-        reply = None if before is None else facts.replies.get(before.number)
-        newly_ran, ran = ran, set()
+        newly_ran, ran, is_cut = (set() if is_cut else ran), set(), False
+        reply = None if facts.before is None else facts.replies.get(facts.before.number)
         if reply is None or reply.finish not in WHOLE or not facts.goes_on:
             continue
+        if not machine:
+            results = {one.call_id for one in facts.added if type(one) is ToolMessage}
+            newly_ran |= results - facts.ran
         if newly_ran.isdisjoint(
             each for call in reply.calls for each in (call.id, (call.name, call.arguments))
         ):

@@ -1,23 +1,22 @@
-"""Invariants on retries: which failed calls are retried, and after which wait.
+"""Invariants on the retries of agents: when a failed request is sent again, and after which wait.
 
-The declared policy decides. The jitter that it drew is not recorded, so a wait may lie between the
-least and the greatest. Each wait is judged by the failure right before it, and by no earlier one.
+A wait is judged by the declared policy, and without one by bounds that every policy keeps. A
+request is a retry only if it goes on from the request whose reply failed: an agent may have several
+conversations. A machine is judged by its decisions, see limits.py.
 """
 
-import re
 from email.utils import mktime_tz, parsedate_tz
 from math import inf
 from typing import Any
 
-from simloop.check.invariants.invariant import Need, invariant
-from simloop.check.invariants.subject import Course, Subject
-from simloop.kernel import effects, signals
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.requests import WHOLE
+from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import Feature
-from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
-from simloop.kernel.states import Finished
-from simloop.messages import Fault, FinishReason, Outcome
-from simloop.trace.entries import Backoff, Classified
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
+from simloop.messages import Fault, FinishReason
+from simloop.trace.entries import Prompt, Request
+from simloop.trace.facts import Facts, ReceivedReply
 from simloop.virtual.clock.instants import EPOCH_NS
 
 NS_PER_MS = 1_000_000
@@ -69,196 +68,207 @@ def wait_range(
     return min(both), max(both)
 
 
-_NS_PER_MS = 1_000_000
+_CLOCK_NS = NS_PER_MS
+"""The finest difference in time that an agent is judged by.
+
+Programs count in milliseconds, in microseconds (`datetime`), or in seconds since 1970 as a float,
+whose values are 238 ns apart.
+"""
+_MINUTE_NS = 60_000 * NS_PER_MS
+_HOUR_NS = 60 * _MINUTE_NS
+_RATE_LIMIT = 429
+_AT_ONCE = 3
+_USUAL = ExponentialBackoff()
 
 
-@invariant(
-    "The wait before a retry is the one that the declared policy computes for this failure: "
-    "formula, cap, Retry-After and range of the jitter.",
-    "BUGS.md C1, C2, C3",
-    sees=[Backoff],
-    needs=[Need.MACHINE],
-)
-def backoff_matches_policy(subject: Subject, entry: Any) -> str:
-    """A useless reply is no failed call, so it has no Retry-After."""
-    course = subject.course
-    settings, fault = course.settings, _fault(course.judged, course)
-    now_ns = EPOCH_NS + settings.clock_skew_ns + entry.at_ns
-    least, most = wait_range(settings.retry, entry.failures, fault, now_ns)
-    if not least <= entry.delay_ns <= most:
-        span = _ms(least) if least == most else f"{_ms(least)} to {_ms(most)}"
-        return f"the wait after failure {entry.failures} is {_ms(entry.delay_ns)}, not {span}"
-    asked = fault is not None and asked_ns(fault, now_ns) is not None
-    policy = settings.retry
-    asked = asked and (not isinstance(policy, StatusRetry) or policy.honours_retry_after)
-    if entry.retry_after is not asked:
-        return f"the wait is recorded as {'not ' if asked else ''}taken from Retry-After"
-    return ""
+def is_useless(reply: ReceivedReply) -> bool:
+    """Return whether a reply has failed, or has neither text nor the calls that it announces."""
+    if reply.finish is None or reply.finish is FinishReason.INTERRUPTED:
+        return reply.is_closed
+    if reply.calls or reply.finish not in WHOLE:
+        return False
+    return reply.finish is FinishReason.TOOL_CALLS or not reply.text.strip()
 
 
-def _fault(judged: Classified | None, course: Course) -> Fault | None:
-    """Return the failure before a wait; None for a useless reply."""
-    if judged is None:
+def may_be_uncounted(facts: Facts, reply: ReceivedReply) -> bool:
+    """Return whether an agent may count the failure of `reply` as one, or not.
+
+    It may have given up a reply that takes too long. An overflow costs a compaction, and not an
+    error, if the agent has shortened its context.
+    """
+    if not reply.is_closed:
+        return True
+    fault = reply.fault
+    if fault is None or facts.goes_on:
+        return False
+    return _USUAL.classify(fault) is ErrorClass.OVERFLOW
+
+
+def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
+    """Return the reply to the main request before `entry` in its run.
+
+    There is none before the first one, and for an entry that is no main request.
+    """
+    if type(entry) is not Request or entry.purpose != "main" or facts.previous is None:
         return None
-    reply = course.facts.reply
-    return judged.fault or (None if reply is None else reply.fault)
+    return facts.replies.get(facts.previous.number)
+
+
+def _agent_ns(subject: Subject, at_ns: int) -> int:
+    """Return the Unix time on the clock of the agent."""
+    clock = None if subject.scenario is None else subject.scenario.clock
+    return EPOCH_NS + at_ns + (0 if clock is None else clock.ahead - clock.behind)
 
 
 def _ms(ns: int) -> str:
-    return f"{ns / _NS_PER_MS:g} ms"
+    return f"{ns / NS_PER_MS:g}"
 
 
 @invariant(
-    "A failed call has the error class that the declared policy assigns, and the machine "
-    "receives this class.",
-    "BUGS.md C4, C5, C7",
-    sees=[Classified, signals.ModelFailed],
-    needs=[Need.MACHINE],
+    "An agent waits before a retry as long as its declared policy requires for this failure.",
+    "BUGS.md C1, C2, C3",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT, Need.RETRY],
 )
-def failure_class_matches_policy(subject: Subject, entry: Any) -> str:
-    """Equal failures have equal classes, at every place where they occur."""
-    course = subject.course
-    judged = course.classified
-    if type(entry) is Classified:
-        fault = _fault(entry, course)
-        if fault is None:
-            return "a failure is classified, and no failure occurred"
-        return _misjudged(course.settings.retry, fault, entry)
-    signal = entry.signal
-    if judged is None or (signal.error, signal.retryable) == (judged.error_class, judged.retryable):
+def agent_backoff_matches_policy(subject: Subject) -> Watch:
+    """A policy may count the failures of the run, or those since the last useful reply.
+
+    `unsure` is the number of failures in the run that the agent may have left out of its count.
+    """
+    facts, policy = subject.facts, subject.retry
+    assert policy is not None
+    in_run = in_row = unsure = 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            in_run = in_row = unsure = 0
+        reply = reply_before(facts, entry)
+        if reply is None:
+            continue
+        if reply.is_closed and not is_useless(reply):
+            in_row = 0
+            continue
+        in_run, in_row = in_run + 1, in_row + 1
+        unsure += may_be_uncounted(facts, reply)
+        if not facts.goes_on or facts.added or not reply.is_closed:
+            continue
+        waited, now_ns = entry.at_ns - reply.at_ns, _agent_ns(subject, reply.at_ns)
+        least_count = max(1, min(in_run, in_row) - unsure)
+        counts = range(in_run, least_count - 1, -1) if unsure else (in_run, in_row)
+        # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
+        clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
+        spans = [wait_range(policy, each, reply.fault, at) for each in counts for at in clocks]
+        if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
+            span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
+            return (
+                f"request {entry.number} is sent {_ms(waited)} ms after failure {in_run} of the "
+                f"run, not {span} ms"
+            )
+
+
+@invariant(
+    "An agent retries no earlier than the Retry-After of the failure allows.",
+    "BUGS.md C1, C3",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def retry_after_respected(subject: Subject, entry: Any) -> str:
+    """The wait is that of the last failure. A Retry-After of over a minute is not judged."""
+    reply = _failed_before(subject, entry)
+    if reply is None or not subject.facts.goes_on:
         return ""
-    return f"the failure is {judged.error_class}, and the signal states {signal.error}"
+    asked, waited = _asked(subject, reply), entry.at_ns - reply.at_ns
+    if asked is None or not waited + _CLOCK_NS < asked <= _MINUTE_NS:
+        return ""
+    asks = f"a failure that asked for {_ms(asked)} ms"
+    return f"request {entry.number} is sent {_ms(waited)} ms after {asks}"
 
 
-def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
-    error = policy.classify(fault)
-    if entry.error_class is not error:
-        return f"the failure {fault.message[:40]!r} is {error}, not {entry.error_class}"
-    if type(policy) is ExponentialBackoff:  # a subclass may classify otherwise
-        known = _classes(fault)
-        if known is not None and error not in known:
-            return f"the failure {fault.status} {fault.code} is classified as {error}"
-        heals = error in _HEALS
+def _failed_before(subject: Subject, entry: Any) -> ReceivedReply | None:
+    """Return the failed reply before a request, unless `agent_backoff_matches_policy` judges it."""
+    reply = reply_before(subject.facts, entry) if subject.retry is None else None
+    return None if reply is None or reply.fault is None else reply
+
+
+def _asked(subject: Subject, reply: ReceivedReply) -> int | None:
+    """Return the wait that a failed reply asks for."""
+    assert reply.fault is not None
+    return asked_ns(reply.fault, _agent_ns(subject, reply.at_ns))
+
+
+@invariant(
+    "An agent retries within an hour, unless the failure asks for a longer wait.",
+    "BUGS.md C1, C3",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def retries_within_an_hour(subject: Subject, entry: Any) -> str:
+    """A longer wait is a wait in the wrong unit, or a backoff without a cap.
+
+    A rate limit of some hours may be known to the agent, and so may a date in another notation.
+    So the Retry-After of such failures must ask for at most a minute.
+    """
+    facts, reply = subject.facts, _failed_before(subject, entry)
+    if reply is None or entry.at_ns - reply.at_ns <= _HOUR_NS or facts.added or not facts.goes_on:
+        return ""
+    fault, asked = reply.fault, _asked(subject, reply)
+    assert fault is not None
+    if asked is None:
+        silent = fault.header("retry-after") is None and fault.header("retry-after-ms") is None
+        is_judged = silent and fault.status != _RATE_LIMIT
     else:
-        heals = policy.retryable(error)
-    if entry.retryable is not heals and error is not ErrorClass.ABORTED:
-        return f"{error} is judged as {'' if entry.retryable else 'not '}retryable"
-    return ""
-
-
-def _classes(fault: Fault) -> tuple[ErrorClass, ...] | None:
-    """Return the classes that a failure may have, or None if nothing is known of it."""
-    decided = _BY_CODE.get(fault.code)
-    if decided is None and not isinstance(fault.status, int):
-        decided = _BY_CODE_ALONE.get(fault.code)
-    if decided is not None:
-        return (decided,)
-    known = _BY_STATUS.get(fault.status if isinstance(fault.status, int) else 0)
-    if known is not None and _THROTTLED.search(fault.message):
-        return tuple(each for each in known if each is not ErrorClass.OVERFLOW)
-    return known
-
-
-_BY_CODE = {
-    "insufficient_quota": ErrorClass.QUOTA,
-    "billing_error": ErrorClass.QUOTA,
-    "context_length_exceeded": ErrorClass.OVERFLOW,
-    "exceed_context_size_error": ErrorClass.OVERFLOW,
-    "request_too_large": ErrorClass.OVERFLOW,
-}
-"""The codes that determine the class for every status."""
-_BY_CODE_ALONE = {
-    "aborted": ErrorClass.ABORTED,
-    "connection": ErrorClass.CONNECTION,
-    "timeout": ErrorClass.TIMEOUT,
-    "overloaded_error": ErrorClass.OVERLOADED,
-    "rate_limit_error": ErrorClass.RATE_LIMIT,
-    "server_error": ErrorClass.SERVER,
-}
-"""The codes that determine the class of an error without a status."""
-_THROTTLED = re.compile(r"rate limit|too many requests|per minute", re.IGNORECASE)
-_MAYBE_TOO_LONG = (ErrorClass.BAD_REQUEST, ErrorClass.OVERFLOW, ErrorClass.RATE_LIMIT)
-_BY_STATUS = {
-    400: _MAYBE_TOO_LONG,
-    401: (ErrorClass.AUTH,),
-    402: (ErrorClass.QUOTA,),
-    403: (ErrorClass.AUTH,),
-    404: (ErrorClass.BAD_REQUEST,),
-    408: (ErrorClass.TIMEOUT,),
-    413: _MAYBE_TOO_LONG,
-    418: (ErrorClass.BAD_REQUEST,),
-    429: (ErrorClass.RATE_LIMIT,),
-    500: (ErrorClass.SERVER,),
-    502: (ErrorClass.SERVER,),
-    503: (ErrorClass.OVERLOADED,),
-    504: (ErrorClass.TIMEOUT,),
-    520: (ErrorClass.CONNECTION,),
-    529: (ErrorClass.OVERLOADED,),
-}
-"""The classes that a failure with this status may have; words decide only about a 400 or 413."""
-_HEALS = frozenset(
-    {
-        ErrorClass.RATE_LIMIT,
-        ErrorClass.OVERLOADED,
-        ErrorClass.SERVER,
-        ErrorClass.CONNECTION,
-        ErrorClass.TIMEOUT,
-    }
-)
+        is_judged = asked <= _MINUTE_NS
+    hours = (entry.at_ns - reply.at_ns) / _HOUR_NS
+    wait = "no wait" if asked is None else f"{asked / (1_000 * NS_PER_MS):g} s"
+    text = f"request {entry.number} is sent {hours:.1f} hours after a failure that asked for {wait}"
+    return text if is_judged else ""
 
 
 @invariant(
-    "A call is retried only after a failure that the policy declares retryable, or after a "
-    "useless reply.",
-    "BUGS.md C7, C13, B15",
-    sees=[effects.Backoff],
-    needs=[Need.MACHINE],
+    "An agent makes at most two retries in a row without a wait.",
+    "BUGS.md C1, A11",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT],
 )
-def only_retryable_failures_retried(subject: Subject, _: Any) -> str:
-    """A useful reply is not retried."""
-    course = subject.course
-    signal = course.signal
-    if type(signal) is signals.ModelFailed:
-        if not signal.retryable:
-            return f"a call is retried after {signal.error}, which is not retryable"
-    elif type(signal) is signals.StepClosed:
-        reply = getattr(course.before.state, "reply", None)
-        if reply is not None and reply.text and reply.finish is FinishReason.STOP:
-            return "a call is retried after a reply with text and a normal end"
-    return ""
+def repeated_retries_wait(subject: Subject) -> Watch:
+    """Two immediate retries may help after a lost connection; three in a row do harm."""
+    facts, at_once = subject.facts, 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt or entry.purpose != "main":
+            continue
+        reply = reply_before(facts, entry)
+        is_retry = reply is not None and reply.fault is not None and facts.goes_on
+        at_once = at_once + 1 if is_retry and reply and entry.at_ns <= reply.at_ns else 0
+        if at_once >= _AT_ONCE:
+            return f"request {entry.number} is retry {at_once} in a row without a wait"
+
+
+_HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
 
 
 @invariant(
-    "A run that ends because its model call was aborted has the outcome aborted.",
-    "BUGS.md C9, E8",
-    sees=[signals.ModelFailed],
-    needs=[Need.MACHINE],
+    "An agent does not repeat a request that failed permanently.",
+    "BUGS.md C7, B15, C1",
+    sees=[Request],
+    needs=[Need.AGENT],
 )
-def aborted_calls_abort_runs(subject: Subject, _: Any) -> str:
-    """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
-    course = subject.course
-    signal, state = course.signal, course.run.state
-    if type(signal) is not signals.ModelFailed or signal.error is not ErrorClass.ABORTED:
-        return ""
-    if Feature.ABORT in course.machine.unsupported:
-        return ""
-    if type(state) is Finished and state.outcome in (Outcome.FAILED, Outcome.COMPLETED):
-        return f"a run whose model call was aborted ends as {state.outcome}"
-    return ""
+def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
+    """A bad request or a wrong key fails again, unless its words tell of a rate limit.
 
-
-@invariant(
-    "A retryable failure is retried while a retry is left.",
-    "BUGS.md C4, C6",
-    sees=[signals.ModelFailed],
-    needs=[Need.MACHINE],
-)
-def retryable_failures_retried(subject: Subject, _: Any) -> str:
-    """Other rules hold for overflows and aborts; another limit may end the run."""
-    course = subject.course
-    signal, state = course.signal, course.run.state
-    if type(signal) is not signals.ModelFailed or not signal.retryable:
+    A declared policy names the permanent failures.
+    """
+    facts, policy = subject.facts, subject.retry
+    reply, before, request = reply_before(facts, entry), facts.previous, facts.request
+    fault = None if reply is None else reply.fault
+    if fault is None or fault.code == "interrupted" or before is None or request is None:
         return ""
-    if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
-        return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
-    return ""
+    deciding = _USUAL if policy is None else policy
+    is_known = policy is not None or fault.status in _HOPELESS
+    if not is_known or deciding.retryable(deciding.classify(fault)):
+        return ""
+    same = facts.kept == len(before.messages) == len(request.messages)
+    if not same or before.system_prompt != request.system_prompt or before.tools != request.tools:
+        return ""
+    words = f"{fault.message!r:.80} (status {fault.status})"
+    return f"request {entry.number} repeats one that failed permanently: {words}"

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.retry import reply_before
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import ToolStart
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage
@@ -184,7 +184,7 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
         elif kind is Request:
             if entry.purpose != "main" or (facts.goes_on and facts.added):
                 continue
-            if (reply := reply_before(facts)) is not None and _is_answer(reply):
+            if (reply := reply_before(facts, entry)) is not None and _is_answer(reply):
                 runs.clear()
             sent = facts.sent[entry.number].messages
             for run in runs:

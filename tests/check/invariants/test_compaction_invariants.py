@@ -3,7 +3,6 @@ compactor that is wrong."""
 
 from typing import Any
 
-import msgspec
 import pytest
 from faultyruns import (
     DONE,
@@ -21,8 +20,6 @@ from faultyruns import (
 from simloop import Scenario
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import Run, Transition
-from simloop.kernel.signals import Signal
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import FinishReason, Message, SummaryMessage, ToolMessage
@@ -57,17 +54,6 @@ RECORDS = [
         scenario(CUT, DONE, compaction=DROPS),
     ),
     ("compaction-sizes-match-context", changed(Compaction, tokens_after=700), long_run()),
-    (
-        "compactions-remove-only-counted-messages",
-        changed(Compaction, messages_removed=3),
-        long_run(),
-    ),
-    (
-        "compactions-keep-newest-user-message",
-        changed(Request, 2, kept=0),
-        long_run(compaction=DROPS, summaries=[]),
-    ),
-    ("compactions-keep-call-result-pairs", sending(3, without_results), long_run()),
     ("summaries-come-from-model", sending(3, with_another_summary), long_run()),
     ("summaries-come-from-model", changed(Finish, 2, reason=FinishReason.LENGTH), long_run()),
     ("summaries-come-from-model", changed(Request, 2, kept=2), long_run()),
@@ -78,11 +64,6 @@ RECORDS = [
 def test_a_wrong_record_of_a_compaction_is_found(name: str, edit: Edit, played: Scenario) -> None:
     assert not violated(played)
     assert name in violated(played, edit)
-
-
-def counts_no_attempt(right: Any, run: Run, signal: Signal) -> Transition:
-    after, asked = right(run, signal)
-    return msgspec.structs.replace(after, compaction_attempts=0), asked
 
 
 MACHINES = [
@@ -105,11 +86,6 @@ MACHINES = [
         "overflows-force-compaction",
         misled(ReferenceLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
         scenario(LOOK, LOOK, TOO_LONG, DONE, compaction=DROPS),
-    ),
-    (
-        "max-compaction-attempts-enforced",
-        misled(ReferenceLoop, counts_no_attempt),
-        scenario(CUT, CUT, CUT, DONE, context={"shrunk": [True]}),
     ),
     (
         "useless-forced-compaction-ends-run",

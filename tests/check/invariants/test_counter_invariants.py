@@ -195,7 +195,7 @@ def test_a_wrong_wait_class_or_answer_is_found(name: str, edit: Edit, played: Sc
 @pytest.mark.parametrize(
     ("counters", "says"),
     [
-        (Counters(1, 0, 0), "the machine has counted 0 errors: 1 errors, 0 steps, 0 compactions"),
+        (Counters(1, 0, 0), "the trace has 0 errors, 0 steps, 0 compactions: 1 errors, 0 steps"),
         (Counters(0, 7, 0), "the trace has 0 errors, 0 steps, 0 compactions: 0 errors, 7 steps"),
         (Counters(0, 0, 1), "the trace has 0 errors, 0 steps, 0 compactions: 0 errors, 0"),
     ],

@@ -1,5 +1,4 @@
 import pytest
-from oracle.answers import message_matches_last_reply
 from recording import Recording, of_machine
 
 from simloop.check.invariants.decisions import (
@@ -108,14 +107,3 @@ def test_the_text_of_a_machine_is_never_lost() -> None:
     run = asked().replied("Done.").ended()
     assert run.found(run_text_matches_last_reply, of_machine())
     assert run.found(run_text_matches_last_reply) == [], "an agent may return None"
-
-
-def test_the_message_of_a_completed_run_is_its_last_text() -> None:
-    run = asked().replied("Done.")
-    assert run.ended(text="Done.", message="Task completed.").found(
-        message_matches_last_reply, of_machine()
-    )
-    assert (
-        asked().replied("Done.").ended(text="Done.").found(message_matches_last_reply, of_machine())
-        == []
-    )

@@ -1,6 +1,9 @@
+from collections.abc import Sequence
+
 import pytest
 from oracle.context import no_empty_replies_sent
 from recording import Recording, of_machine, returned, said
+from work import lines_run
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.requests import (
@@ -12,88 +15,128 @@ from simloop.check.invariants.requests import (
 )
 from simloop.check.invariants.subject import Subject
 from simloop.messages import Message, SummaryMessage, UserMessage
+from simloop.trace import entries
 
-GO, MORE = UserMessage("Go."), UserMessage("And?")
+GO: Message = UserMessage("Go.")
+MORE: Message = UserMessage("And?")
+A: Message = said("", "a")
+B: Message = said("", "b")
+GOT_A: Message = returned("a")
+GOT_B: Message = returned("b")
+NONE, SHARED = "call 'a' has no result", "call 'a' shares its id with another call"
+
+
+def breaks(run: Recording) -> list[str]:
+    """Return the broken pairs of the requests of a run."""
+    subject, found = Subject(), list[str]()
+    for entry in run.entries:
+        subject.read(entry)
+        found += map(str, subject.breaks) if type(entry) is entries.Request else ()
+    return found
+
+
+def requested(*requests: Sequence[Message]) -> Recording:
+    run = Recording().prompt()
+    for messages in requests:
+        run.request(messages)
+    return run
 
 
 @pytest.mark.parametrize(
-    ("invariant", "messages", "why"),
+    ("messages", "broken"),
     [
-        (answered_calls, [GO, said("", "a"), MORE], "call 'a' has no result"),
-        (answered_calls, [GO, said("", "a", "b"), returned("b")], "call 'a' has no result"),
-        (
-            answered_calls,
-            [GO, said("", "a"), returned("a"), returned("a")],
-            "call 'a' has more than one result",
-        ),
-        (
-            unique_call_ids,
-            [GO, said("", "a"), returned("a"), said("", "a"), returned("a")],
-            "call 'a' shares its id with another call",
-        ),
-        (
-            adjacent_results,
-            [GO, said("", "a"), MORE, returned("a")],
-            "call 'a' has a result that does not follow its message",
-        ),
-        (
-            adjacent_results,
-            [GO, returned("a")],
-            "call 'a' has a result and is in no message before it",
-        ),
-        (
-            results_in_call_order,
-            [GO, said("", "a", "b"), returned("b"), returned("a")],
-            "the result of call 'a' stands behind that of a later call",
-        ),
-        (last_message_role, [GO, said("Done.")], "the last message of request 1 is a reply"),
-        (last_message_role, [], "request 1 has no messages"),
+        ([GO], []),
+        ([GO, A, GOT_A], []),
+        ([GO, said("", "a", "b"), GOT_B, GOT_A, MORE], []),
+        ([GO, A, GOT_A, B, GOT_B], []),
+        ([SummaryMessage("They looked."), A, GOT_A], []),
+        ([GO, A], [NONE]),
+        ([GO, A, MORE], [NONE]),
+        ([GO, said("", "a", "b"), GOT_B], [NONE]),
+        ([GO, A, B, GOT_B], [NONE]),
+        ([GO, A, GOT_A, GOT_A], ["call 'a' has more than one result"]),
+        ([GO, GOT_A], ["call 'a' has a result and is in no message before it"]),
+        ([GO, said("", "a", "a"), GOT_A], [SHARED]),
+        ([GO, A, GOT_A, A, GOT_A], [SHARED]),
+        ([GO, A, MORE, GOT_A], [NONE, "call 'a' has a result that does not follow its message"]),
     ],
 )
+def test_a_request_must_pair_its_calls_and_results(
+    messages: list[Message], broken: list[str]
+) -> None:
+    assert breaks(requested(messages)) == [f"request 1: {line}" for line in broken]
+    pieces = requested(*(messages[:end] for end in range(1, len(messages) + 1)))
+    alone = {line.partition(": ")[2] for line in breaks(pieces)}
+    assert set(broken) <= alone, "however the requests were recorded"
+
+
+def test_messages_that_a_request_no_longer_has_are_forgotten() -> None:
+    whole = [GO, A, GOT_A, MORE]
+    assert breaks(requested(whole, [GO, A, GOT_A])) == []
+    assert breaks(requested(whole, [GO, A, MORE])) == [f"request 2: {NONE}"]
+    assert breaks(requested(whole, [GO, A, GOT_A, GOT_A])) == [
+        "request 2: call 'a' has more than one result"
+    ]
+
+
+def test_a_request_for_a_summary_is_judged_by_itself() -> None:
+    run = requested([GO, A, GOT_A]).request([GO, B], purpose="summary").request([GO, A, GOT_A])
+    assert breaks(run) == ["request 2: call 'b' has no result"]
+
+
+def test_the_requests_of_two_conversations_are_judged_each_as_it_was_sent() -> None:
+    other: list[Message] = [UserMessage("A task."), A, GOT_A]
+    assert breaks(requested([GO, A], other, [GO, A, GOT_A], [*other, MORE])) == [
+        f"request 1: {NONE}"
+    ]
+
+
+def test_the_work_grows_with_the_trace_and_not_with_its_square() -> None:
+    def work_of(steps: int) -> int:
+        whole: list[Message] = [
+            each for n in range(steps) for each in (said("", f"{n}"), returned(f"{n}"))
+        ]
+        run = requested(*(whole[: 2 * n] for n in range(1, steps)))
+        return lines_run(lambda: breaks(run))
+
+    assert work_of(200) < 2.5 * work_of(100)
+
+
+WRONG: list[tuple[Invariant, list[Message], str]] = [
+    (answered_calls, [GO, A, MORE], NONE),
+    (answered_calls, [GO, A, GOT_A, GOT_A], "call 'a' has more than one result"),
+    (unique_call_ids, [GO, A, GOT_A, A, GOT_A], SHARED),
+    (adjacent_results, [GO, A, MORE, GOT_A], "that does not follow its message"),
+    (adjacent_results, [GO, GOT_A], "call 'a' has a result and is in no message before it"),
+    (results_in_call_order, [GO, said("", "a", "b"), GOT_B, GOT_A], "result of call 'a' stands"),
+    (last_message_role, [GO, said("Done.")], "the last message of request 1 is a reply"),
+    (last_message_role, [], "request 1 has no messages"),
+]
+
+
+@pytest.mark.parametrize(("invariant", "messages", "why"), WRONG)
 def test_a_request_that_a_provider_refuses_is_found(
     invariant: Invariant, messages: list[Message], why: str
 ) -> None:
-    (found,) = Recording().prompt().request(messages).found(invariant)
+    (found,) = requested(messages).found(invariant)
     assert why in found
 
 
-@pytest.mark.parametrize(
-    "invariant",
-    [
-        answered_calls,
-        unique_call_ids,
-        adjacent_results,
-        results_in_call_order,
-        last_message_role,
-    ],
-)
-@pytest.mark.parametrize(
-    "messages",
-    [
+@pytest.mark.parametrize("invariant", dict.fromkeys(each for each, _, _ in WRONG))
+def test_a_request_that_a_provider_takes_is_not_found(invariant: Invariant) -> None:
+    taken: list[list[Message]] = [
         [GO],
         [SummaryMessage("They looked.")],
-        [GO, said("", "a", "b"), returned("a"), returned("b")],
-        [GO, said("", "a"), returned("a"), said("", "b"), returned("b"), said("Done."), MORE],
-    ],
-)
-def test_a_request_that_a_provider_takes_is_not_found(
-    invariant: Invariant, messages: list[Message]
-) -> None:
-    assert Recording().prompt().request(messages).found(invariant) == []
-
-
-def test_a_broken_pair_that_the_scenario_expects_is_no_violation() -> None:
-    run = Recording().prompt().request([GO, said("", "a"), MORE])
-    known = Subject(broken_pairs=["request 1: call 'a' has no result"])
-    assert run.found(answered_calls, known) == []
-    assert run.request([GO, said("", "a"), MORE, said("", "b"), MORE]).found(
-        answered_calls, known
-    ) == ["request 2: call 'b' has no result"]
+        [GO, said("", "a", "b"), GOT_A, GOT_B],
+        [GO, A, GOT_A, B, GOT_B, said("Done."), MORE],
+    ]
+    for messages in taken:
+        assert requested(messages).found(invariant) == []
 
 
 def test_an_empty_reply_in_a_request_of_a_machine_is_found_and_one_with_a_call_is_not() -> None:
     def found(*messages: Message) -> list[str]:
-        return Recording().prompt().request(messages).found(no_empty_replies_sent, of_machine())
+        return requested(messages).found(no_empty_replies_sent, of_machine())
 
     assert found(GO, said(""), MORE) == ["request 1 has an empty reply of the model"]
-    assert found(GO, said("", "a"), returned("a")) == []
+    assert found(GO, A, GOT_A) == []
