@@ -3,11 +3,10 @@
 A step that no scenario can show is refused, not left out.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
-
-from msgspec import Struct
+from typing import Any, NamedTuple, TypeVar
 
 from simloop.errors import ScenarioError
 from simloop.kernel import effects, signals
@@ -17,7 +16,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
-from simloop.messages import FinishReason, Outcome
+from simloop.messages import FinishReason
 from simloop.prove.graph import Lasso, RuleViolation, Step
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
@@ -39,81 +38,66 @@ _TOOLS = {
 }
 
 
-def scenario_of_ending(
-    steps: Sequence[Step], *, loop: str, limits: Limits, options: LoopOptions
-) -> Scenario:
+class Explored(NamedTuple):
+    """The design that was explored, which a scenario of it states."""
+
+    loop: str
+    limits: Limits = Limits()
+    options: LoopOptions = LoopOptions()
+
+
+def scenario_of_ending(steps: Sequence[Step], of: Explored) -> Scenario:
     """Return a scenario that goes through `steps`, which end in Finished, and expects that end.
 
     Raises ScenarioError if no scripted world can lead to these steps.
     """
     ended = steps[-1].run.state
     assert isinstance(ended, Finished)
-    script = _Script()
-    script.play(steps)
     limit = f", by {ended.limit}" if ended.limit else ""
-    return script.scenario(
-        title=f"The shortest run of {loop} that ends as {ended.outcome}{limit}",
-        loop=loop,
-        limits=limits,
-        loops=options,
+    return _Script(steps).scenario(
+        of,
+        title=f"The shortest run of {of.loop} that ends as {ended.outcome}{limit}",
         expect=Expect(outcome=ended.outcome, limit=ended.limit),
     )
 
 
-def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopOptions) -> Scenario:
+def scenario_of_lasso(lasso: Lasso, of: Explored) -> Scenario:
     """Return a scenario that enters `lasso`, repeats it until it is a runaway, and expects that.
 
     Raises ScenarioError if no scripted world can lead to these steps.
     """
-    script = _Script()
     # One more reply: the requests of the last transition are performed before the run is cut off.
-    script.play((*lasso.prefix, *(lasso.cycle * _ROUNDS), lasso.cycle[0]))
-    return script.scenario(
-        title=f"A run of {loop} that never ends: {len(lasso.cycle)} transitions, again and again",
-        loop=loop,
-        limits=limits,
-        loops=options,
-        max_transitions=len(lasso.prefix) + _ROUNDS * len(lasso.cycle),
+    steps = (*lasso.prefix, *(lasso.cycle * _ROUNDS), lasso.cycle[0])
+    return _Script(steps).scenario(
+        of,
+        title=f"A run of {of.loop} that never ends: {len(lasso.cycle)} transitions, over and over",
+        max_transitions=len(steps) - 1,
         expect=Expect(error="RunawayRun"),
     )
 
 
-def scenario_of_violation(
-    violation: RuleViolation, *, loop: str, limits: Limits, options: LoopOptions
-) -> Scenario:
+def scenario_of_violation(violation: RuleViolation, of: Explored) -> Scenario:
     """Return a scenario that leads to `violation`; a run that has not ended there is cut off.
 
     Raises ScenarioError if no scripted world can lead to these steps.
     """
-    if not violation.counterexample:
+    steps = violation.counterexample
+    if not steps:
         raise ScenarioError("it is wrong before anything has happened")
-    state = violation.counterexample[-1].run.state
-    script = _Script()
-    script.play(violation.counterexample)
-    if not isinstance(state, Finished):
+    script, state, expect = _Script(steps), steps[-1].run.state, Expect(error="RunawayRun")
+    if isinstance(state, Finished):
+        expect = Expect(outcome=state.outcome, limit=state.limit)
+    else:
         script.say_more()
-    return script.scenario(
-        title=f"{loop}: {violation.what}",
-        loop=loop,
-        limits=limits,
-        loops=options,
-        max_transitions=len(violation.counterexample),
-        expect=_expected_in(state),
-    )
-
-
-def _expected_in(state: Struct) -> Expect:
-    if not isinstance(state, Finished):
-        return Expect(error="RunawayRun")
-    if not isinstance(state.outcome, Outcome):
-        raise ScenarioError(f"no run can end as {state.outcome!r}")
-    return Expect(outcome=state.outcome, limit=state.limit)
+    title = f"{of.loop}: {violation.what}"
+    return script.scenario(of, title=title, max_transitions=len(steps), expect=expect)
 
 
 class _Script:
     """Collects the behaviour of the world, one signal after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Iterable[Step]) -> None:
+        """Take one step after the other. Each signal answers the requests before it."""
         self._replies: list[Reply] = []
         self._hooks: list[ScriptedHook] = []
         self._queue: list[Queued] = []
@@ -122,14 +106,10 @@ class _Script:
         self._abort: Trigger | None = None
         self._wall_clock = False
         self._transitions = 0
-        self._seen: dict[type[Effect], int] = {}
-
-    def play(self, steps: Iterable[Step]) -> None:
-        """Take one step after the other. Each signal answers the requests before it."""
+        self._seen = Counter[type[Effect]]()
         asked: tuple[Effect, ...] = ()
         for step in steps:
-            for effect in asked:
-                self._seen[type(effect)] = self._seen.get(type(effect), 0) + 1
+            self._seen.update(map(type, asked))
             self._answer(step.signal, asked)
             self._transitions += 1
             asked = step.asked
@@ -138,14 +118,17 @@ class _Script:
         """Add a reply for the last transition, whose requests are performed before the cut."""
         self._replies.append(Reply(say="Some words."))
 
-    def scenario(self, *, limits: Limits, **rest: Any) -> Scenario:
+    def scenario(self, of: Explored, **rest: Any) -> Scenario:
         """Return the whole scenario. Each context check is scripted, because real sizes grow."""
+        limits = of.limits
         if self._wall_clock:
             limits = replace(limits, max_wall_clock_ms=_WALL_CLOCK_MS)
-        calls = {name for reply in self._replies for name in _calls_of(reply)}
+        calls = {name for reply in self._replies for name in reply.call}
         context = Context(over=_shortened(self._over), shrunk=_shortened(self._shrunk))
         return Scenario(
             prompt="Do the work.",
+            loop=of.loop,
+            loops=of.options,
             limits=limits,
             tools={name: tool for name, tool in _TOOLS.items() if name in calls},
             model=_repeated(self._replies),
@@ -160,6 +143,7 @@ class _Script:
         )
 
     def _answer(self, signal: signals.Signal, asked: tuple[Effect, ...]) -> None:
+        nth = self._transitions
         match signal:
             case signals.ContextMeasured(over=over):
                 self._over.append(over)
@@ -175,7 +159,9 @@ class _Script:
             case signals.ToolsReturned(terminate=True):
                 self._call_instead(_ENDING)
             case signals.StepClosed(steering=steering, follow_up=follow_up):
-                self._say(steering=steering, follow_up=follow_up)
+                for later in (False,) * steering + (True,) * follow_up:
+                    said = Queued(after="transition", nth=nth, say="And more.", follow_up=later)
+                    self._queue.append(said)
             case signals.HookFailed():
                 self._fail_hook(asked)
             case signals.CallBlocked():
@@ -183,19 +169,11 @@ class _Script:
             case signals.AbortRequested():
                 if self._abort is not None:
                     raise ScenarioError("in no scenario does the user abort twice")
-                self._abort = Trigger(after="transition", nth=self._transitions)
+                self._abort = Trigger(after="transition", nth=nth)
             case signals.WallClockExpired():
                 self._let_time_pass(asked)
             case _:
                 pass  # Began, BackoffElapsed and plain ToolsReturned come by themselves
-
-    def _say(self, *, steering: bool, follow_up: bool) -> None:
-        for wanted, later in ((steering, False), (follow_up, True)):
-            if wanted:
-                nth = self._transitions
-                self._queue.append(
-                    Queued(after="transition", nth=nth, say="And more.", follow_up=later)
-                )
 
     def _hook(self, at: Any, effect: type[Effect], **does: Any) -> None:
         # A hook that acts prevents calls of later hooks, and each hook counts its own calls.
@@ -251,10 +229,6 @@ def _failing(error: ErrorClass, *, retryable: bool) -> Reply:
         kind = "retryable" if retryable else "not retryable"
         raise ScenarioError(f"no scenario makes a model call fail as {error}, {kind}")
     return Reply(**fault.keys)
-
-
-def _calls_of(reply: Reply) -> list[str]:
-    return list(reply.call) if isinstance(reply.call, dict) else []
 
 
 def _repeated(replies: list[Reply]) -> list[Reply]:

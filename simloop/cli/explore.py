@@ -8,7 +8,7 @@ and the text states equal facts.
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,7 @@ import click
 from msgspec import Struct
 from pydantic import ValidationError
 
-from simloop.check.counterexamples import (
-    scenario_of_ending,
-    scenario_of_lasso,
-    scenario_of_violation,
-)
+from simloop.check import counterexamples
 from simloop.cli.options import Decorator, formats, loop_names, read_options
 from simloop.cli.report import FORMAT_VERSION, status_for
 from simloop.cli.terminal import StatusLine, note, out_exactly, out_lines, plain
@@ -33,13 +29,11 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Edge, LegalMap, Machine, mermaid
 from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import Finished, Ready
-from simloop.prove.explore import MAX_NODES, estimate
-from simloop.prove.graph import Lasso, Step
-from simloop.prove.proof import Longest, Proof, prove
+from simloop.prove.graph import Step
+from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import check_limits, machine_for
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
-from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
 from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
@@ -119,7 +113,8 @@ def command(
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
-    machine = _machine(loop, limits, chosen)
+    machine = machine_for(loop, limits, chosen)
+    check_limits(loop, machine, limits)
     with StatusLine(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, through=through, say=status.say)
     if output_format == "json":
@@ -127,58 +122,27 @@ def command(
     elif output_format == "mermaid":
         out_exactly(proof_mermaid(proof, machine.legal))
     else:
-        out_lines(plain(line) for line in proof_lines(proof, limits, chosen_in(machine)))
+        out_lines(plain(line) for line in proof_lines(proof, limits, _unusual(machine)))
     if folder is not None:
-        _write(folder, _scenarios(proof, limits, chosen))
+        _write(folder, proof, limits, chosen)
     return 0 if proof.holds else 1
-
-
-def _machine(loop: str, limits: Limits, options: LoopOptions) -> Machine:
-    """Return the machine to explore. Raises ScenarioError for limits that it would not keep."""
-    machine = machine_for(loop, limits, options)
-    check_limits(loop, machine, limits)
-    _check_size(loop, limits, options)
-    return machine
-
-
-def _check_size(loop: str, limits: Limits, options: LoopOptions) -> None:
-    """Refuse limits that are higher than the defaults and would lead to too many states.
-
-    Raises ScenarioError with the highest limit that fits, within a second: exploring until there
-    are too many states takes half a minute.
-    """
-    if all(getattr(limits, name) <= getattr(_DEFAULTS, name) for name in _FLAGS):
-        return
-    estimated = estimate(lambda smaller: machine_for(loop, smaller, options), limits)
-    if not estimated.limit:
-        return
-    flag = _FLAGS[estimated.limit]
-    raise ScenarioError(
-        f"under these limits there are about {estimated.states:,} states, and no more "
-        f"than {MAX_NODES:,} are visited",
-        key=f"{flag} {getattr(limits, estimated.limit)}",
-        hint=f"lower it to about {estimated.fitting}" if estimated.fitting else "lower the limits",
-    )
 
 
 def options_of(machine: Machine) -> dict[str, Any]:
     """Return the options of a bundled machine; none for a user's own machine."""
     given: Any = getattr(machine, "options", None)
-    return as_written(given) if _is_ours(given) else {}
-
-
-def chosen_in(machine: Machine) -> dict[str, Any]:
-    """Return the options that differ from those of the design without a version."""
-    options = options_of(machine)
-    given: Any = getattr(machine, "options", None)
     # Match by the options' class: a user's own loop may have the options of a design.
-    designs = [name for name, each in DESIGNS.items() if isinstance(given, each.options)]
-    usual = options_of(machine_for(designs[0], Limits())) if designs else {}
-    return {name: value for name, value in options.items() if value != usual[name]}
+    ours = isinstance(given, tuple(each.options for each in DESIGNS.values()))
+    return as_written(given) if ours else {}
 
 
-def _is_ours(options: Any) -> bool:
-    return isinstance(options, tuple(each.options for each in DESIGNS.values()))
+def _unusual(machine: Machine) -> Iterator[str]:
+    """Yield the options that differ from those of the design without a version."""
+    options = options_of(machine)
+    usual = as_written(type(machine.options)()) if options else {}  # type: ignore[attr-defined]
+    for name, value in options.items():
+        if value != usual[name]:
+            yield f"{name} {json.dumps(value)}".replace('"', "")
 
 
 def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
@@ -198,45 +162,36 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
         raise ScenarioError(message, key=f"--option {place}", hint=hint) from error
 
 
-def _write(folder: Path, made: Iterator[tuple[str, Callable[[], Scenario]]]) -> None:
+def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:
     """Write all of the files, or none if one of them exists; print what no scenario can show."""
-    texts = {folder / f"{stem}{SUFFIX}": scenario_text(scenario) for stem, scenario in _shown(made)}
+    of = counterexamples.Explored(proof.loop, limits, options)
+    made = {
+        file_stem(state): partial(counterexamples.scenario_of_ending, steps, of)
+        for state, steps in proof.endings.items()
+    }
+    if proof.lasso is not None:
+        made["lasso"] = partial(counterexamples.scenario_of_lasso, proof.lasso, of)
+    for number, violation in enumerate(proof.violations, start=1):
+        made[f"wrong-{number}"] = partial(counterexamples.scenario_of_violation, violation, of)
+    texts: dict[Path, str] = {}
+    for stem, make in made.items():
+        try:
+            texts[folder / f"{stem}{SUFFIX}"] = scenario_text(make())
+        except ScenarioError as error:
+            note(plain(f"{stem} is not written: {error}"))
     for file in texts:
         if file.exists():
             hint = "choose another folder, or delete it first"
             raise ScenarioError("this file exists already", path=file, hint=hint)
+    create_folder(folder)
     for file, text in texts.items():
-        create_folder(folder)
         write_file(file, text.encode())
         note(plain(f"wrote {file}"))
-    if texts:
-        create_schema(folder)
+    create_schema(folder)
 
 
-def _scenarios(
-    proof: Proof, limits: Limits, options: LoopOptions
-) -> Iterator[tuple[str, Callable[[], Scenario]]]:
-    """Yield the name of each scenario, and what makes it."""
-    given: Any = {"loop": proof.loop, "limits": limits, "options": options}
-    for state, steps in proof.endings.items():
-        yield file_stem(state), partial(scenario_of_ending, steps, **given)
-    if proof.lasso is not None:
-        yield "lasso", partial(scenario_of_lasso, proof.lasso, **given)
-    for number, violation in enumerate(proof.violations, start=1):
-        yield f"wrong-{number}", partial(scenario_of_violation, violation, **given)
-
-
-def _shown(made: Iterator[tuple[str, Callable[[], Scenario]]]) -> Iterator[tuple[str, Scenario]]:
-    """Yield the scenarios that the simulator can show; print the others to stderr."""
-    for stem, make in made:
-        try:
-            yield stem, make()
-        except ScenarioError as error:
-            note(plain(f"{stem} is not written: {error}"))
-
-
-def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the proof as text; it lists the options that are not the default."""
+def proof_lines(proof: Proof, limits: Limits, options: Iterable[str]) -> Iterator[str]:
+    """Return the proof as text; `options` are those that are not the default, in words."""
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _FLAGS)}"
@@ -245,17 +200,30 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
         yield f"endless      {proof.endless}"
     if proof.undeclared:
         yield f"undeclared   {', '.join(proof.undeclared)}: no bound, so not proved to be kept"
-    if options:
-        yield f"options      {', '.join(f'{name} {_written(v)}' for name, v in options.items())}"
+    if chosen := ", ".join(options):
+        yield f"options      {chosen}"
     if proof.longest is not None:
-        yield from _longest_lines(proof.longest)
-    yield from _outcome_lines(proof)
+        yield f"longest run  {proof.longest.transitions:,} transitions"
+        yield f"             {proof.longest.model_calls:,} model calls"
+        yield f"             {proof.longest.tool_rounds:,} tool rounds"
+        backoff = format_duration(proof.longest.backoff_ns)
+        asked = format_duration(proof.longest.backoff_asked_ns)
+        yield f"             {backoff} of backoff, {asked} if the provider asks for it"
+    for number, (state, steps) in enumerate(proof.endings.items()):
+        ended = f"{state.outcome}{f' by {state.limit}' if state.limit else ''}"
+        yield f"{'' if number else 'outcomes':<13}{ended} in {_count(steps)}"
     taken = proof.edges - len(proof.untaken)
     yield f"map          {taken} of {proof.edges} edges can be taken under these limits and options"
     for edge, reason in proof.untaken.items():
-        yield f"             not taken: {_edge_text(edge)}{f' ({reason})' if reason else ''}"
+        state, signal, target = (NAMES[kind] for kind in edge)
+        why = f" ({reason})" if reason else ""
+        yield f"             not taken: {state} -> {target} on {signal}{why}"
     if proof.lasso is not None:
-        yield from _lasso_lines(proof.lasso)
+        before, cycle = proof.lasso.prefix, proof.lasso.cycle
+        yield f"lasso        after {_count(before)}, then endlessly in {_count(cycle)}"
+        yield from step_lines(before)
+        yield "             round:"
+        yield from step_lines(cycle)
     for violation in proof.violations:
         yield f"WRONG        {violation.what}"
         yield from step_lines(violation.counterexample)
@@ -265,34 +233,6 @@ def _whether_it_ends(proof: Proof) -> str:
     if proof.lasso is not None:
         return f"a run may never end{', on purpose' if proof.endless else ''}"
     return "every run ends" if proof.terminates else "not proved that every run ends, see WRONG"
-
-
-def _written(value: Any) -> str:
-    return json.dumps(value).strip('"')
-
-
-def _longest_lines(longest: Longest) -> Iterator[str]:
-    yield f"longest run  {longest.transitions:,} transitions"
-    yield f"             {longest.model_calls:,} model calls"
-    yield f"             {longest.tool_rounds:,} tool rounds"
-    asked = format_duration(longest.backoff_asked_ns)
-    backoff = format_duration(longest.backoff_ns)
-    yield f"             {backoff} of backoff, {asked} if the provider asks for it"
-
-
-def _outcome_lines(proof: Proof) -> Iterator[str]:
-    head = "outcomes"
-    for state, steps in proof.endings.items():
-        ended = f"{state.outcome}{f' by {state.limit}' if state.limit else ''}"
-        yield f"{head:<13}{ended} in {_count(steps)}"
-        head = ""
-
-
-def _lasso_lines(lasso: Lasso) -> Iterator[str]:
-    yield f"lasso        after {_count(lasso.prefix)}, then endlessly in {_count(lasso.cycle)}"
-    yield from step_lines(lasso.prefix)
-    yield "             round:"
-    yield from step_lines(lasso.cycle)
 
 
 def step_lines(steps: Sequence[Step]) -> Iterator[str]:
@@ -307,11 +247,6 @@ def step_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 def _count(steps: Sequence[Step]) -> str:
     return f"{len(steps):,} transition{'s' * (len(steps) != 1)}"
-
-
-def _edge_text(edge: Edge) -> str:
-    state, signal, target = (NAMES[kind] for kind in edge)
-    return f"{state} -> {target} on {signal}"
 
 
 def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
@@ -337,7 +272,8 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "lasso": lasso and {"prefix": steps_json(lasso.prefix), "cycle": steps_json(lasso.cycle)},
         "edges": proof.edges,
         "untaken": [
-            {**_edge_json(edge), "reason": reason} for edge, reason in proof.untaken.items()
+            {"state": NAMES[state], "signal": NAMES[signal], "to": NAMES[to], "reason": reason}
+            for (state, signal, to), reason in proof.untaken.items()
         ],
         "violations": [
             {"what": violation.what, "counterexample": steps_json(violation.counterexample)}
@@ -352,22 +288,14 @@ def steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:
     return [{"signal": describe(step.signal), "state": describe(step.run.state)} for step in steps]
 
 
-def _edge_json(edge: Edge) -> dict[str, str]:
-    return {key: NAMES[kind] for key, kind in zip(("state", "signal", "to"), edge, strict=True)}
-
-
 def proof_mermaid(proof: Proof, legal: LegalMap) -> str:
     """Return the edges that can be taken; those of the lasso have a star."""
-    return mermaid(legal, without=proof.untaken, marked=_edges_of(proof.lasso))
-
-
-def _edges_of(lasso: Lasso | None) -> set[Edge]:
-    edges: set[Edge] = set()
+    marked: set[Edge] = set()
     state: type[Struct] = Ready
-    for step in () if lasso is None else (*lasso.prefix, *lasso.cycle):
-        edges.add((state, type(step.signal), type(step.run.state)))
+    for step in () if proof.lasso is None else (*proof.lasso.prefix, *proof.lasso.cycle):
+        marked.add((state, type(step.signal), type(step.run.state)))
         state = type(step.run.state)
-    return edges
+    return mermaid(legal, without=proof.untaken, marked=marked)
 
 
 def file_stem(state: Finished) -> str:

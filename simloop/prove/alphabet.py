@@ -7,48 +7,30 @@ One signal for each combination of values that a machine may decide by.
 from itertools import product
 from typing import assert_never
 
-from simloop.kernel import effects
+from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.signals import (
-    AbortRequested,
-    BackoffElapsed,
-    CallBlocked,
-    ContextCompacted,
-    ContextMeasured,
-    HookFailed,
-    ModelFailed,
-    ModelReplied,
-    Signal,
-    StepClosed,
-    ToolsReturned,
-    WallClockExpired,
-)
+from simloop.kernel.signals import Signal
 from simloop.messages import FinishReason
 
-ENDINGS: tuple[Signal, ...] = (AbortRequested(), WallClockExpired())
+ENDINGS: tuple[Signal, ...] = (signals.AbortRequested(), signals.WallClockExpired())
 """The signals that can end a run from outside in any state."""
 
+_BOTH = (False, True)
 # First, so that an example is as plain as it can be.
-_USUAL = (
-    (FinishReason.STOP, True, False),
-    (FinishReason.TOOL_CALLS, True, True),
-)
-_USUAL_FAILURES = (
-    (ErrorClass.RATE_LIMIT, True),
-    (ErrorClass.AUTH, False),
-    (ErrorClass.OVERFLOW, False),
-)
-_CALLS_FAIL_WITH = [error for error in ErrorClass if error is not ErrorClass.ABORTED]
-_ABORTED = ModelFailed(ErrorClass.ABORTED, retryable=False)
-_FAILURES: tuple[Signal, ...] = tuple(
-    ModelFailed(error, retryable)
-    for error, retryable in dict.fromkeys(
-        (
-            *_USUAL_FAILURES,
-            *product(_CALLS_FAIL_WITH, (True, False)),
-            (ErrorClass.ABORTED, False),
-        )
+_USUAL = ((FinishReason.STOP, True, False), (FinishReason.TOOL_CALLS, True, True))
+_ABORTED = signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
+_FAILURES = dict.fromkeys(
+    (
+        signals.ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
+        signals.ModelFailed(ErrorClass.AUTH, retryable=False),
+        signals.ModelFailed(ErrorClass.OVERFLOW, retryable=False),
+        *(
+            signals.ModelFailed(error, retryable)
+            for error, retryable in product(ErrorClass, (True, False))
+            if error is not ErrorClass.ABORTED
+        ),
+        _ABORTED,
     )
 )
 
@@ -56,7 +38,7 @@ _FAILURES: tuple[Signal, ...] = tuple(
 def replies(steps: int) -> tuple[Signal, ...]:
     """Return a reply of every kind, each of which reports `steps` steps."""
     kinds = dict.fromkeys((*_USUAL, *product(FinishReason, (True, False), (True, False))))
-    return tuple(ModelReplied(*kind, steps) for kind in kinds)
+    return tuple(signals.ModelReplied(*kind, steps) for kind in kinds)
 
 
 def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
@@ -68,22 +50,23 @@ def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
         case effects.TakeQueued() | effects.EndRun():
             return ()
         case effects.MeasureContext():
-            return (ContextMeasured(over=False), ContextMeasured(over=True))
+            return tuple(map(signals.ContextMeasured, _BOTH))
         case effects.Compact():
-            return (ContextCompacted(shrunk=False), ContextCompacted(shrunk=True))
+            return tuple(map(signals.ContextCompacted, _BOTH))
         case effects.CallModel(aborted=True):
             return (_ABORTED,)
         case effects.CallModel():
-            return (*replies(1), *replies(burst), *_FAILURES, HookFailed(), CallBlocked())
+            stopped = (signals.HookFailed(), signals.CallBlocked())
+            return (*replies(1), *replies(burst), *_FAILURES, *stopped)
         case effects.RunTools():
-            returned = (ToolsReturned(), ToolsReturned(blocked=True), ToolsReturned(terminate=True))
-            return (*returned, HookFailed())
+            asks = signals.ToolsReturned(blocked=True), signals.ToolsReturned(terminate=True)
+            return (signals.ToolsReturned(), *asks, signals.HookFailed())
         case effects.RefuseTools():
-            return (ToolsReturned(),)
+            return (signals.ToolsReturned(),)
         case effects.CloseStep():
-            waiting = ((False, False), (True, False), (False, True), (True, True))
-            return (*(StepClosed(*each) for each in waiting), HookFailed())
+            waiting = (signals.StepClosed(*each[::-1]) for each in product(_BOTH, _BOTH))
+            return (*waiting, signals.HookFailed())
         case effects.Backoff():
-            return (BackoffElapsed(),)
+            return (signals.BackoffElapsed(),)
         case _:
             assert_never(effect)

@@ -11,17 +11,11 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from simloop.kernel import signals
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Run
-from simloop.kernel.signals import (
-    CallBlocked,
-    HookFailed,
-    ModelFailed,
-    Signal,
-    StepClosed,
-    WallClockExpired,
-)
+from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.prove.alphabet import ENDINGS
 
@@ -116,7 +110,7 @@ Weigh = Callable[[tuple[Effect, ...]], int]
 """The cost of a transition, computed from the effects that it requests."""
 Follow = Callable[[Signal], bool]
 
-_FROM_OUTSIDE = frozenset((*ENDINGS, HookFailed(), CallBlocked()))
+_FROM_OUTSIDE = frozenset((*ENDINGS, signals.HookFailed(), signals.CallBlocked()))
 _TAKING_TIME = (CallModel, RunTools, Backoff)
 
 
@@ -182,9 +176,9 @@ def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
     Time runs out where something takes time: exploration lets it happen everywhere. And a user
     aborts, or has aborted: not every design takes an error of the provider for an abort.
     """
-    if isinstance(signal, WallClockExpired):
+    if isinstance(signal, signals.WallClockExpired):
         return any(isinstance(effect, _TAKING_TIME) for effect in asked)
-    if isinstance(signal, ModelFailed) and signal.error is ErrorClass.ABORTED:
+    if isinstance(signal, signals.ModelFailed) and signal.error is ErrorClass.ABORTED:
         return any(isinstance(effect, CallModel) and effect.aborted for effect in asked)
     return True
 
@@ -209,7 +203,6 @@ def trapped(graph: Graph) -> int | None:
     caught = {node for node, ends in enumerate(can_end) if not ends}
     if not caught:
         return None
-    inside: list[list[tuple[Signal, int]]]
     inside = [[arrow for arrow in row if arrow[0] not in _FROM_OUTSIDE] for row in graph.arrows]
     return min(_without_dead_ends(inside, caught), default=None)
 
@@ -219,27 +212,21 @@ def shortest_lasso(graph: Graph, through: Follow) -> Lasso | None:
 
     A lasso that needs no further messages of the user takes precedence over one that does.
     """
-    for follow in (_without_user, _everything):
+    for follow in (_without_user, lambda _: True):
         found = _Rounds(graph, follow, through).shortest()
         if found is not None:
             return found
     return None
 
 
-def _everything(_: Signal) -> bool:
-    return True
-
-
 def _without_user(signal: Signal) -> bool:
-    return not (isinstance(signal, StepClosed) and (signal.steering or signal.follow_up))
+    return not (isinstance(signal, signals.StepClosed) and (signal.steering or signal.follow_up))
 
 
 class _Rounds:
     """The cycles in a graph, over the signals that are followed.
 
-    Of the arrows from a node to another only the first is searched, and the first that passes
-    `through`: the others lead nowhere else. `through` is asked once for each signal, not for each
-    arrow of each search, because it reads words.
+    `through` is asked once for each signal, not for each arrow, because it reads words.
     """
 
     def __init__(self, graph: Graph, follow: Follow, through: Follow) -> None:
@@ -271,7 +258,7 @@ class _Rounds:
         start, cycle = found
         return Lasso(self._graph.steps(self._way_in(start)), self._graph.steps(cycle))
 
-    def _round(self, start: int, longest: int) -> list[tuple[Signal, int]] | None:
+    def _round(self, start: int, longest: int) -> list[Arrow] | None:
         came: dict[tuple[int, bool], tuple[tuple[int, bool], Signal]] = {}
         frontier, length, goal = [(start, False)], 0, (start, True)
         while goal not in came and frontier and length < longest:
@@ -286,7 +273,7 @@ class _Rounds:
             frontier = reached
         if goal not in came:
             return None
-        cycle: list[tuple[Signal, int]] = []
+        cycle: list[Arrow] = []
         place = goal
         while not cycle or place != (start, False):
             before, signal = came[place]
@@ -294,7 +281,7 @@ class _Rounds:
             place = before
         return cycle[::-1]
 
-    def _way_in(self, goal: int) -> list[tuple[Signal, int]]:
+    def _way_in(self, goal: int) -> list[Arrow]:
         way = []
         while goal:
             node, signal = self._came[goal]
@@ -304,7 +291,7 @@ class _Rounds:
 
 
 def _first_of_each(
-    row: list[tuple[Signal, int]], passing: Mapping[Signal, bool], wanted: frozenset[int]
+    row: list[Arrow], passing: Mapping[Signal, bool], wanted: frozenset[int]
 ) -> list[tuple[Signal, int, bool]]:
     """Return the first arrow to each wanted node and the first that passes, with that flag."""
     first: dict[tuple[int, bool], Signal] = {}
@@ -314,7 +301,7 @@ def _first_of_each(
     return [(signal, target, passes) for (target, passes), signal in first.items()]
 
 
-def _breadth_first(arrows: list[list[tuple[Signal, int]]]) -> dict[int, tuple[int, Signal]]:
+def _breadth_first(arrows: list[list[Arrow]]) -> dict[int, tuple[int, Signal]]:
     """Return the predecessor and signal of each reachable node; the nearest come first."""
     came: dict[int, tuple[int, Signal]] = {}
     waiting = deque([0])
@@ -327,7 +314,7 @@ def _breadth_first(arrows: list[list[tuple[Signal, int]]]) -> dict[int, tuple[in
     return came
 
 
-def _without_dead_ends(arrows: list[list[tuple[Signal, int]]], left: set[int]) -> frozenset[int]:
+def _without_dead_ends(arrows: list[list[Arrow]], left: set[int]) -> frozenset[int]:
     """Return the nodes of `left` on a cycle within it, or between two cycles. Empties `left`."""
     leads = {node: {target for _, target in arrows[node]} & left for node in left}
     sources: dict[int, set[int]] = {node: set() for node in left}

@@ -4,7 +4,7 @@ A proof is about the machine alone; what depends on a policy (how long a backoff
 policy that it was computed with.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -107,48 +107,35 @@ def prove(
     """
     graph, violations, taken = explore(machine, limits, say)
     order = ends_first(graph)
+    endless = str(getattr(machine, "endless", ""))
+    stuck = trapped(graph)
+    if stuck is not None:
+        what = f"{NAMES[type(graph.runs[stuck].state)]} has no way to an end but from outside"
+        violations.append(RuleViolation(what, graph.way_to(stuck)))
+    if endless and order is not None and not graph.cut:  # it would hide a later endless run
+        what = "every run ends, though the machine is declared `endless`"
+        violations.append(RuleViolation(what, ()))
     drawn = [
         (state, signal, target)
         for state, accepted in machine.legal.items()
         for signal, targets in accepted.items()
         for target in sorted(targets, key=lambda kind: kind.__name__)
     ]
+    known = order is not None and not graph.cut
     return Proof(
         loop=loop or machine.name,
         bounds=tuple(machine.bounds),
         states=len(graph),
         transitions=sum(map(len, graph.arrows)),
-        longest=None
-        if order is None or graph.cut
-        else _longest(graph, order, machine.policies.retry),
+        longest=_longest(graph, order or {}, machine.policies.retry) if known else None,
         lasso=_lasso(graph, through, ends=order is not None),
         endings=first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn),
-        violations=(*violations, *_traps(graph), *_wrongly_endless(machine, graph, order)),
+        violations=tuple(violations),
         followed=not graph.cut,
-        endless=_endless(machine),
+        endless=endless,
     )
-
-
-def _endless(machine: Machine) -> str:
-    return str(getattr(machine, "endless", ""))
-
-
-def _wrongly_endless(
-    machine: Machine, graph: Graph, order: Mapping[int, list[int]] | None
-) -> Iterator[RuleViolation]:
-    """Yield a violation for an untrue `endless`, which would hide a later endless run."""
-    if _endless(machine) and order is not None and not graph.cut:
-        yield RuleViolation("every run ends, though the machine is declared `endless`", ())
-
-
-def _traps(graph: Graph) -> Iterator[RuleViolation]:
-    """Yield a violation for the first state that has ways out, but none to an end."""
-    node = trapped(graph)
-    if node is not None:
-        state = NAMES[type(graph.runs[node].state)]
-        yield RuleViolation(f"{state} has no way to an end but from outside", graph.way_to(node))
 
 
 def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
@@ -163,15 +150,15 @@ def _longest(graph: Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -
     most = partial(heaviest, graph, order)
     return Longest(
         transitions=most(lambda _: 1),
-        model_calls=most(_counting(CallModel)),
-        tool_rounds=most(_counting(RunTools)),
+        model_calls=most(partial(_count, CallModel)),
+        tool_rounds=most(partial(_count, RunTools)),
         backoff_ns=most(partial(_waited, retry, None)),
         backoff_asked_ns=most(partial(_waited, retry, _ASKING)),
     )
 
 
-def _counting(kind: type[Effect]) -> Callable[[tuple[Effect, ...]], int]:
-    return lambda asked: sum(isinstance(effect, kind) for effect in asked)
+def _count(kind: type[Effect], asked: tuple[Effect, ...]) -> int:
+    return sum(isinstance(effect, kind) for effect in asked)
 
 
 _ASKING = Fault("wait", status=429, headers=(("retry-after", "1000000000"),))

@@ -1,16 +1,15 @@
 """An example that is written as a scenario goes, in the simulator, exactly the same way."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import cast
 
 import pytest
-import regenerate
 from broken import Change, Redrawn, change
 from incases import in_cases
 
 from simloop import run
 from simloop.check.counterexamples import (
+    Explored,
     scenario_of_ending,
     scenario_of_lasso,
     scenario_of_violation,
@@ -37,44 +36,27 @@ from simloop.trace.entries import Transition
 
 SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=2, max_steps_per_round=3)
 ENDLESS = [loop for loop in names() if loop.startswith(("pi", "opencode@"))]
-THROUGH = {
-    "pi": (
-        "context-measured",
-        "context-measured over",
-        "context-compacted",
-        "model-replied",
-        "model-replied length",
-        "tools-returned",
-        "step-closed",
-        "step-closed steering",
-        "step-closed follow_up",
+LASSOS = [
+    *((loop, "") for loop in ENDLESS),
+    *(
+        ("pi", words)
+        for words in (
+            *("context-measured over", "context-compacted", "model-replied length"),
+            *("tools-returned", "step-closed steering", "step-closed follow_up"),
+        )
     ),
-    "opencode": (
-        "context-measured",
-        "context-compacted",
-        "context-compacted shrunk",
-        "model-replied",
-        "model-replied other",
-        "model-replied interrupted",
-        "tools-returned",
-        "step-closed",
-        "step-closed steering",
+    *(
+        ("opencode@1.18.34", words)
+        for words in (
+            *("context-compacted shrunk", "model-replied other", "model-replied interrupted"),
+            *("tools-returned", "step-closed steering", "model-failed overflow"),
+        )
     ),
-}
-OVERFLOWS = [(loop, "model-failed overflow") for loop in ENDLESS if loop == "opencode@1.18.34"]
-OPTIONS = LoopOptions()
-
-
-def ways_through(loop: str) -> Iterable[str]:
-    """The signals of a lasso; a version of pi neither measures nor compacts."""
-    words = THROUGH[loop.partition("@")[0]]
-    return [w for w in words if not (loop.startswith("pi@") and w.startswith("context"))]
+]
 
 
 @cache
 def proof_of(loop: str, limits: Limits = SMALL, through: str = "") -> Proof:
-    if limits == Limits() and not through:
-        return regenerate.proof_of(loop)  # made once in a session
     return prove(machine_for(loop, limits), limits, loop=loop, through=through)
 
 
@@ -107,42 +89,26 @@ def read_again(scenario: Scenario) -> Scenario:
     return again
 
 
-def endings(limits: Limits) -> Iterator[tuple[str, Finished]]:
+def endings() -> Iterator[tuple[str, Finished]]:
     for loop in names():
-        for state in proof_of(loop, limits).endings:
+        for state in proof_of(loop).endings:
             yield loop, state
 
 
-def check_ending(loop: str, state: Finished, limits: Limits) -> None:
-    steps = proof_of(loop, limits).endings[state]
-    scenario = scenario_of_ending(steps, loop=loop, limits=limits, options=OPTIONS)
+@pytest.mark.slow
+@in_cases(endings())
+def test_the_shortest_run_to_each_outcome_runs_as_it_is_written(loop: str, state: Finished) -> None:
+    steps = proof_of(loop).endings[state]
+    scenario = scenario_of_ending(steps, Explored(loop, SMALL))
     assert (scenario.expect.outcome, scenario.expect.limit) == (state.outcome, state.limit)
     assert went(read_again(scenario)) == told(steps)
 
 
-@pytest.mark.slow
-@in_cases(endings(SMALL))
-def test_the_shortest_run_to_each_outcome_runs_as_it_is_written(loop: str, state: Finished) -> None:
-    check_ending(loop, state, SMALL)
-
-
-@pytest.mark.parametrize("loop", [loop for loop in names() if loop != "reference"])
-@pytest.mark.slow
-def test_so_it_does_for_the_limits_of_the_documents(loop: str) -> None:
-    for state in proof_of(loop, Limits()).endings:
-        check_ending(loop, state, Limits())
-
-
-@pytest.mark.parametrize(
-    ("loop", "through"),
-    [(loop, "") for loop in ENDLESS]
-    + [(loop, words) for loop in ENDLESS for words in ways_through(loop)]
-    + OVERFLOWS,
-)
+@pytest.mark.parametrize(("loop", "through"), LASSOS)
 def test_a_lasso_goes_round_as_it_is_written_until_it_is_a_runaway(loop: str, through: str) -> None:
     lasso = proof_of(loop, SMALL, through).lasso
     assert lasso is not None
-    scenario = scenario_of_lasso(lasso, loop=loop, limits=SMALL, options=OPTIONS)
+    scenario = scenario_of_lasso(lasso, Explored(loop, SMALL))
     assert scenario.expect.error == RunawayRun.__name__
     rounds, rest = divmod((scenario.max_transitions or 0) - len(lasso.prefix), len(lasso.cycle))
     assert rounds > 10
@@ -154,7 +120,7 @@ def test_the_options_of_a_loop_are_written_too() -> None:
     options = LoopOptions(opencode=OpencodeOptions(steps=Steps.UNLIMITED))
     proof = prove(machine_for("opencode", SMALL, options), SMALL)
     assert proof.lasso is not None
-    scenario = scenario_of_lasso(proof.lasso, loop="opencode", limits=SMALL, options=options)
+    scenario = scenario_of_lasso(proof.lasso, Explored("opencode", SMALL, options))
     again = read_again(scenario)
     assert again.loops == options
     went(again)
@@ -162,7 +128,7 @@ def test_the_options_of_a_loop_are_written_too() -> None:
 
 def test_only_what_is_not_the_default_is_written() -> None:
     steps = proof_of("react").endings[Finished(Outcome.COMPLETED)]
-    scenario = scenario_of_ending(steps, loop="react", limits=Limits(), options=OPTIONS)
+    scenario = scenario_of_ending(steps, Explored("react", Limits()))
     assert scenario_text(scenario).splitlines()[1:] == [
         "title: The shortest run of react that ends as completed",
         "loop: react",
@@ -183,7 +149,7 @@ def test_time_that_runs_out_where_nothing_takes_time_is_refused() -> None:
         Step(signals.WallClockExpired(), ended, (effects.EndRun(),)),
     )
     with pytest.raises(ScenarioError, match="nothing takes time"):
-        scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+        scenario_of_ending(steps, Explored("pi", SMALL))
 
 
 def test_time_that_runs_out_in_a_tool_runs_out_in_one_that_hangs() -> None:
@@ -195,7 +161,7 @@ def test_time_that_runs_out_in_a_tool_runs_out_in_one_that_hangs() -> None:
         signals.WallClockExpired(),
     )
     assert isinstance(steps[-2].run.state, states.RunningTools)
-    scenario = scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+    scenario = scenario_of_ending(steps, Explored("pi", SMALL))
     assert scenario.expect.outcome is Outcome.TIMED_OUT
     assert went(read_again(scenario)) == told(steps)
 
@@ -214,15 +180,8 @@ def test_every_reply_there_is_can_be_written(
         *([signals.ToolsReturned()] if calls else []),
         signals.AbortRequested(),
     )
-    scenario = scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+    scenario = scenario_of_ending(steps, Explored("pi", SMALL))
     assert went(read_again(scenario)) == told(steps)
-
-
-def test_a_lasso_that_stops_in_a_model_call_has_a_reply_for_it() -> None:
-    lasso = proof_of("opencode@1.18.34", SMALL, "model-failed").lasso
-    assert lasso is not None
-    scenario = scenario_of_lasso(lasso, loop="opencode@1.18.34", limits=SMALL, options=OPTIONS)
-    assert verify(scenario).exit_code == 0
 
 
 def test_a_lasso_of_two_different_replies_that_stops_in_a_model_call_has_a_reply_for_it() -> None:
@@ -234,7 +193,7 @@ def test_a_lasso_of_two_different_replies_that_stops_in_a_model_call_has_a_reply
     around: list[Signal] = [signals.ToolsReturned(), signals.StepClosed(), fits]
     way = taken(signals.Began(), fits, called[0], *around, called[1], *around)
     lasso = Lasso(tuple(way[:2]), tuple(way[2:]))
-    scenario = scenario_of_lasso(lasso, loop="pi", limits=SMALL, options=LoopOptions())
+    scenario = scenario_of_lasso(lasso, Explored("pi", SMALL))
     assert verify(scenario).exit_code == 0
 
 
@@ -258,7 +217,7 @@ class Watched(Redrawn):
 def test_a_call_that_is_forbidden_in_every_round_is_forbidden_in_the_simulator(loop: str) -> None:
     lasso = proof_of(loop, SMALL, "tools-returned blocked").lasso
     assert lasso is not None
-    scenario = scenario_of_lasso(lasso, loop=loop, limits=SMALL, options=OPTIONS)
+    scenario = scenario_of_lasso(lasso, Explored(loop, SMALL))
     watched = Watched(machine_for(loop, SMALL))
     with pytest.raises(RunawayRun):
         run(scenario, loop=watched.again)
@@ -271,7 +230,7 @@ def test_a_reply_that_breaks_off_and_reports_steps_is_refused() -> None:
     lasso = proof_of("opencode@1.18.34", SMALL, "model-replied interrupted 4 steps").lasso
     assert lasso is not None
     with pytest.raises(ScenarioError, match="breaks off"):
-        scenario_of_lasso(lasso, loop="opencode@1.18.34", limits=SMALL, options=OPTIONS)
+        scenario_of_lasso(lasso, Explored("opencode@1.18.34", SMALL))
 
 
 def test_a_lasso_on_which_the_user_aborts_again_and_again_is_refused() -> None:
@@ -282,7 +241,7 @@ def test_a_lasso_on_which_the_user_aborts_again_and_again_is_refused() -> None:
     )
     again = Step(signals.AbortRequested(), Run(states.CallingModel()), (called,))
     with pytest.raises(ScenarioError, match="abort twice"):
-        scenario_of_lasso(Lasso(prefix, (again,)), loop="pi", limits=SMALL, options=OPTIONS)
+        scenario_of_lasso(Lasso(prefix, (again,)), Explored("pi", SMALL))
 
 
 WRONG = {
@@ -303,7 +262,7 @@ def test_the_way_to_what_is_wrong_runs_as_it_is_written(broken: Change) -> None:
     proof = prove(broken.machine(SMALL), SMALL)
     assert proof.violations
     for violation in proof.violations:
-        scenario = scenario_of_violation(violation, loop=broken.loop, limits=SMALL, options=OPTIONS)
+        scenario = scenario_of_violation(violation, Explored(broken.loop, SMALL))
         assert scenario.title == f"{broken.loop}: {violation.what}"
         watched = Watched(broken.machine(SMALL))
         if isinstance(violation.counterexample[-1].run.state, Finished):
@@ -317,11 +276,4 @@ def test_the_way_to_what_is_wrong_runs_as_it_is_written(broken: Change) -> None:
 def test_what_is_wrong_from_the_start_needs_no_scenario() -> None:
     violation = RuleViolation("ready cannot be left", ())
     with pytest.raises(ScenarioError, match="before anything has happened"):
-        scenario_of_violation(violation, loop="pi", limits=SMALL, options=OPTIONS)
-
-
-def test_an_end_that_no_run_can_have_is_refused() -> None:
-    state = Finished(cast("Outcome", "great"))
-    violation = RuleViolation("no outcome", (Step(signals.Began(), Run(state), ()),))
-    with pytest.raises(ScenarioError, match="no run can end as 'great'"):
-        scenario_of_violation(violation, loop="pi", limits=SMALL, options=OPTIONS)
+        scenario_of_violation(violation, Explored("pi", SMALL))

@@ -11,7 +11,6 @@ import pytest
 from click.testing import Result
 from commandline import SMALL, Cli
 
-from simloop.cli import explore as exploring
 from simloop.cli import terminal
 from simloop.cli.explore import file_stem, proof_lines
 from simloop.kernel.limits import Limits
@@ -26,10 +25,11 @@ from simloop.scenario.loader import load_scenario
 OWN = """\
 from simloop.loops.pi import PiLoop
 from simloop.kernel import signals
+from simloop.kernel.limits import Limits
 from simloop.kernel.states import ClosingStep
 from simloop.loops.react import LEGAL, ReactLoop
 
-MACHINE = ReactLoop()
+MACHINE = ReactLoop(Limits(max_steps=5))
 NUMBER = 5
 
 def twice(limits):
@@ -84,20 +84,16 @@ def own(folder: Path, request: pytest.FixtureRequest) -> str:
 
 class TestText:
     def test_says_that_every_run_ends_and_after_how_much(self, cli: Cli) -> None:
-        result = cli("explore", "--loop", "react")
-        assert result.exit_code == 0
-        assert result.stderr == ""
-        first, limits, bounds, *rest = result.stdout.splitlines()
+        result = cli("explore", "--loop", "react", *SMALL)
+        assert (result.exit_code, result.stderr) == (0, "")
+        first, limits, bounds, longest, calls, *rest = result.stdout.splitlines()
         assert bounds.split() == ["bounds", "max_rounds"]
         assert first.startswith("react: every run ends (")
-        assert limits.startswith("limits ")
-        assert "max_steps 100" in limits
-        assert [line.split(maxsplit=2)[-1] for line in rest[:1]] == ["301 transitions"]
-        assert any(line.split() == ["100", "model", "calls"] for line in rest)
-        assert any("max-steps by max_rounds in 301 transitions" in line for line in rest)
-
-    def test_says_why_an_edge_cannot_be_taken(self, cli: Cli) -> None:
-        assert "hook-failed (react has no hooks)" in cli("explore", "--loop", "react").stdout
+        assert limits.startswith("limits       max_steps 2, ")
+        assert longest.split() == ["longest", "run", "7", "transitions"]
+        assert calls.split() == ["2", "model", "calls"]
+        assert any("max-steps by max_rounds in 7 transitions" in line for line in rest)
+        assert "hook-failed (react has no hooks)" in result.stdout
 
     def test_says_how_a_run_that_does_not_end_goes_round(self, cli: Cli) -> None:
         result = cli("explore", "--loop", "pi")
@@ -133,7 +129,7 @@ class TestText:
 
 
 class TestJson:
-    @pytest.mark.parametrize("loop", names())
+    @pytest.mark.parametrize("loop", ["react", "pi", "opencode@1.18.34"])
     def test_has_every_key_of_its_type(self, cli: Cli, loop: str) -> None:
         document = cli.json("explore", "--loop", loop, *SMALL)
         assert set(document) == set(KEYS)
@@ -172,23 +168,21 @@ class TestJson:
         assert lasso["cycle"][-1]["state"] == lasso["prefix"][-1]["state"]
 
 
-class TestMermaid:
-    def test_draws_the_edges_that_can_be_taken(self, cli: Cli) -> None:
-        result = cli("explore", "--loop", "react", "--format", "mermaid")
-        lines = result.stdout.splitlines()
-        assert lines[:2] == ["stateDiagram-v2", "    [*] --> Ready"]
-        assert "    CallingModel --> RunningTools: ModelReplied" in lines
-        assert "HookFailed" not in result.stdout
-
-    def test_marks_the_edges_of_the_lasso(self, cli: Cli) -> None:
-        lines = cli("explore", "--loop", "pi", "--format", "mermaid").stdout.splitlines()
-        assert "    Ready --> Measuring: Began*" in lines
-        assert "    ClosingStep --> Measuring: StepClosed*" in lines
-        assert any(line.startswith("    Compacting") and "*" not in line for line in lines)
+def test_mermaid_draws_the_edges_that_can_be_taken_and_marks_those_of_the_lasso(cli: Cli) -> None:
+    drawn = cli("explore", "--loop", "react", *SMALL, "--format", "mermaid").stdout
+    assert drawn.startswith("stateDiagram-v2\n    [*] --> Ready\n")
+    assert "    CallingModel --> RunningTools: ModelReplied\n" in drawn
+    assert "HookFailed" not in drawn
+    lines = cli("explore", "--loop", "pi", "--format", "mermaid").stdout.splitlines()
+    assert {
+        "    Ready --> Measuring: Began*",
+        "    ClosingStep --> Measuring: StepClosed*",
+        "    Measuring --> Compacting: ContextMeasured",
+    } <= set(lines)
 
 
 class TestWrite:
-    @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode@1.18.34"])
+    @pytest.mark.parametrize("loop", ["reference", "pi"])
     def test_what_is_written_runs_as_it_expects(self, cli: Cli, loop: str, folder: Path) -> None:
         result = cli("explore", "--loop", loop, *SMALL, "--write", "out/deep")
         files = sorted((folder / "out" / "deep").glob("*.simloop.yaml"))
@@ -236,7 +230,7 @@ class TestWrite:
         there = folder / "out" / "completed.simloop.yaml"
         there.parent.mkdir()
         there.write_text("mine", "utf-8")
-        result = cli("explore", "--loop", "react", "--write", "out")
+        result = cli("explore", "--loop", "react", *SMALL, "--write", "out")
         assert result.exit_code == 2
         assert "completed.simloop.yaml: this file exists already" in result.stderr
         assert [path.name for path in there.parent.iterdir()] == [there.name]
@@ -244,8 +238,8 @@ class TestWrite:
 
     def test_a_folder_that_is_a_file_is_refused(self, cli: Cli, folder: Path) -> None:
         (folder / "out").write_text("", "utf-8")
-        assert cli("explore", "--loop", "react", "--write", "out").exit_code == 2
-        result = cli("explore", "--loop", "react", "--write", "out/deep")
+        assert cli("explore", "--loop", "pi", "--write", "out").exit_code == 2
+        result = cli("explore", "--loop", "pi", "--write", "out/deep")
         assert (result.exit_code, "the folder cannot be created: " in result.stderr) == (2, True)
 
 
@@ -285,9 +279,9 @@ class TestLoop:
         assert document["longest_run"]["model_calls"] == 2
 
     def test_of_ones_own_may_be_a_machine_with_limits_of_its_own(self, cli: Cli, own: str) -> None:
-        result = cli("explore", "--loop", f"{own}:MACHINE")
+        result = cli("explore", "--loop", f"{own}:MACHINE", "--max-steps", "5")
         assert result.exit_code == 0
-        assert "100 model calls" in result.stdout
+        assert "5 model calls" in result.stdout
         refused = cli("explore", "--loop", f"{own}:MACHINE", *SMALL)
         assert refused.exit_code == 2
         assert "limits" in refused.stderr
@@ -343,46 +337,28 @@ def test_a_limit_of_a_machines_own_is_made_fit_for_a_file_name() -> None:
 
 
 class TestOptions:
-    @pytest.mark.parametrize(
-        ("loop", "option", "value"),
-        [
-            ("opencode@1.18.34", "parallel", "false"),
-            ("reference@documented", "count_tries", "true"),
-        ],
-    )
-    def test_of_a_version_change_only_what_is_given(
-        self, cli: Cli, loop: str, option: str, value: str
-    ) -> None:
-        own = cli.json("explore", "--loop", loop, *SMALL)["options"]
-        changed = cli.json("explore", "--loop", loop, *SMALL, "--option", f"{option}={value}")[
-            "options"
-        ]
-        assert {key for key in own if own[key] != changed[key]} == {option}
+    def test_of_a_version_change_only_what_is_given(self, cli: Cli) -> None:
+        version = ("explore", "--loop", "opencode@1.18.34")
+        own = cli.json(*version)["options"]
+        changed = cli.json(*version, "--option", "parallel=false")["options"]
+        assert {key for key in own if own[key] != changed[key]} == {"parallel"}
 
-    @pytest.mark.parametrize("loop", ["opencode@1.18.34", "reference@documented"])
-    def test_that_a_version_does_not_have_are_refused(self, cli: Cli, loop: str) -> None:
-        result = cli("explore", "--loop", loop, "--option", "patience=3")
+    def test_that_a_version_does_not_have_are_refused(self, cli: Cli) -> None:
+        result = cli("explore", "--loop", "opencode@1.18.34", "--option", "patience=3")
         assert result.exit_code == 2
-        key = loop.partition("@")[0]
-        assert f"--option {key}.patience: unknown key (known here: " in result.stderr
+        assert "--option opencode.patience: unknown key (known here: " in result.stderr
 
     @pytest.mark.parametrize("limit", ["--max-steps", "--max-errors", "--max-steps-per-round"])
     def test_a_limit_below_its_least_is_refused(self, cli: Cli, limit: str) -> None:
         assert cli("explore", limit, "0").exit_code == 2
 
 
-def test_options_change_the_loop(cli: Cli, tmp_path: Path) -> None:
+def test_options_change_the_loop(cli: Cli) -> None:
     given = ("--loop", "opencode", *SMALL, "--option", "max_retries=1", "--option", "calls_go_on")
     document = cli.json("explore", *given, "--option", "steps=enforce")
     assert (document["options"]["max_retries"], document["options"]["calls_go_on"]) == (1, True)
     assert document["longest_run"]["model_calls"] == 4
     assert cli("explore", *given).exit_code == 1, "by default a run may not end"
-    assert (
-        cli(
-            "explore", "--loop", "pi", "--option", "steering=all", "--write", str(tmp_path)
-        ).exit_code
-        == 1
-    )
 
 
 def test_an_option_that_is_a_duration_is_given_and_shown_as_in_a_file(cli: Cli) -> None:
@@ -420,38 +396,13 @@ def test_how_far_it_has_come_is_shown_on_a_terminal_and_wiped(
     assert shown.split("\r")[-1] == ""
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        (("--max-steps", "5000"), ("--max-steps 5000: ", "lower it to about 1141")),
-        (("--max-errors", "400"), ("--max-errors 400: ", "lower it to about")),
-        (("--max-steps", "900", "--max-compactions", "900"), ("--max-compactions 900: ",)),
-    ],
-)
-def test_limits_that_are_too_high_are_refused_before_anything_is_explored(
-    cli: Cli, limits: tuple[str, ...], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exploring, "prove", None)
-    result = cli("explore", *limits)
-    assert result.exit_code == 2
-    assert "no more than 1,000,000 are visited" in result.stderr
-    for word in words:
-        assert word in result.stderr
-
-
-@pytest.mark.slow
-def test_high_limits_that_a_loop_does_not_heed_are_explored(cli: Cli) -> None:
-    assert cli("explore", "--loop", "pi", "--max-steps", "5000").exit_code == 1
-    assert cli("explore", "--loop", "react", "--max-steps", "120").exit_code == 0
-
-
 def counterexample_shown(length: int) -> list[str]:
     """The lines of a violation that has a counterexample of so many steps, without their indent."""
     limits = Limits(max_steps=5)
     proof = prove(ReactLoop(limits), limits)
     steps = max(proof.endings.values(), key=len)[:length]
     assert len(steps) == length
-    told = list(proof_lines(replace(proof, violations=(RuleViolation("It.", steps),)), limits, {}))
+    told = list(proof_lines(replace(proof, violations=(RuleViolation("It.", steps),)), limits, ()))
     return [line.strip() for line in told[told.index("WRONG        It.") + 1 :]]
 
 
@@ -459,13 +410,5 @@ def test_of_a_long_counterexample_the_end_is_shown_and_how_much_came_before() ->
     whole = counterexample_shown(12)
     assert whole[0].startswith("began ")
     first, *rest = counterexample_shown(16)
-    assert first == "... 4 transitions before"
-    assert len(rest) == 12
-    assert rest[:8] == whole[4:]
-
-
-@pytest.mark.parametrize("length", [12, 13])
-def test_a_counterexample_of_which_one_step_would_be_left_out_is_shown_whole(length: int) -> None:
-    shown = counterexample_shown(length)
-    assert len(shown) == length
-    assert shown[0].startswith("began ")
+    assert (first, len(rest), rest[:8]) == ("... 4 transitions before", 12, whole[4:])
+    assert len(counterexample_shown(13)) == 13, "one step is not left out"

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from click.testing import Result as Output
 from fifth import AGAIN, GIVEN_UP, Careless, Tries, TwoTries
 
-from simloop.check.counterexamples import scenario_of_ending
+from simloop.check.counterexamples import Explored, scenario_of_ending
 from simloop.check.replay import rerun
 from simloop.check.trial import verify
 from simloop.cli import main
@@ -20,7 +20,6 @@ from simloop.kernel.states import Finished
 from simloop.messages import Outcome
 from simloop.prove.proof import Longest, prove
 from simloop.runs.run import run
-from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace.codec import encode, read_trace, write_trace
@@ -137,8 +136,8 @@ def test_without_its_count_it_goes_round() -> None:
 def test_each_of_its_examples_is_a_scenario_that_runs() -> None:
     limits = Limits()
     for state, steps in prove(TwoTries(), limits).endings.items():
-        given_: Any = {"loop": NAME, "limits": limits, "options": LoopOptions()}
-        scenario = parse_scenario(scenario_text(scenario_of_ending(steps, **given_)))
+        made = scenario_of_ending(steps, Explored(NAME, limits))
+        scenario = parse_scenario(scenario_text(made))
         assert scenario.expect.limit == state.limit
         assert verify(scenario).exit_code == 0
 

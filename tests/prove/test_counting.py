@@ -163,13 +163,3 @@ class Carrying(Retrying):
 def test_a_next_run_that_does_not_begin_as_the_first_is_found() -> None:
     (what,) = found(Carrying(), LIMITS)
     assert what == "the next run does not begin as the first: error_count"
-
-
-def test_a_start_that_fails_after_a_run_is_found() -> None:
-    class Once(Carrying):
-        def start(self) -> Run:
-            if self.carried:
-                raise ValueError("one run is enough")
-            return super().start()
-
-    assert found(Once(), LIMITS) == ["`start` raises ValueError after a run"]
