@@ -215,13 +215,13 @@ def proof_lines(proof: Proof, limits: Limits, options: Iterable[str]) -> Iterato
     taken = proof.edges - len(proof.untaken)
     yield f"map          {taken} of {proof.edges} edges can be taken under these limits and options"
     for edge, reason in proof.untaken.items():
-        state, signal, target = (NAMES[kind] for kind in edge)
+        before, signal, after = (NAMES[kind] for kind in edge)
         why = f" ({reason})" if reason else ""
-        yield f"             not taken: {state} -> {target} on {signal}{why}"
+        yield f"             not taken: {before} -> {after} on {signal}{why}"
     if proof.lasso is not None:
-        before, cycle = proof.lasso.prefix, proof.lasso.cycle
-        yield f"lasso        after {_count(before)}, then endlessly in {_count(cycle)}"
-        yield from step_lines(before)
+        prefix, cycle = proof.lasso.prefix, proof.lasso.cycle
+        yield f"lasso        after {_count(prefix)}, then endlessly in {_count(cycle)}"
+        yield from step_lines(prefix)
         yield "             round:"
         yield from step_lines(cycle)
     for violation in proof.violations:

@@ -25,11 +25,10 @@ from simloop.scenario.loader import load_scenario
 OWN = """\
 from simloop.loops.pi import PiLoop
 from simloop.kernel import signals
-from simloop.kernel.limits import Limits
 from simloop.kernel.states import ClosingStep
 from simloop.loops.react import LEGAL, ReactLoop
 
-MACHINE = ReactLoop(Limits(max_steps=5))
+MACHINE = ReactLoop()
 NUMBER = 5
 
 def twice(limits):
@@ -279,9 +278,9 @@ class TestLoop:
         assert document["longest_run"]["model_calls"] == 2
 
     def test_of_ones_own_may_be_a_machine_with_limits_of_its_own(self, cli: Cli, own: str) -> None:
-        result = cli("explore", "--loop", f"{own}:MACHINE", "--max-steps", "5")
+        result = cli("explore", "--loop", f"{own}:MACHINE")
         assert result.exit_code == 0
-        assert "5 model calls" in result.stdout
+        assert "100 model calls" in result.stdout
         refused = cli("explore", "--loop", f"{own}:MACHINE", *SMALL)
         assert refused.exit_code == 2
         assert "limits" in refused.stderr
