@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from shop import of_shop
+from agents import of_shop
 
 from simloop.cursor.index import STALL_NS, Landmark
 from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gap_words, gaps

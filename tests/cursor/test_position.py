@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from agents import of_shop
 from msgspec import structs
-from shop import of_shop
 
 from simloop.cursor.index import Landmark
 from simloop.cursor.keys import FactView

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from modelcalling import STOP, classified, fault_of, play, says
 from pacing import MS, paced
+from toolcalling import STOP, classified, fault_of, play, says
 
 from simloop import Callbacks, Http, Outcome, Reply, Result
 from simloop.errors import RunawayRun

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from builders import counters_of
 from growth import LINEAR, growth
-from modelcalling import STOP, play, says
 from stopping import call_ids
+from toolcalling import STOP, play, says
 
 from simloop import Callbacks, Reply
 from simloop.engine.model_calls import read_part

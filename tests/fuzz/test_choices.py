@@ -2,7 +2,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from recordedchoices import RecordedChoices
+from searching import RecordedChoices
 
 from simloop.fuzz.choices import Choices, SeededChoices, features_on, weights_of
 

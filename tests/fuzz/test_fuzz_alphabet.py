@@ -1,4 +1,4 @@
-from recordedchoices import RecordedChoices
+from searching import RecordedChoices
 
 from simloop.fuzz.alphabet import hook_execution_for, hook_for, tool_for
 from simloop.fuzz.choices import SeededChoices

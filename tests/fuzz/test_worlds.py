@@ -1,6 +1,5 @@
 import pytest
-from recordedchoices import RecordedChoices
-from searching import charges
+from searching import RecordedChoices, charges
 
 from simloop import Limits, Reply, Scenario, ScenarioError
 from simloop.fuzz import worlds

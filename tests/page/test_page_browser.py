@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from agents import of_shop
 from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
-from shop import of_shop
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.keys import FactView

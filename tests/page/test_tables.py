@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shop import of_shop
+from agents import of_shop
 
 from simloop.cursor.keys import FactView
 from simloop.cursor.lines import entry_line, folds

@@ -7,12 +7,14 @@ tests/wire/environments. A test marked `frameworks` builds one, and runs tests i
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from simloop.trace.codec import digest
 
@@ -116,55 +118,60 @@ def scenarios_of(recipes: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def check_recipe(loop: str, folder: str) -> None:
-    """Check each scenario of `folder`, twice, on an agent: its expectations and the invariants.
+class Told(NamedTuple):
+    """What one process beside the recipes has printed.
 
-    In a process of its own: a framework may have a module with the name of one of these tests.
+    Each command of simloop has its exit code and its output, and each run of an agent and a
+    scenario a line with the digest of its trace.
     """
-    command = [sys.executable, "-m", "simloop", "check", folder, "--loop", loop]
-    done = _in_recipes(command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout, done.stdout
+
+    commands: list[tuple[int, str]]
+    digests: list[str]
 
 
-def digests_of(
-    runs: Sequence[tuple[str, str]], hash_seed: str, python: str | Path = sys.executable
-) -> list[str]:
-    """Return each run, of an agent and a scenario, with the digest of its trace.
+def told_by(
+    *commands: Sequence[str],
+    runs: Sequence[tuple[str, str]] = (),
+    hash_seed: str = "1",
+    python: str | Path = sys.executable,
+) -> Told:
+    """Run commands of simloop beside the recipes, and agents in scenarios, in one process.
 
-    They run in one process of `python`, with that hash seed.
+    To import the frameworks takes seconds. It is not this process: a framework may have a module
+    with the name of one of these tests.
     """
     script = f"""
+import json
 from contextlib import suppress
+from click.testing import CliRunner
 from simloop import Deadlock, load_scenario
+from simloop.cli import main
 from simloop.runs.run import Simulation
 from simloop.trace.codec import digest, encode
+done = [CliRunner().invoke(main, command) for command in {commands!r}]
+digests = []
 for loop, scenario in {runs!r}:
     simulation = Simulation(load_scenario(scenario), loop=loop)
     with suppress(Deadlock):
         simulation.run()
-    print("digest", loop, scenario, digest(encode(simulation.trace)))
+    digests.append(f"{{loop}} {{scenario}} {{digest(encode(simulation.trace))}}")
+print(json.dumps([[(each.exit_code, each.output) for each in done], digests]))
 """
     printed = printed_by(script, python, PYTHONHASHSEED=hash_seed)
-    found = [line for line in printed.splitlines() if line.startswith("digest")]
-    assert len(found) == len(runs)
-    return found
+    return Told(*json.loads(printed.splitlines()[-1]))
 
 
-def printed_by(script: str, python: str | Path = sys.executable, **environment: str) -> str:
+def printed_by(script: str, python: str | Path = sys.executable, **more: str) -> str:
     """Run a program beside the recipes to its end, and return what it prints."""
-    done = _in_recipes([str(python), "-c", script], **environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def _in_recipes(command: list[str], **more: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "PYTHONPATH": str(TOP), **more}
     environment.pop("OPENAI_API_KEY", None)  # no recipe needs a key
     environment.pop("ANTHROPIC_API_KEY", None)
-    return subprocess.run(
+    command = [str(python), "-c", script]
+    done = subprocess.run(
         command, check=False, cwd=RECIPES, env=environment, capture_output=True, text=True
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 BUNDLED = """

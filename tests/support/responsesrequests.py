@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from wirecases import ANYTHING, CALL, CANONICAL, OTHER, SCHEMA, USER, RequestCases
-from wirereading import MODEL
+from wirereading import ANYTHING, CALL, CANONICAL, MODEL, OTHER, SCHEMA, USER, RequestCases
 
 from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 

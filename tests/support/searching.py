@@ -1,10 +1,38 @@
 """Faulty agents for searches, which also run in other processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from simloop import Message, Reply, Scenario, ToolMessage, UserMessage, World
+from simloop.fuzz.choices import InOrder
 from simloop.world.model_port import ModelCallFailed
+
+
+class RecordedChoices(InOrder):
+    """Choices read from a list; after the end of the list, each choice is 0, the benign one.
+
+    A number above the range of its choice becomes the largest number of the range.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, drawn: Sequence[int]) -> None:
+        self._left = iter(drawn)
+
+    def boolean(self, p: float) -> bool:
+        """Return whether something happens, unless it has the probability 0 or 1."""
+        drawn = bool(next(self._left, 0))
+        return (drawn or p >= 1) and p > 0
+
+    def integer(self, low: int, high: int) -> int:
+        """Return the next number above `low`, at most `high`."""
+        return min(low + max(next(self._left, 0), 0), high)
+
+    def weighted(self, weights: Sequence[int]) -> int:
+        """Return the next number as an index; 0 if its weight is 0."""
+        index = min(max(next(self._left, 0), 0), len(weights) - 1)
+        return index if weights[index] else 0
+
 
 WORLD = Scenario(prompt="Go.", loop="searching:asks", model=[Reply(say="Done.", times="always")])
 _seen: list[str] = []

@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from typing import Any
 
 from simloop import Reply, Result, Scenario, run
 from simloop.virtual.simulate import running_loop
 from simloop.wire.endpoint import current_endpoint
 from simloop.wire.http import ConnectionLost, HttpRequest, TimedOut
+
+SDKS = [name for name in ("openai", "anthropic") if find_spec(name)]
+HTTPX = [name for name in ("httpx", "httpx2") if find_spec(name)]
+
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}

@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from simloop.messages import Finish, Part, UserMessage
+from simloop.messages import Finish, FinishReason, Message, Part, ToolCall, UserMessage
 from simloop.wire import formats
 from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
 from simloop.wire.http import HttpRequest
@@ -14,6 +14,28 @@ from simloop.world.wire_options import WireOptions
 
 MODEL = "sim-1"
 CREATED_S = 1_000_000_000
+Json = dict[str, Any]
+CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":2}')
+STOP, CALLS = Finish(FinishReason.STOP, "stop"), Finish(FinishReason.TOOL_CALLS, "tool-calls")
+USER: Json = {"role": "user", "content": "hi"}
+SCHEMA = {"type": "object", "properties": {"at": {"type": "integer"}}}
+CANONICAL = b'{"properties":{"at":{"type":"integer"}},"type":"object"}'
+"""The schema above as it is read."""
+ANYTHING = b'{"type":"object"}'
+"""The schema of a tool that states none."""
+
+
+class RequestCases(NamedTuple):
+    """What the bodies of requests in one format are read as, and which bodies are refused."""
+
+    read: Mapping[str, tuple[Json, str, list[Message]]]
+    """A body, its system prompt and its messages."""
+    tools: tuple[Json, list[tuple[str, str, bytes]]]
+    """A body, and the name, the description and the schema of each of its tools."""
+    streams: Sequence[tuple[Json, bool, bool]]
+    """A body, whether it asks for a stream, and whether it asks for the usage in it."""
+    refused: Mapping[str, tuple[Json, str, str]]
+    """A body, the key at fault, and a part of the provider's words."""
 
 
 def wire_formats(options: WireOptions | None = None) -> dict[str, WireFormat]:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from agents import of_shop
 from screens import Driven, drive, recorded, stepping
-from shop import of_shop
 
 from simloop.cursor.keys import VIEW_KEYS, FactView
 from simloop.cursor.position import Position

@@ -1,8 +1,8 @@
 """What the session finds, marks, hides, folds and plays, without a terminal."""
 
 import pytest
+from agents import of_shop
 from screens import recorded, unfolded
-from shop import of_shop
 
 from simloop.cursor.index import Watched
 from simloop.cursor.keys import FactView

@@ -1,12 +1,9 @@
-"""Compares the bundled loops with agents on real SDKs, and writes the table of docs/compared.md.
+"""Compares the bundled loops with agents on real SDKs, for the table of docs/compared.md.
 
-python tests/wire/publish_compare.py [--check]
-
-It needs the packages of tests/wire/environments/frameworks.txt. `--check` writes nothing, and
-fails if the table would be another one.
+python tests/wire/publish_compare.py writes it. It needs the packages of
+tests/wire/environments/frameworks.txt.
 """
 
-import argparse
 import json
 import os
 import re
@@ -17,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parents[2]
-RECIPES = Path(__file__).with_name("recipes")
 PAGE = TOP / "docs" / "compared.md"
 MACHINES = ("reference", "pi", "react", "opencode")
 AGENTS = {  # package: its agent
@@ -35,21 +31,13 @@ SCENARIOS = (
 _BLOCK = re.compile(r"(<!-- compared: [^>]*-->\n).*?(<!-- compared: end -->)", re.DOTALL)
 
 
-def compared() -> list[Any]:
-    """Return the scenarios with a row for each loop, as `simloop compare` prints them."""
-    loops = [flag for loop in (*MACHINES, *AGENTS.values()) for flag in ("--loop", loop)]
-    # A process of its own: the folders of pytest would hide the package of openai-agents.
-    paths = os.pathsep.join((str(RECIPES), str(TOP)))
-    environment = {**os.environ, "PYTHONPATH": paths}
-    command = [sys.executable, "-m", "simloop", "compare", *SCENARIOS, *loops, "--format", "json"]
-    done = subprocess.run(
-        command, check=False, cwd=RECIPES, env=environment, capture_output=True, text=True
-    )
-    if "{\n" not in done.stdout:
-        raise SystemExit(done.stderr)
-    # litellm prints advice before the report.
-    found: list[Any] = json.loads(done.stdout[done.stdout.index("{\n") :])["scenarios"]
-    return found
+COMMAND = (
+    "compare",
+    *SCENARIOS,
+    *(flag for loop in (*MACHINES, *AGENTS.values()) for flag in ("--loop", loop)),
+    *("--format", "json"),
+)
+"""The arguments of `simloop` beside the recipes, which print the runs of the table."""
 
 
 def cell(row: Any) -> str:
@@ -61,29 +49,25 @@ def cell(row: Any) -> str:
     return "asks again" if row["error"] == "ScriptExhausted" else str(row["error"])
 
 
-def table() -> str:
-    """Return the table in Markdown."""
+def page_with(printed: str) -> str:
+    """Return the page with the table of what the command has printed."""
+    # litellm prints advice before the report.
+    scenarios = json.loads(printed[printed.index("{\n") :])["scenarios"]
     versions = (f"{package} {version(package)}" for package in AGENTS)
     lines = [("scenario", *MACHINES, *versions), ("---",) * (1 + len(MACHINES) + len(AGENTS))]
-    lines += [
-        (scenario["name"], *(cell(row) for row in scenario["rows"])) for scenario in compared()
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def publish(*, check: bool) -> None:
-    """Write the table, or exit with the difference if it is not the one of the page."""
-    text = PAGE.read_text("utf-8")
-    made, count = _BLOCK.subn(lambda block: f"{block[1]}{table()}{block[2]}", text)
-    if count != 1:
-        raise SystemExit("the page has no place for the table")
-    if check and made != text:
-        raise SystemExit(f"the table is now:\n{made}")
-    if not check:
-        PAGE.write_text(made, "utf-8")
+    lines += [(one["name"], *(cell(row) for row in one["rows"])) for one in scenarios]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    made, count = _BLOCK.subn(lambda block: f"{block[1]}{table}{block[2]}", PAGE.read_text("utf-8"))
+    assert count == 1
+    return made
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    publish(check=parser.parse_args().check)
+    folder = Path(__file__).with_name("recipes")
+    paths = os.pathsep.join((str(folder), str(TOP)))
+    command = [sys.executable, "-m", "simloop", *COMMAND]
+    done = subprocess.run(
+        command, check=False, cwd=folder, env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    PAGE.write_text(page_with(done.stdout), "utf-8")

@@ -6,8 +6,7 @@ import os
 from typing import Any, Literal
 
 import pytest
-from installed import HTTPX
-from wire import ASK, CHAT
+from wire import ASK, CHAT, HTTPX
 
 from simloop import (
     Pace,

@@ -1,32 +1,21 @@
-"""The real SDKs read back what was written, in every format and framing."""
+"""The real SDKs read back what was written, and raise the errors that the provider sends."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import get_args
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 import pytest
-from sdkreading import (
-    USER,
-    Read,
-    accumulated_chat,
-    accumulated_responses,
-    read_beta_messages,
-    read_chat,
-    read_messages,
-    read_raw_chat,
-    read_responses,
-    read_whole_chat,
-    read_whole_messages,
-    read_whole_responses,
-)
-from wireserving import Served, anthropic_client, openai_client
+from wirereading import CREATED_S, ahead, wire_formats
 
 from simloop.messages import (
     AssistantMessage,
+    Fault,
     Finish,
     FinishReason,
     Part,
     ReasoningDelta,
+    StreamError,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -35,9 +24,201 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
+from simloop.wire.formats.wire_format import WireRequest, WrongRequest
+from simloop.wire.http import HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
 
 pytestmark = pytest.mark.sdks
+
+
+def module_of(sdk: Any) -> Any:
+    """Return the HTTP client that an SDK is built on."""
+    newer = {"openai": 3, "anthropic": 2}[sdk.__name__]
+    return importlib.import_module(
+        "httpx2" if int(sdk.__version__.split(".")[0]) >= newer else "httpx"
+    )
+
+
+class Served:
+    """What the transport answers, and the requests that it has read."""
+
+    def __init__(self, parts: Sequence[Part], options: WireOptions | None = None) -> None:
+        self.parts = parts
+        self.options = options or WireOptions()
+        self.requests: list[WireRequest] = []
+
+    def answer(self, path: str, body: bytes) -> tuple[int, Any, list[bytes]]:
+        """Return status, headers and the pieces of the body."""
+        sent = HttpRequest("POST", path, (), body)
+        form = next(one for one in wire_formats(self.options).values() if one.answers(sent))
+        number = len(self.requests) + 1
+        try:
+            request = form.read(sent)
+        except WrongRequest as wrong:
+            refused = form.refuse(wrong, number, CREATED_S)
+            return refused.status, refused.headers, [refused.body]
+        self.requests.append(request)
+        first = self.parts[0] if self.parts else None
+        if isinstance(first, StreamError) and (
+            first.fault.status or first.body or not request.streams
+        ):
+            failed = form.error(first, number, CREATED_S)
+            return failed.status, failed.headers, [failed.body]
+        writer = form.encoder(request, number, CREATED_S)
+        framer = form.framer()
+        pieces = [*framer.frame(writer.begin(ahead(self.parts)))]
+        for part in self.parts:
+            last = isinstance(part, Finish | StreamError)
+            pieces += framer.frame(writer.feed(part), is_last=last)
+        body_pieces = pieces if request.streams else [writer.whole()]
+        return 200, form.headers(request, number, CREATED_S), body_pieces
+
+
+def http_client(sdk: Any, served: Served) -> Any:
+    """Return a client for the SDK's `http_client` that `served` answers."""
+    module = module_of(sdk)
+
+    class Pieces(module.SyncByteStream):  # type: ignore[misc, name-defined]
+        def __init__(self, pieces: list[bytes]) -> None:
+            self.pieces = pieces
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield from self.pieces
+
+    class Transport(module.BaseTransport):  # type: ignore[misc, name-defined]
+        def handle_request(self, request: Any) -> Any:
+            status, headers, pieces = served.answer(request.url.path, request.read())
+            return module.Response(status, headers=list(headers), stream=Pieces(pieces))
+
+    return module.Client(transport=Transport())
+
+
+def openai_client(served: Served) -> Any:
+    """Return an OpenAI client that `served` answers."""
+    sdk = importlib.import_module("openai")
+    return sdk.OpenAI(api_key="none", max_retries=0, http_client=http_client(sdk, served))
+
+
+def anthropic_client(served: Served) -> Any:
+    """Return an Anthropic client that `served` answers."""
+    sdk = importlib.import_module("anthropic")
+    return sdk.Anthropic(api_key="none", max_retries=0, http_client=http_client(sdk, served))
+
+
+USER = [{"role": "user", "content": "hi"}]
+
+
+class Read(NamedTuple):
+    """A reply as an SDK gives it."""
+
+    text: str
+    refusal: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    ending: str = ""
+    usage: Usage | None = None
+
+
+def read_chat(served: Served) -> Read:
+    stream = openai_client(served).chat.completions.create(
+        model="m", messages=USER, stream=True, stream_options={"include_usage": True}
+    )
+    text, refusal, ending, usage = "", "", "", None
+    calls: dict[int, ToolCall] = {}
+    for chunk in stream:
+        if chunk.usage:
+            usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            refusal += choice.delta.refusal or ""
+            ending = choice.finish_reason or ending
+            for one in choice.delta.tool_calls or ():
+                old = calls.get(one.index) or ToolCall(one.id, one.function.name, "")
+                arguments = old.arguments + one.function.arguments
+                calls[one.index] = ToolCall(old.id, old.name, arguments)
+    return Read(text, refusal, tuple(calls.values()), ending, usage)
+
+
+def read_whole_chat(served: Served) -> Read:
+    return _completion(openai_client(served).chat.completions.create(model="m", messages=USER))
+
+
+def _completion(reply: Any) -> Read:
+    (choice,) = reply.choices
+    calls = tuple(
+        ToolCall(one.id, one.function.name, one.function.arguments)
+        for one in choice.message.tool_calls or ()
+    )
+    usage = reply.usage and Usage(reply.usage.prompt_tokens, reply.usage.completion_tokens)
+    message = choice.message
+    return Read(message.content or "", message.refusal or "", calls, choice.finish_reason, usage)
+
+
+def read_responses(served: Served) -> Read:
+    stream = openai_client(served).responses.create(model="m", input="hi", stream=True)
+    text = refusal = ""
+    for event in stream:
+        text += event.delta if event.type == "response.output_text.delta" else ""
+        refusal += event.delta if event.type == "response.refusal.delta" else ""
+    read = _response(event.response)
+    assert (read.text, read.refusal) == (text, refusal)
+    return read
+
+
+def accumulated_responses(served: Served) -> Read:
+    with openai_client(served).responses.stream(model="m", input="hi") as stream:
+        for event in stream:
+            last = event
+    return _response(last.response)
+
+
+def read_whole_responses(served: Served) -> Read:
+    return _response(openai_client(served).responses.create(model="m", input="hi"))
+
+
+def _response(response: Any) -> Read:
+    calls = tuple(
+        ToolCall(item.call_id, item.name, item.arguments)
+        for item in response.output
+        if item.type == "function_call"
+    )
+    refusal = "".join(
+        part.refusal
+        for item in response.output
+        if item.type == "message"
+        for part in item.content
+        if part.type == "refusal"
+    )
+    details, usage = response.incomplete_details, response.usage
+    ending = details.reason if details else response.status
+    tokens = usage and Usage(usage.input_tokens, usage.output_tokens)
+    return Read(response.output_text, refusal, calls, ending, tokens)
+
+
+def read_messages(served: Served) -> Read:
+    asked = {"model": "m", "max_tokens": 9, "messages": USER}
+    with anthropic_client(served).messages.stream(**asked) as stream:
+        return _message(stream.get_final_message())
+
+
+def read_whole_messages(served: Served) -> Read:
+    client = anthropic_client(served)
+    return _message(client.messages.create(model="m", max_tokens=9, messages=USER))
+
+
+def _message(message: Any) -> Read:
+    text = "".join(block.text for block in message.content if block.type == "text")
+    calls = tuple(
+        ToolCall(
+            block.id,
+            block.name,
+            json.dumps(block.input, separators=(",", ":"), ensure_ascii=False),
+        )
+        for block in message.content
+        if block.type == "tool_use"
+    )
+    usage = Usage(message.usage.input_tokens, message.usage.output_tokens)
+    return Read(text, "", calls, message.stop_reason, usage)
+
 
 ODD = "\u2028a\x85b\x0bc\U0001f600"
 CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":"é"}')
@@ -71,14 +252,12 @@ Reader = Callable[[Served], Read]
 OPENAI: dict[str, tuple[Reader, int]] = {
     "chat": (read_chat, 0),
     "whole chat": (read_whole_chat, 0),
-    "raw chat": (read_raw_chat, 0),
     "responses": (read_responses, 1),
     "accumulated responses": (accumulated_responses, 1),
     "whole responses": (read_whole_responses, 1),
 }
 ANTHROPIC: dict[str, tuple[Reader, int]] = {
     "messages": (read_messages, 2),
-    "beta messages": (read_beta_messages, 2),
     "whole messages": (read_whole_messages, 2),
 }
 # The endings as Chat Completions, Responses and Anthropic Messages say them.
@@ -125,25 +304,10 @@ LOSSES = {
         *((one, "lf") for one in (*OPENAI, *ANTHROPIC) if one not in STREAMED),
     ],
 )
-@pytest.mark.parametrize("name", REPLIES)
-def test_an_sdk_reads_back_what_was_written(reader: str, name: str, framing: FramingName) -> None:
+def test_an_sdk_reads_back_what_was_written(reader: str, framing: FramingName) -> None:
     read, form = (OPENAI | ANTHROPIC)[reader]
-    served = Served(REPLIES[name], WireOptions(framing=framing))
-    assert read(served) == expected(name, form)
-
-
-@pytest.mark.parametrize("name", REPLIES)
-def test_the_helper_of_openai_reads_a_whole_chat_and_raises_for_one_that_is_cut(name: str) -> None:
-    openai, served = importlib.import_module("openai"), Served(REPLIES[name])
-    raised = {
-        "length": openai.LengthFinishReasonError,
-        "filter": openai.ContentFilterFinishReasonError,
-    }
-    if name not in raised:
-        assert accumulated_chat(served) == expected(name, 0)
-        return
-    with pytest.raises(raised[name]):
-        accumulated_chat(served)
+    for name, parts in REPLIES.items():
+        assert read(Served(parts, WireOptions(framing=framing))) == expected(name, form), name
 
 
 def test_an_sdk_loses_a_last_event_that_no_empty_line_ends() -> None:
@@ -191,3 +355,76 @@ def test_a_reply_goes_back_as_the_message_that_it_was() -> None:
     messages.create(model="m", max_tokens=9, messages=[*USER, *both])
     read = [one.messages for one in served.requests[1::2]]
     assert read == [(UserMessage("hi"), said, *results)] * 3
+
+
+# ---------------------------------------------------------------- errors
+
+FAILURE = StreamError(Fault("Overloaded", code="overloaded_error"))
+
+
+@pytest.mark.parametrize("before", [[], [TextDelta("x")]], ids=["first", "later"])
+@pytest.mark.parametrize("form", ["data", "event", "chunk"])
+def test_an_error_in_a_chat_stream_is_raised(form: Any, before: list[Part]) -> None:
+    openai = importlib.import_module("openai")
+    with pytest.raises(openai.APIError, match="Overloaded") as caught:
+        read_chat(Served([*before, FAILURE], WireOptions(chat_error=form)))
+    assert (caught.value.code, caught.value.type) == ("overloaded_error", "server_error")
+
+
+def test_a_nested_error_in_a_stream_of_responses_is_raised() -> None:
+    openai = importlib.import_module("openai")
+    with pytest.raises(openai.APIError, match="Overloaded"):
+        read_responses(Served([TextDelta("x"), FAILURE], WireOptions(responses_error="nested")))
+
+
+@pytest.mark.parametrize(("form", "kind"), [("flat", "error"), ("failed", "response.failed")])
+def test_another_error_in_a_stream_of_responses_is_an_event(form: Any, kind: str) -> None:
+    served = Served([TextDelta("x"), FAILURE], WireOptions(responses_error=form))
+    events = list(openai_client(served).responses.create(model="m", input="hi", stream=True))
+    assert events[-1].type == kind
+    found = events[-1] if form == "flat" else events[-1].response.error
+    assert (found.code, found.message) == ("overloaded_error", "Overloaded")
+
+
+@pytest.mark.parametrize("before", [[], [TextDelta("x")]], ids=["first", "later"])
+def test_an_error_in_a_stream_of_messages_is_raised_with_status_200(before: list[Part]) -> None:
+    anthropic = importlib.import_module("anthropic")
+    with pytest.raises(anthropic.APIStatusError, match="Overloaded") as caught:
+        read_messages(Served([*before, FAILURE]))
+    assert caught.value.status_code == 200
+    assert caught.value.body["error"]["type"] == "overloaded_error"
+
+
+STATUSES = {
+    400: "BadRequestError", 401: "AuthenticationError", 403: "PermissionDeniedError",
+    404: "NotFoundError", 409: "ConflictError", 422: "UnprocessableEntityError",
+    429: "RateLimitError", 500: "InternalServerError", 502: "InternalServerError",
+    503: "InternalServerError",
+}  # fmt: skip
+
+
+RAISED = {
+    "openai": (read_chat, read_whole_chat, read_responses, read_whole_responses),
+    "anthropic": (read_messages, read_whole_messages),
+}
+
+
+@pytest.mark.parametrize("sdk", RAISED)
+@pytest.mark.parametrize(("status", "name"), STATUSES.items(), ids=map(str, STATUSES))
+def test_a_status_is_raised_as_its_error(sdk: str, status: int, name: str) -> None:
+    for read in RAISED[sdk]:
+        with pytest.raises(getattr(importlib.import_module(sdk), name)) as caught:
+            read(Served([StreamError(Fault("no luck", status=status))]))
+        assert caught.value.status_code == status
+        assert "no luck" in str(caught.value)
+        assert caught.value.request_id == "req-1"
+
+
+def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
+    openai = importlib.import_module("openai")
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asks = {"role": "assistant", "tool_calls": [call]}
+    client = openai_client(Served([Finish(FinishReason.STOP, "stop")]))
+    with pytest.raises(openai.BadRequestError, match="did not have response messages: a") as caught:
+        client.chat.completions.create(model="m", messages=[*USER, asks])
+    assert (caught.value.type, caught.value.param) == ("invalid_request_error", "messages")

@@ -1,12 +1,13 @@
-"""The agents of README.md on frameworks, from scenario files: exact times, equal runs."""
+"""The agents of docs/sdks.md on frameworks, from scenario files: exact times, equal runs."""
 
 import pytest
-from environments import check_recipe, digests_of, printed_by
+from environments import RECIPES, Told, printed_by, told_by
 from loopback import accepting
+from publish_compare import COMMAND, PAGE, page_with
 
 pytestmark = pytest.mark.sdks
 
-RECIPES = (
+AGENTS = (
     ("openai_chat:agent", "weather"),
     ("traced_tools:on_langgraph", "settings"),
     ("traced_tools:on_openai_agents", "settings"),
@@ -22,23 +23,46 @@ RECIPES = (
     ("with_smolagents:calling", "final_answer"),
     ("with_smolagents:coding", "code"),
 )
-
-
-@pytest.mark.parametrize(("loop", "folder"), RECIPES)
-def test_each_scenario_comes_to_what_it_expects_twice(loop: str, folder: str) -> None:
-    check_recipe(loop, folder)
-
-
 SAME = (
     ("with_langgraph:blocking", "weather/server-errors.simloop.yaml"),
     ("with_openai_agents:agent", "cities/parallel-after-faults.simloop.yaml"),
     ("with_pydantic_ai:agent", "weather/server-errors.simloop.yaml"),
     ("with_smolagents:coding", "code/too-long.simloop.yaml"),
 )
+FINDINGS = sorted(path.relative_to(RECIPES) for path in RECIPES.glob("findings/*/*.simloop.yaml"))
 
 
-def test_another_process_with_another_hash_seed_changes_no_byte() -> None:
-    assert digests_of(SAME, "1") == digests_of(SAME, "2")
+@pytest.fixture(scope="module")
+def told() -> Told:
+    """What the checks of the agents print, then that of the findings, then the comparison."""
+    checks = [("check", folder, "--loop", loop) for loop, folder in AGENTS]
+    return told_by(*checks, ("check", *map(str, FINDINGS)), COMMAND, runs=SAME)
+
+
+@pytest.mark.parametrize("number", range(len(AGENTS)), ids=[":".join(each) for each in AGENTS])
+def test_each_scenario_comes_to_what_it_expects_twice(number: int, told: Told) -> None:
+    code, printed = told.commands[number]
+    assert (code, " passed" in printed) == (0, True), printed
+
+
+def test_each_finding_of_a_search_still_violates_its_invariant(told: Told) -> None:
+    code, printed = told.commands[-2]
+    assert (code, f"0 passed, {len(FINDINGS)} failed" in printed) == (1, True), printed
+    # What the invariants on pairs of calls and results find is reported as `pairing`.
+    # A run that does not end is an error, and not a violation.
+    others = {"answered-calls": "pairing", "unique-call-ids": "pairing", "finishes": "no progress"}
+    for path in FINDINGS:
+        law = path.name.partition(".")[0]
+        report = printed[printed.index(str(path)) :]
+        assert others.get(law, law) in report.partition(".simloop.yaml")[2], path
+
+
+def test_the_table_of_the_comparison_is_what_the_runs_give(told: Told) -> None:
+    assert PAGE.read_text("utf-8") == page_with(told.commands[-1][1]), "run: publish_compare.py"
+
+
+def test_another_process_with_another_hash_seed_changes_no_byte(told: Told) -> None:
+    assert told.digests == told_by(runs=SAME, hash_seed="2").digests
 
 
 _TRACED = """
@@ -56,16 +80,16 @@ async def leaving(question):
             return
 
 script = Scenario(prompt="Hi", model=[Reply(say="Hello you", pace=Pace(per_part="1s"))])
-if {loop!r} == "none":
-    with trace("outside of runs"), custom_span("outside"):
-        pass
-else:
-    print(run(script, loop={loop}).outcome)
+for loop in agent, leaving:
+    print(run(script, loop=loop).outcome)
+with trace("outside of runs"):
+    pass
 """
 
 
-@pytest.mark.parametrize(("loop", "sent"), [("agent", 0), ("leaving", 0), ("none", 1)])
-def test_no_span_of_a_run_is_sent_when_the_process_ends(loop: str, sent: int) -> None:
+def test_no_span_of_a_run_is_sent_when_the_process_ends() -> None:
     with accepting() as (url, bodies):
-        printed = printed_by(_TRACED.format(url=url, loop=loop))
-    assert (len(bodies), printed) == (sent, "completed\n" * (not sent))
+        printed = printed_by(_TRACED.format(url=url))
+    assert printed == "completed\n" * 2
+    assert [body.count(b'"object":') for body in bodies] == [1]
+    assert b"outside of runs" in bodies[0]

@@ -1,17 +1,16 @@
-"""The agents of README.md on providers' SDKs, from scenario files: exact times, equal runs."""
+"""The agents of docs/sdks.md on providers' SDKs, from scenario files: exact times, equal runs."""
 
 import pytest
-from environments import check_recipe, digests_of
+from environments import told_by
 
 pytestmark = pytest.mark.sdks
 
-
-@pytest.mark.parametrize("loop", ["openai_chat:agent", "anthropic_messages:agent"])
-def test_each_scenario_comes_to_what_it_expects_twice(loop: str) -> None:
-    check_recipe(loop, "weather")
+AGENTS = ("openai_chat:agent", "anthropic_messages:agent")
 
 
-def test_another_process_with_another_hash_seed_changes_no_byte() -> None:
-    scenario = "weather/server-errors.simloop.yaml"
-    runs = [("openai_chat:agent", scenario), ("anthropic_messages:agent", scenario)]
-    assert digests_of(runs, "1") == digests_of(runs, "2")
+def test_each_scenario_comes_to_what_it_expects_in_each_process_and_run() -> None:
+    runs = [(agent, "weather/server-errors.simloop.yaml") for agent in AGENTS]
+    told = told_by(*[("check", "weather", "--loop", agent) for agent in AGENTS], runs=runs)
+    for code, printed in told.commands:
+        assert (code, " passed" in printed) == (0, True), printed
+    assert told.digests == told_by(runs=runs, hash_seed="2").digests

@@ -8,9 +8,8 @@ import importlib
 from typing import Any
 
 import pytest
-from installed import HTTPX, SDKS
 from loopback import HEAD, End, serving, unreachable
-from wire import ASK, in_run
+from wire import ASK, HTTPX, SDKS, in_run
 
 from simloop import Reply
 

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from installed import SDKS
-from wire import in_run
+from wire import SDKS, in_run
 
 from simloop import Http, Reply, Result, Scenario, ScriptUnused, run
 from simloop.trace import entries

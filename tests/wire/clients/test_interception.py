@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from installed import HTTPX
-from wire import ASK, CHAT, in_run
+from wire import ASK, CHAT, HTTPX, in_run
 
 from simloop import Reply, Result, Scenario, run, simulate
 from simloop.errors import ScenarioError

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 from anthropicrequests import text, use
-from wirecases import (
+from wirereading import (
     CALL,
+    MODEL,
     OTHER,
+    data,
+    streamed,
+    whole,
 )
-from wirereading import MODEL, data, streamed, whole
 
 from simloop.messages import (
     Finish,

@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 from chatrequests import wire_call
-from wirecases import (
+from wirereading import (
     CALL,
     CALLS,
+    MODEL,
     OTHER,
     STOP,
+    data,
+    streamed,
+    whole,
 )
-from wirereading import MODEL, data, streamed, whole
 
 from simloop.messages import (
     Fault,

@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from wirecases import CALL, CALLS, OTHER, STOP
-from wirereading import CREATED_S, MODEL, asked, data, streamed, whole
+from wirereading import CALL, CALLS, CREATED_S, MODEL, OTHER, STOP, asked, data, streamed, whole
 
 from simloop.messages import (
     Fault,

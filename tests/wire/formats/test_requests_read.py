@@ -7,8 +7,7 @@ import pytest
 from anthropicrequests import ANTHROPIC_REQUESTS
 from chatrequests import CHAT_REQUESTS
 from responsesrequests import RESPONSES_REQUESTS
-from wirecases import RequestCases
-from wirereading import FORMATS, MODEL, sent
+from wirereading import FORMATS, MODEL, RequestCases, sent
 
 from simloop.messages import Message
 from simloop.wire.formats.wire_format import WrongRequest
