@@ -27,6 +27,8 @@ from simloop.check.trial import FINISHES, Rules, Until, trial
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
 from simloop.fuzz.alphabet import (
+    LAST,
+    LAST_SUMMARY,
     Abilities,
     hook_execution_for,
     hook_for,
@@ -34,7 +36,6 @@ from simloop.fuzz.alphabet import (
     tool_for,
 )
 from simloop.fuzz.choices import Choices
-from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution

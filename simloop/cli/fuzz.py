@@ -37,7 +37,7 @@ from simloop.fuzz.executor import (
     results_of,
     worker_processes,
 )
-from simloop.fuzz.failures import Group
+from simloop.fuzz.search import Group
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loader import load_scenario, parse_scenario

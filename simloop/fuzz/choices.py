@@ -1,13 +1,7 @@
 """Choices: the one interface through which worlds are drawn, its back ends, and swarms.
 
-0 is always the benign choice (no fault, no latency, the default). So smaller numbers draw a plainer
-world. A world has no count in front of a list and no pick from the rest of a list: a
-shrinker could not take one element away without a change of the others.
-
-If all faults were equally probable, a cluster of a few faults would be rare. So a family of worlds
-disables some variants completely, and gives the others very different weights: the size of the
-subset is uniform, and the weights are 1 to 100, as in the simulator of TigerBeetle. The first
-variant of a list is the benign one, and is always enabled.
+0 is always the benign choice (no fault, no latency, the default). A world has no count in front of
+a list and no pick from the rest of a list: a shrinker could not take one element away alone.
 """
 
 import _random
@@ -25,7 +19,7 @@ class Choices(Protocol):
     """A source of choices."""
 
     def boolean(self, p: float) -> bool:
-        """Return whether something of probability `p` happens; False is the benign choice."""
+        """Return whether something of probability `p` happens."""
         ...
 
     def integer(self, low: int, high: int) -> int:
@@ -33,25 +27,15 @@ class Choices(Protocol):
         ...
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return an index with a probability proportional to its weight, never one of weight 0.
-
-        Index 0 is the benign choice, also if its weight is 0.
-        """
+        """Return an index with a probability proportional to its weight; 0 is the benign choice."""
         ...
 
     def maybe(self, p: float, make: Callable[["Choices"], T]) -> T | None:
-        """Return the value that `make` draws, with the probability `p`, or None.
-
-        A shrinker takes the value away with all choices that `make` needs.
-        """
+        """Return the value that `make` draws, with the probability `p`, or None."""
         ...
 
     def several(self, most: int, make: Callable[[int], T]) -> list[T]:
-        """Return up to `most` values; `make` draws each of them, and takes its index.
-
-        A choice whether there is one more comes before each value. All lengths are equally
-        probable.
-        """
+        """Return up to `most` values that `make` draws by index; any length is as likely."""
         ...
 
 
@@ -66,11 +50,11 @@ class InOrder:
     __slots__ = ()
 
     def maybe(self: Choices, p: float, make: Callable[[Choices], T]) -> T | None:
-        """Return the value that `make` draws, or None."""
+        """Return a value as `Choices` says."""
         return make(self) if self.boolean(p) else None
 
     def several(self: Choices, most: int, make: Callable[[int], T]) -> list[T]:
-        """Return up to `most` values that `make` draws."""
+        """Return values as `Choices` says."""
         drawn: list[T] = []
         for number in range(most):
             if not self.boolean((most - number) / (most - number + 1)):
@@ -107,10 +91,11 @@ _HEAVIEST = 100
 
 
 def weights_of(choices: Choices, variants: int, most: int | None = None) -> list[int]:
-    """Return the weight of each variant in a family; 0 disables a variant.
+    """Return the weight of each variant in a family; at most `most` besides the first are not 0.
 
-    At most `most` variants are enabled besides the first one. Only a search draws weights: its
-    choices are a count and picks, which are few, but a shrinker could not change one alone.
+    If all faults were equally probable, a cluster of a few would be rare. So the size of the subset
+    is uniform, and the weights are 1 to 100, as in the simulator of TigerBeetle. Only a search
+    draws weights: a shrinker could not change one choice alone.
     """
     weights = [0] * variants
     others = list(range(1, variants))
@@ -123,10 +108,7 @@ def weights_of(choices: Choices, variants: int, most: int | None = None) -> list
 
 
 def features_on(choices: Choices, features: Mapping[str, Callable[[Choices], T]]) -> dict[str, T]:
-    """Return the enabled features of a family: a subset of any size.
-
-    Each of them has the value that its function draws, which is not None.
-    """
+    """Return the enabled features of a family, a subset of any size, with their drawn values."""
     on: dict[str, T] = {}
     for number, (feature, draw) in enumerate(features.items()):
         # With these probabilities, as in the urn of Polya, all sizes of the subset are equally

@@ -27,9 +27,8 @@ from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
 from simloop.check.trial import FINISHES, Failure
 from simloop.errors import CheckFailed, ScenarioError, install_hint
-from simloop.fuzz.failures import FoundFailure, FoundFailures, Group
 from simloop.fuzz.processes import OVERDUE, PATIENCE_S, Twin, begin_worker
-from simloop.fuzz.search import Search
+from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text

@@ -1,8 +1,7 @@
 """Other processes that play a world again.
 
 A `Twin` has another PYTHONHASHSEED: a loop that depends on the order of a set behaves alike within
-one process and differently in it. The search reads the twin's answer for a world when it sends the
-next one, so that it does not wait. `failure_alone` starts a new process for one scenario: a loop
+one process and differently in it. `failure_alone` starts a new process for one scenario: a loop
 that keeps state between runs behaves there as in a test, which has made no run before.
 """
 
@@ -80,7 +79,7 @@ class Twin:
     ) -> tuple[int, Scenario] | None:
         """Send a world with the entries of its run; return the previous world if its run differed.
 
-        The next call, or `answer`, returns the answer for this world.
+        The search does not wait: the next call, or `answer`, returns the answer for this world.
         """
         differed = self.answer()
         if self._process is None:
@@ -103,7 +102,7 @@ class Twin:
             process.communicate()
 
     def answer(self) -> tuple[int, Scenario] | None:
-        """Wait for the last run; return its world, with its number, if the run differed."""
+        """Wait for the last run; return its number and its world if it differed."""
         if self._asked is None or self._process is None:
             return None
         (number, world, digest), self._asked = self._asked, None
@@ -117,7 +116,6 @@ def _request(scenario: Scenario, judge: _Judging) -> bytes:
 
 
 def _started(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process that answers requests until its stdin is closed."""
     return subprocess.Popen(  # noqa: S603 - this Python, and no shell
         [sys.executable, "-m", __name__, json.dumps([sys.path, added_names()]), str(os.getpid())],
         stdin=subprocess.PIPE,
@@ -141,10 +139,7 @@ def begin_worker(parent: int) -> None:
 
 
 def main(given: str, parent: str) -> None:
-    """Answer the requests on stdin, each with one line of JSON.
-
-    `given` has the module path and the names of added invariants.
-    """
+    """Answer each request on stdin with a line of JSON, until stdin is closed."""
     sys.path[:], names = json.loads(given)
     add_invariants(*names)
     begin_worker(int(parent))

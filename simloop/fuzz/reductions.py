@@ -1,8 +1,7 @@
 """The passes of the shrinker: smaller versions of a scenario, as data.
 
 A pass is a generator. It yields a smaller candidate, receives by `send` whether the candidate still
-fails, and continues from the smallest failing one. A pass depends only on the data and the answers;
-a candidate may be invalid, because only the models of a scenario can validate it.
+fails, and continues from the smallest failing one. A candidate may be invalid.
 """
 
 import re
@@ -22,11 +21,11 @@ _ACTS = frozenset({"abort", "queue", "hooks"})
 _BOUNDS = frozenset({"max_transitions", "max_trace_chars"})
 """The bounds of a runaway. They are not lowered: under a low bound, any run is a runaway."""
 _WORDS = frozenset({"finish", "at", "after", "loop", "judge_as", "status"}) | _BOUNDS
-"""The keys whose values have a meaning as a whole, so that they are not shortened."""
+"""The keys whose values are not shortened."""
 _DURATION = re.compile(PATTERN)
 _ROUND = ("0s", "1s", "2s", "5s", "1m", "1h", "1ms")
 _SHORT = 12
-"""The length in characters from which a word is not shortened."""
+"""The characters of a word that is not shortened."""
 
 
 def at(tree: Tree, path: Path) -> Tree:
@@ -78,14 +77,8 @@ def removed(tree: Tree, path: Path) -> Pass:
 
 
 def _removable(tree: Tree, path: Path) -> list[str | int]:
-    node = at(tree, path)
-    keys: list[str | int] = list(node) if isinstance(node, dict) else list(range(len(node)))
+    keys = _keys(at(tree, path))
     return keys if path else [key for key in keys if key not in KEPT | _BOUNDS]
-
-
-def settings(tree: Tree) -> Pass:
-    """Remove whole keys, so that their settings have the defaults."""
-    return (yield from removed(tree, ()))
 
 
 def prompts(tree: Tree) -> Pass:
@@ -159,28 +152,21 @@ def earlier(tree: Tree) -> Pass:
     return tree
 
 
-def parts(tree: Tree) -> Pass:
+def parts(tree: Tree, path: Path = ()) -> Pass:
     """Remove items of each container, outer containers first."""
-    return (yield from _parts(tree, ()))
-
-
-def _parts(tree: Tree, path: Path) -> Pass:
     if path:
         tree = yield from removed(tree, path)
         only = at(tree, path)
         if isinstance(only, list) and len(only) == 1 and (yield put(tree, path, only[0])):
             tree = put(tree, path, only[0])
-    for key in list(_keys(at(tree, path))):
+    for key in _keys(at(tree, path)):
         if isinstance(at(tree, (*path, key)), dict | list):
-            tree = yield from _parts(tree, (*path, key))
+            tree = yield from parts(tree, (*path, key))
     return tree
 
 
-def _keys(node: Tree) -> Iterator[str | int]:
-    if isinstance(node, dict):
-        yield from node
-    elif isinstance(node, list):
-        yield from range(len(node))
+def _keys(node: Tree) -> list[Any]:
+    return list(node) if isinstance(node, dict) else list(range(len(node)))
 
 
 def values(tree: Tree) -> Pass:
@@ -188,30 +174,20 @@ def values(tree: Tree) -> Pass:
     for path, value in list(_leaves(tree, ())):
         if path[-1] in _WORDS or isinstance(value, bool | None):
             continue
-        change = _smaller_values(value)
-        tree = yield from change(tree, path)
+        if isinstance(value, str):
+            shorten = _rounder if _DURATION.fullmatch(value) else _shorter
+            tree = yield from shorten(tree, path)
+        elif isinstance(value, int):
+            tree = yield from _lower(tree, path)
     return tree
 
 
 def _leaves(node: Tree, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield the values that are not containers, with their paths."""
-    is_leaf = not isinstance(node, dict | list)
-    if is_leaf:
+    if not isinstance(node, dict | list):
         yield path, node
-    for key in () if is_leaf else _keys(node):
+        return
+    for key in _keys(node):
         yield from _leaves(node[key], (*path, key))
-
-
-def _smaller_values(value: Any) -> Callable[[Tree, Path], Pass]:
-    if isinstance(value, str):
-        return _rounder if _DURATION.fullmatch(value) else _shorter
-    return _lower if isinstance(value, int) else _as_it_is
-
-
-def _as_it_is(tree: Tree, path: Path) -> Pass:
-    del path
-    yield from ()
-    return tree
 
 
 def _lower(tree: Tree, path: Path) -> Pass:
@@ -273,6 +249,6 @@ def bounds(tree: Tree) -> Pass:
 
 
 PASSES: tuple[Callable[[Tree], Pass], ...] = (
-    settings, prompts, lists, repetitions, pairs, earlier, parts, values,
+    lambda tree: removed(tree, ()), prompts, lists, repetitions, pairs, earlier, parts, values,
 )  # fmt: skip
 """The passes in their order: the one that removes most comes first."""

@@ -1,4 +1,8 @@
-"""The search: it draws worlds, plays them, and collects the failures.
+"""The search: it draws worlds, plays them, and collects the failures in groups of one cause.
+
+A world is settings (limits, policies, tools, hooks) and a script (replies, faults, an abort, queued
+messages, further prompts). After the faults of a script the model answers every request without a
+fault, and the loop must end: a run that does not is the failure `finishes`.
 
 Each world has a number, from 1. Ten worlds in a row are a *family*: they share their settings, so
 that making a plan costs less than playing. The choices of a family come from the seed of the search
@@ -9,27 +13,98 @@ tried and left out: it found no fault of tests/loopbench sooner.
 
 import contextlib
 import gc
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import Failure, Rules, Until, failure_of, run_again, trial
 from simloop.errors import ReplayDiverged, ScenarioError
-from simloop.fuzz import worlds
 from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
-from simloop.fuzz.failures import FoundFailure, FoundFailures
 from simloop.fuzz.goals import GOALS, Goals
 from simloop.fuzz.processes import Twin, failure_alone
-from simloop.fuzz.worlds import base_of, varied
+from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
 from simloop.kernel.limits import Limits
 from simloop.runs.loop import is_made, kept_limits, loop_of
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.exchange import kept_border
+
+# A quote behind a letter is an apostrophe.
+_QUOTED = re.compile(r"(?<!\w)'.*?'(?!\w)|\"[^\"]*\"|`[^`]*`")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_SHAPE_CHARS = 160
+
+
+class Group(NamedTuple):
+    """The name of the failures of a group, and the shape of their texts: probably one cause."""
+
+    name: str
+    shape: str
+
+    @classmethod
+    def of(cls, name: str, text: str) -> "Group":
+        """Return the group of a failure."""
+        line = text.partition("\n")[0]
+        return cls(name, _NUMBER.sub("0", _QUOTED.sub("''", line))[:_SHAPE_CHARS])
+
+
+@dataclass(slots=True)
+class FoundFailure:
+    """The first failure of a group, its scenario, the number of its run, and the time until then.
+
+    `count` is the number of failing runs. `reproduced` says whether the scenario fails in a new
+    process as well, or is None if that was not tried: if it does not, the loop keeps state.
+    """
+
+    failure: Failure
+    scenario: Scenario
+    run: int
+    cpu_s: float
+    count: int = 1
+    reproduced: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the violated invariant, or of the error."""
+        return self.failure.name
+
+
+class FoundFailures:
+    """The failures of a search, in the order in which they were found.
+
+    Failures of the groups in `known` are counted only. `counts` are the failing runs by group.
+    """
+
+    def __init__(self, known: Iterable[Group] = ()) -> None:
+        self._known = frozenset(known)
+        self._groups: dict[Group, FoundFailure] = {}
+        self.counts: dict[Group, int] = {}
+
+    def __iter__(self) -> Iterator[FoundFailure]:
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def add(
+        self, failure: Failure, scenario: Scenario, run: int, cpu_s: float
+    ) -> FoundFailure | None:
+        """Add a failure; return its group if the group is new."""
+        group = Group.of(failure.name, failure.text)
+        self.counts[group] = self.counts.get(group, 0) + 1
+        if group in self._groups:
+            self._groups[group].count += 1
+        if group in self._groups or group in self._known:
+            return None
+        found = self._groups[group] = FoundFailure(failure, scenario, run, cpu_s)
+        return found
+
 
 _RUNS_OF_FAMILY = 10
 """The worlds of a family: making a family takes as long as a run, and covers more than ten."""
@@ -63,11 +138,11 @@ class Search:
         for found in search.run(seconds=60):
             print(found.name, found.failure.text)
 
-    `runs` and `cpu_s` count the runs and the processor time so far. A further call of `run`
-    continues the search. `number` is the number of the newest world; a caller that sets it to n
-    continues with world n + 1. With `scenarios`, each world is a variation of one of them.
-    `invariants` replace the catalogue. Raises ScenarioError if `loop` is not a loop, or if it
-    cannot run one of the scenarios.
+    `runs`, `cpu_s` and `virtual_ns` are those so far. A further call of `run` continues the search.
+    `number` is the number of the newest world; a caller that sets it to n continues with world
+    n + 1. With `scenarios`, each world is a variation of one of them. `invariants` replace the
+    catalogue. `twin` is the process that repeats runs. Raises ScenarioError if `loop` is not a
+    loop, or if it cannot run one of the scenarios.
     """
 
     def __init__(
@@ -94,9 +169,6 @@ class Search:
             Plan(base, self._given)  # raises ScenarioError for what the loop cannot run
         self.failures = FoundFailures()
         self.twin: Twin | None = None
-        """The process that repeats runs, or None."""
-        self.alone = self._failure_alone
-        """The function that runs a failing scenario by itself and returns its failure."""
         self.goals = Goals(GOALS, self._abilities)
         self.number = 0
         self.runs = 0
@@ -108,57 +180,42 @@ class Search:
         self, *, runs: int | None = None, seconds: float | None = None
     ) -> Iterator[FoundFailure]:
         """Search for `runs` further runs or for `seconds`, and yield each new failure."""
-        for found in self.steps(runs=runs, seconds=seconds):
-            if found is not None:
-                yield found
+        yield from filter(None, self.steps(runs=runs, seconds=seconds))
 
     def steps(
         self, *, runs: int | None = None, seconds: float | None = None
     ) -> Iterator[FoundFailure | None]:
         """Search as `run` does, and yield after each run its failure if it is new, or None."""
-        until = None if runs is None else self.runs + runs
-        end_s = None if seconds is None else time.monotonic() + seconds
+        until = inf if runs is None else self.runs + runs
+        end_s = inf if seconds is None else time.monotonic() + seconds
         with kept_border(), _rare_collections():
-            while (until is None or self.runs < until) and (
-                end_s is None or time.monotonic() < end_s
-            ):
+            while self.runs < until and time.monotonic() < end_s:
                 yield self._next()
 
     def report(self) -> FuzzReport:
         """Return the report on the runs so far."""
-        return FuzzReport(
-            loop=self.name,
-            seed=self.seed,
-            runs=self.runs,
-            cpu_s=self.cpu_s,
-            virtual_s=self.virtual_ns / 1e9,
-            goals=self.goals.counts,
-            looked_at=self.goals.looked_at,
-            failures=tuple(self.failures),
-        )
+        found, goals = tuple(self.failures), self.goals
+        return FuzzReport(self.name, self.seed, self.runs, self.cpu_s, self.virtual_ns / 1e9,
+                          goals.counts, goals.looked_at, found)  # fmt: skip
 
     def worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
         """Yield the worlds from `number` to the end of its family, each with its rules."""
         family, place = divmod(number - 1, _RUNS_OF_FAMILY)
         choices = SeededChoices(self.seed, f"family {family}")
-        drawn: Iterator[Scenario]
         while True:
             with contextlib.suppress(ScenarioError):  # settings that contradict each other
-                weights = worlds.weights_of_family(choices, self._abilities)
+                weights = weights_of_family(choices, self._abilities)
                 if self._bases:
-                    base = self._bases[family % len(self._bases)]
-                    drawn = (varied(choices, base, weights) for _ in range(_RUNS_OF_FAMILY))
+                    draw, base = varied, self._bases[family % len(self._bases)]
                 else:
-                    base = settings_of(choices, self._abilities, self._named)
+                    draw, base = world_for, settings_of(choices, self._abilities, self._named)
                     limits = replace(base.limits, **self._kept)  # a machine object has its own
                     base = base.model_copy(update={"limits": limits})
-                    drawn = (
-                        worlds.world_for(choices, base, weights) for _ in range(_RUNS_OF_FAMILY)
-                    )
                 plan = Plan(base, self._given)
-                rules = Rules(self._invariants, expectations=False)
                 break
-        for index, world in enumerate(drawn):
+        rules = Rules(self._invariants, expectations=False)
+        for index in range(_RUNS_OF_FAMILY):
+            world = draw(choices, base, weights)
             if index >= place:
                 yield plan.playing(world), rules
 
@@ -199,33 +256,27 @@ class Search:
             return elsewhere
         found = self.failures.add(failure, world, self.number, self.cpu_s)
         if found is not None:
-            self.confirm(found)
+            again = self.alone(world, found.name)
+            found.reproduced = again is not None and again.name == found.name
         return found
-
-    def confirm(self, found: FoundFailure) -> None:
-        """Set `reproduced` by a run of the scenario by itself."""
-        again = self.alone(found.scenario, found.name)
-        found.reproduced = again is not None and again.name == found.name
 
     def answer_elsewhere(self) -> FoundFailure | None:
         """Wait for the last run in the other process; return its failure if it is new."""
         return None if self.twin is None else self._found_elsewhere(self.twin.answer())
 
     def _found_elsewhere(self, differed: tuple[int, Scenario] | None) -> FoundFailure | None:
-        """Add the failure of a run that differs in another process; return it if it is new."""
         if differed is None:
             return None
         number, world = differed
         error = ReplayDiverged("a run in another process, with another PYTHONHASHSEED, differs")
         return self.failures.add(Failure.of_error(error), world, number, self.cpu_s)
 
-    def _failure_alone(self, world: Scenario, name: str) -> Failure | None:
+    def alone(self, world: Scenario, name: str) -> Failure | None:
         """Run a scenario in a new process; in this one if it needs objects of the caller."""
         twice = name == ReplayDiverged.__name__
         plan = Plan(world, self._given)
         if self._invariants is not None or not plan.has_file:
-            rules = Rules(self._invariants, expectations=False)
-            return failure_of(Plan(world, self._given), rules, twice=twice)
+            return failure_of(plan, Rules(self._invariants, expectations=False), twice=twice)
         return failure_alone(plan.by_itself(), "search twice" if twice else "search")
 
 

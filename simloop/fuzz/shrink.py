@@ -5,10 +5,11 @@ Shrinking is deterministic, unless the time limit or the user ends it.
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from functools import cache
+from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError
 
@@ -23,17 +24,22 @@ from simloop.check.trial import (
     trial,
 )
 from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
-from simloop.fuzz.failures import FoundFailure
-from simloop.fuzz.planned import with_planned_faults
+from simloop.fuzz.alphabet import LAST, LAST_SUMMARY
 from simloop.fuzz.processes import failure_alone
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
-from simloop.fuzz.replies import LAST, LAST_SUMMARY
+from simloop.fuzz.search import FoundFailure
+from simloop.messages import Fault, StreamError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.expect import REST, CountBounds, Expect
+from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import content
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.exchange import kept_border
+from simloop.world.chance import LOST_TOOL
+from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
 
 MAX_RUNS = 3_000
 MAX_SECONDS = 2.0
@@ -85,24 +91,22 @@ def shrink(
 ) -> Shrunk | None:
     """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 
-    `given` holds the arguments of `simloop.run` besides the scenario. The failure is that of
-    `Verdict.failure`, judged by `invariants` in the place of the catalogue. `say` is called with
-    the progress after each smaller scenario. `stopped` is called after each run; if it returns
-    true, or after Ctrl-C, the smallest scenario so far is returned. With `confirms`, the given
-    scenario is returned if the smallest one does not fail in a new process: a loop that keeps state
-    between runs may fail in any scenario after other runs. Raises ScenarioError if the scenario
-    cannot be run.
+    `given` holds the arguments of `simloop.run` besides the scenario, and `invariants` replace the
+    catalogue. `say` is called after each smaller scenario, and `stopped` after each run: if it
+    returns true, or after Ctrl-C, the smallest scenario so far is returned. With `confirms`, the
+    given scenario is returned if the smallest one does not fail in a new process: a loop that keeps
+    state between runs may fail in any scenario. Raises ScenarioError if the scenario cannot be run.
     """
     plan = Plan(scenario, given or {})
     with kept_border():
         failure = failure_of(plan, Rules(invariants), twice=True)
         if failure is None:
             return None
+        given = _of_the_caller(plan)
         search = _Search(
-            plan.by_itself(), _of_the_caller(plan), failure, runs=runs, seconds=seconds
-        )
-        search.invariants = invariants
-        search.say, search.stopped = say, stopped
+            plan.by_itself(), given, failure, invariants=invariants, most=runs,
+            end_s=time.monotonic() + seconds, say=say, stopped=stopped,
+        )  # fmt: skip
         search.accept_any_end()
         search.plan_faults()
         unfinished = search.run()
@@ -117,8 +121,8 @@ def shrink(
 def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]:
     """Return the shrunk scenario of a failure, and the failure of that scenario.
 
-    The loop of `given` has a name. A failure that a new process does not show is not shrunk: a loop
-    that keeps state between runs would fail in any smaller scenario, and a test would not.
+    A failure that a new process does not show is not shrunk: a loop that keeps state between runs
+    would fail in any smaller scenario, and a test would not.
     """
     if found.reproduced:
         scenario = found.scenario.model_copy(update={"expect": _ANY_END})
@@ -136,7 +140,6 @@ def _fails_alone(shrunk: Shrunk) -> bool:
 
 
 def _of_the_caller(plan: Plan) -> RunOptions:
-    """Return the options of the call that the scenario does not state."""
     gone = {"seed", "expect_on"}
     gone |= {"loop", "loop_options", "judge_as"} if plan.loop.has_name else set()
     return cast("RunOptions", {k: v for k, v in plan.given.items() if k not in gone})
@@ -151,18 +154,17 @@ class _Search:
         given: RunOptions,
         failure: Failure,
         *,
-        runs: int,
-        seconds: float,
+        invariants: Sequence[Invariant] | None,
+        most: int,
+        end_s: float,
+        say: Callable[[ShrinkProgress], None],
+        stopped: Callable[[], bool],
     ) -> None:
         self.failure = failure
-        self._twice = failure.name == ReplayDiverged.__name__
         self.runs = 0
-        self.invariants: Sequence[Invariant] | None = None
-        self.say: Callable[[ShrinkProgress], None] = lambda _: None
-        self.stopped: Callable[[], bool] = lambda: False
-        self._given = given
-        self._most = runs
-        self._end_s = time.monotonic() + seconds
+        self._given, self._invariants, self._most, self._end_s = given, invariants, most, end_s
+        self._say, self._stopped = say, stopped
+        self._twice = failure.name == ReplayDiverged.__name__
         self._best: Tree = content(scenario)
         self._text = json.dumps(self._best)
         self._tried: set[str] = {self._text}
@@ -178,10 +180,7 @@ class _Search:
         return scenario.model_copy(update={"title": self.failure.sentence})
 
     def accept_any_end(self) -> None:
-        """Accept any end of the run, unless the failure is an unmet expectation.
-
-        A smaller scenario may end differently. Expected violations remain expected.
-        """
+        """Accept any end of the run, as a smaller scenario may have, but no other violations."""
         if self.failure.name == EXPECTATION:
             return
         expect = self._best.get("expect", {})
@@ -200,10 +199,7 @@ class _Search:
             self._accept(with_planned_faults(self._best, record))
 
     def let_it_end(self) -> None:
-        """Add good replies if the run continues after the failure and has none left.
-
-        A loop without the fault needs them to reach its end in this scenario.
-        """
+        """Add good replies if none are left: a loop without the fault needs them to end."""
         for _ in _LAST:
             scenario = self.scenario().model_copy(update={"max_transitions": _AFTERWARDS})
             with suppress(ScenarioError):
@@ -216,20 +212,18 @@ class _Search:
 
     def run(self) -> str:
         """Run the passes until none finds a smaller scenario; return why they ended early."""
+        before = ""
         try:
-            before = ""
             while before != self._text:
                 before = self._text
                 for each in self._passes:
-                    reason = self._drive(each(self._best))
-                    if reason:
+                    if reason := self._drive(each(self._best)):
                         return reason
         except KeyboardInterrupt:
             return "the reduction was interrupted"
         return ""
 
     def _drive(self, steps: Pass) -> str:
-        """Try the candidates of one pass; return why it ended early, or an empty text."""
         try:
             candidate = next(steps)
             while True:
@@ -237,7 +231,7 @@ class _Search:
                     return f"the reduction made {self._most} runs"
                 if time.monotonic() > self._end_s:
                     return "the time limit was reached"
-                if self.stopped():
+                if self._stopped():
                     return "the reduction was interrupted"
                 candidate = steps.send(self._is_smaller(candidate))
         except StopIteration:
@@ -251,14 +245,12 @@ class _Search:
         self._tried.add(text)
         if not self._accept(tree):
             return False
-        self.say(ShrinkProgress(self.runs, len(tree.get("model", ())), len(text)))
+        self._say(ShrinkProgress(self.runs, len(tree.get("model", ())), len(text)))
         return True
 
     def _accept(self, tree: Tree) -> bool:
-        """Keep the tree if it fails in the same way.
-
-        If the failure is a run that does not end, the scenario keeps its last, good reply.
-        """
+        """Keep the tree if it fails in the same way."""
+        # A failure that a run does not end needs a good last reply.
         if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
             return False
         failure = self._failure(tree)
@@ -272,13 +264,98 @@ class _Search:
             scenario = _read({**tree, **self._fixed})
             plan = Plan(scenario, self._given)
             self.runs += 1
-            return failure_of(plan, Rules(self.invariants), twice=self._twice)
+            return failure_of(plan, Rules(self._invariants), twice=self._twice)
         except (ScenarioError, ValidationError):
             return None
 
 
 def _read(tree: Tree) -> Scenario:
-    """Return the scenario of a tree. Raises ValidationError."""
-    return Scenario.model_validate_json(
-        json.dumps(tree)
-    )  # from JSON, which is validated as strictly as a file
+    # From JSON, which is validated as strictly as a file.
+    return Scenario.model_validate_json(json.dumps(tree))
+
+
+_SCRIPTS = {"main": "model", "summary": "summaries"}
+
+
+def with_planned_faults(tree: dict[str, Any], record: Iterable[AnyEntry]) -> dict[str, Any]:
+    """Return a scenario, as data, whose script has the faults that a run of it has recorded.
+
+    Random faults cannot be reduced: another reply or another seed draws other faults. The script
+    has the recorded events, or the nearest events that a scenario can express.
+    """
+    replies: dict[int, dict[str, Any]] = {}
+    scripts: dict[str, list[dict[str, Any]]] = {"model": [], "summaries": []}
+    tools = dict(tree.get("tools", {}))
+    for entry in record:
+        if type(entry) is entries.Request:
+            reply = replies[entry.number] = {}
+            scripts[_SCRIPTS[entry.purpose]].append(reply)
+        elif type(entry) is entries.ToolResult and LOST_TOOL in entry.text:
+            old = tools.get(entry.name, {})
+            kept = {key: value for key, value in old.items() if key not in TOOL_ENDS}
+            tools[entry.name] = {**kept, "raises": LOST_TOOL}
+        else:
+            _add(replies, entry)
+    for each in replies.values():
+        if each.keys().isdisjoint(REPLY_ENDS):
+            each["stall"] = "mid-output" if each else "after-headers"
+    planned = {key: value for key, value in tree.items() if key != "faults"}
+    return {**planned, **scripts, "tools": tools}
+
+
+def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
+    match entry:
+        case entries.TextDelta(request=request, text=text):
+            replies[request].setdefault("say", []).append(text)
+        case entries.ReasoningDelta(request=request, text=text):
+            replies[request].setdefault("think", []).append(text)
+        case entries.ToolCall(request=request, call_id=call_id, name=name, arguments=arguments):
+            replies[request].setdefault("call", []).append({name: _arguments(arguments)})
+            replies[request].setdefault("ids", []).append(call_id)
+        case entries.Finish(request=request):
+            replies[request]["finish"] = entry.raw
+            if entry.usage is not None:
+                given, made = entry.usage.input_tokens, entry.usage.output_tokens
+                replies[request]["usage"] = {"input": given, "output": made}
+            if entry.steps != 1:
+                replies[request]["steps"] = entry.steps
+        case entries.Error(request=request, fault=fault):
+            replies[request].update(_failure(fault, began=bool(replies[request])))
+        case entries.StreamCut(request=request):
+            replies[request]["unfinished"] = True
+
+
+def _arguments(text: str) -> Any:
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return text
+    return read if isinstance(read, dict) else text
+
+
+@cache
+def _known() -> Mapping[Fault, Keys]:
+    """Return the keys of each failure in the catalogue that comes instead of a reply."""
+    instead = [fault for fault in FAULTS if fault.stage is Stage.INSTEAD]
+    return {
+        part.fault: fault.keys
+        for fault in instead
+        for _, part in parts_of_fault(fault)
+        if type(part) is StreamError
+    }
+
+
+def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
+    """Return the keys for the end of a failed reply, before or after its first output."""
+    if fault in _known() and not began:
+        return dict(_known()[fault])
+    code = "" if fault.code_is_type else fault.code
+    if code == "timeout":
+        unmade = "connect timeout" in fault.message  # as the client's end is told: wire/exchange.py
+        return {"stall": "mid-output" if began else "before-connect" if unmade else "after-headers"}
+    if code == "connection":
+        return {"lost": "mid-output" if began else "before-headers"}
+    if not fault.status or began:
+        return {"error": {"message": fault.message, "code": fault.code}}
+    http = {"status": fault.status, "message": fault.message, "code": fault.code}
+    return {"http": {**http, "headers": dict(fault.headers)}}

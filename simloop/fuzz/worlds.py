@@ -1,9 +1,7 @@
 """The worlds of a search: the replies of a run and the actions of its user, in drawn settings.
 
 The script is drawn, or is that of a scenario with a few changes: the tools of somebody's agent have
-names that no generated world knows, and a scenario that calls them is what such an agent is
-searched with. The last reply answers every further request, so the faults stop and the loop must
-come to an end. Drawing a script validates nothing, because it is drawn for each run.
+names that no generated world knows. Drawing a script validates nothing: it is drawn for each run.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +9,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from simloop.errors import ScenarioError
-from simloop.fuzz.alphabet import Abilities, transitions_of, waits_for_ever
-from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_of
-from simloop.fuzz.replies import (
+from simloop.fuzz.alphabet import (
     CONTENT_NAMES,
     CONTENTS,
     ENDS,
@@ -26,10 +22,14 @@ from simloop.fuzz.replies import (
     SUMMARIES,
     TOOLS,
     USAGES,
+    Abilities,
     Recipe,
     reply_of,
     summary_of,
+    transitions_of,
+    waits_for_ever,
 )
+from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.scenario.expect import Expect
@@ -63,14 +63,12 @@ _ENDLESS = [n for n, fault in enumerate(ENDS) if "stall" in fault.keys]
 
 
 @lru_cache(maxsize=4_000)
-def trigger_of(at: int, after: str, nth: int) -> Trigger:
-    """Return a trigger: after an entry, or at a time if there is no entry."""
+def _trigger_of(at: int, after: str, nth: int) -> Trigger:
     return Trigger(after=after, nth=nth) if after else Trigger(at=_TIMES[at])
 
 
 @lru_cache(maxsize=4_000)
-def queued_of(at: int, after: str, nth: int, number: int, later: bool) -> Queued:  # noqa: FBT001
-    """Return a message of the user."""
+def _queued_of(at: int, after: str, nth: int, number: int, later: bool) -> Queued:  # noqa: FBT001
     when: dict[str, Any] = {"after": after, "nth": nth} if after else {"at": _TIMES[at]}
     return Queued(say=f"Message {number}.", follow_up=later, **when)
 
@@ -109,7 +107,6 @@ def weights_of_family(choices: Choices, abilities: Abilities) -> Weights:
     contents = weights_of(choices, len(CONTENTS), _KINDS)
     ends = weights_of(choices, len(ENDS), _KINDS)
     _add_usual(choices, contents, ends)
-    _leave_out_stalls(abilities, ends)
     return _weights(abilities, on, contents, ends, partial(weights_of, choices))._replace(
         length=(4, 6, 2, 10)[choices.integer(0, 3)]
     )
@@ -123,27 +120,24 @@ def usual_weights(abilities: Abilities) -> Weights:
     contents, ends = [1] * len(CONTENTS), [fault.weight for fault in ENDS]
     for place in _CALLS:
         contents[place] = _USUAL
-    _leave_out_stalls(abilities, ends)
+    on = frozenset(FEATURES)
+    weights = _weights(abilities, on, contents, ends, lambda n: [1] * n)
     ends[0] = sum(ends)
-    return _weights(abilities, frozenset(FEATURES), contents, ends, lambda n: [1] * n)
-
-
-def _leave_out_stalls(abilities: Abilities, ends: list[int]) -> None:
-    """Disable streams that stall for an agent: only its own code bounds them."""
-    if not abilities.has_engine:
-        for stalled in _ENDLESS:
-            ends[stalled] = 0
+    return weights
 
 
 def _weights(
     abilities: Abilities,
     on: frozenset[str],
     contents: Sequence[int],
-    ends: Sequence[int],
+    ends: list[int],
     draw: Callable[[int], Sequence[int]],
 ) -> Weights:
     """Return weights of which `draw` gives those of the axes besides contents and ends."""
     lacks = abilities.lacks
+    if not abilities.has_engine:
+        for stalled in _ENDLESS:  # only the code of an agent bounds a stream that stalls
+            ends[stalled] = 0
     summaries: Sequence[int] | None = None
     if abilities.has_engine:
         summaries = () if Feature.COMPACTION in lacks else draw(len(SUMMARIES))
@@ -166,10 +160,7 @@ def _weights(
 
 
 def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
-    """Enable the usual variants in most families: valid calls, and a usual failure.
-
-    Rare variants show little in a run without a tool call or without a good reply.
-    """
+    """Enable valid calls and a usual failure in most families: rare variants alone show little."""
     if choices.boolean(0.8):
         for _ in range(2):
             place = _CALLS[choices.integer(0, len(_CALLS) - 1)]
@@ -204,10 +195,7 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
 
 
 def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]:
-    """Draw the replies of a run; the last one is `LAST`, or a storm that the loop must end.
-
-    `limits` are those of the scenario, for a loop that has none of its own.
-    """
+    """Draw the replies of a run; the last one is `LAST`, or a storm that the loop must end."""
     replies = choices.several(weights.length, lambda n: reply_for(choices, weights, n))
     if "long" in weights.on:
         own_limits = weights.limits or limits
@@ -219,10 +207,7 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
 
 
 def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
-    """Draw a reply that comes as often as a limit allows, or a few times less.
-
-    The replies after it are those at the limit, which are rare in short
-    """
+    """Draw a reply that comes as often as a limit allows, or a few times less."""
     if choices.boolean(0.3):
         most = limits.max_error_count
         reply = reply_of(Recipe(end=one_of(choices, _TROUBLE)))
@@ -233,12 +218,8 @@ def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
     return reply.model_copy(update={"times": max(times, 1)})
 
 
-def summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
-    """Draw the replies to requests for a summary.
-
-    An agent may ask for summaries, and need not, so its script has none that must be used.
-    """
-    if weights.summaries is None:
+def _summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
+    if weights.summaries is None:  # an agent may ask for summaries, and need not
         return [LAST_SUMMARY]
     if not weights.summaries:
         return []
@@ -256,11 +237,10 @@ def _when(choices: Choices, weights: Weights) -> tuple[int, str, int]:
 
 def trigger_for(choices: Choices, weights: Weights) -> Trigger:
     """Draw a trigger: a time, or an entry of the trace."""
-    return trigger_of(*_when(choices, weights))
+    return _trigger_of(*_when(choices, weights))
 
 
-def abort_for(choices: Choices, weights: Weights) -> Trigger | None:
-    """Draw an abort, or none."""
+def _abort_for(choices: Choices, weights: Weights) -> Trigger | None:
     if "abort" not in weights.on:
         return None
     return choices.maybe(0.6, lambda own: trigger_for(own, weights))
@@ -268,11 +248,10 @@ def abort_for(choices: Choices, weights: Weights) -> Trigger | None:
 
 def message_for(choices: Choices, weights: Weights, number: int) -> Queued:
     """Draw a message of the user."""
-    return queued_of(*_when(choices, weights), number, choices.boolean(0.3))
+    return _queued_of(*_when(choices, weights), number, choices.boolean(0.3))
 
 
-def queue_for(choices: Choices, weights: Weights) -> list[Queued]:
-    """Draw the messages of the user."""
+def _queue_for(choices: Choices, weights: Weights) -> list[Queued]:
     if "queue" not in weights.on:
         return []
     return choices.several(3, lambda n: message_for(choices, weights, n))
@@ -281,23 +260,22 @@ def queue_for(choices: Choices, weights: Weights) -> list[Queued]:
 _FURTHER = (["And then?"], ["And then?", "And at last?"])
 
 
-def further_prompts(choices: Choices, weights: Weights) -> list[str]:
-    """Draw the prompts after the first."""
+def _further_prompts(choices: Choices, weights: Weights) -> list[str]:
     if "prompts" not in weights.on:
         return []
     number = choices.integer(0, len(_FURTHER))
     return _FURTHER[number - 1] if number else []
 
 
-def world_for(choices: Choices, settings: Scenario, weights: Weights) -> Scenario:
+def world_for(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
     """Draw the script of one run in the settings of its family."""
-    return settings.model_copy(
+    return base.model_copy(
         update={
-            "model": model_for(choices, weights, settings.limits),
-            "summaries": summaries_for(choices, weights),
-            "abort": abort_for(choices, weights),
-            "queue": queue_for(choices, weights),
-            "then": further_prompts(choices, weights),
+            "model": model_for(choices, weights, base.limits),
+            "summaries": _summaries_for(choices, weights),
+            "abort": _abort_for(choices, weights),
+            "queue": _queue_for(choices, weights),
+            "then": _further_prompts(choices, weights),
             "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
             "seed": choices.integer(0, 999),
         }
@@ -305,7 +283,6 @@ def world_for(choices: Choices, settings: Scenario, weights: Weights) -> Scenari
 
 
 _REPETITIONS = 3
-"""The repetitions of an endless reply for a loop that may not end."""
 _INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
 _WEIGHTS = (6, 2, 1, 1)
 
@@ -361,9 +338,9 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
     return base.model_copy(
         update={
             "model": replies,
-            "abort": base.abort or abort_for(choices, weights),
-            "queue": base.queue or queue_for(choices, weights),
-            "then": base.then or further_prompts(choices, weights),
+            "abort": base.abort or _abort_for(choices, weights),
+            "queue": base.queue or _queue_for(choices, weights),
+            "then": base.then or _further_prompts(choices, weights),
             "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
             "seed": choices.integer(0, 999),
         }

@@ -19,8 +19,7 @@ from simloop.fuzz.executor import (
     play_range,
     results_of,
 )
-from simloop.fuzz.failures import Group
-from simloop.fuzz.search import Search
+from simloop.fuzz.search import Group, Search
 
 SETTINGS = SearchSettings("searching:repeats", seed=3)
 UNTIMED = 1e9

@@ -4,7 +4,7 @@ from email.utils import parsedate_to_datetime
 from incases import in_cases
 
 from simloop import Request, UserMessage
-from simloop.fuzz.replies import (
+from simloop.fuzz.alphabet import (
     CONTENT_NAMES,
     CONTENTS,
     END_NAMES,

@@ -5,8 +5,7 @@ import pytest
 
 from simloop import Scenario, parse_scenario
 from simloop.check.trial import failure_of
-from simloop.fuzz.planned import with_planned_faults
-from simloop.fuzz.shrink import shrink
+from simloop.fuzz.shrink import shrink, with_planned_faults
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import bundled_names, find_bundled

@@ -1,14 +1,15 @@
 import pytest
 
-from simloop import ScenarioError, UserMessage, World
+from simloop import Reply, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.limits import bounded_model_calls
-from simloop.fuzz.search import Search
+from simloop.check.trial import Failure
+from simloop.fuzz.search import FoundFailures, Group, Search
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import ModelFailed, Signal
 from simloop.loops.reference import ReferenceLoop
 
-RUNS = 400
+RUNS = 200
 BOUND = [bounded_model_calls]
 
 
@@ -55,10 +56,9 @@ def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
 def test_nothing_is_found_in_the_reference_loop() -> None:
     search = Search("reference", seed=3, invariants=BOUND)
     assert [f"{each.name}: {each.failure.text}" for each in search.run(runs=RUNS)] == []
-    report = search.report()
-    assert report.runs == RUNS
-    assert sum(map(bool, report.goals.values())) > 30
-    assert report.virtual_s > 0
+    assert search.runs == RUNS
+    assert sum(map(bool, search.goals.counts.values())) > 30
+    assert search.virtual_ns > 0
 
 
 @pytest.mark.slow
@@ -103,3 +103,48 @@ def test_a_machine_that_is_made_already_is_played_with_its_own_limits() -> None:
     search = Search(ReferenceLoop(Limits(max_steps=7)), seed=1, invariants=BOUND)
     assert list(search.run(runs=100)) == []
     assert search.world(1).limits.max_steps == 7
+
+
+SMALL = Scenario(prompt="Go.", model=[Reply(say="Done.")])
+LARGE = Scenario(prompt="Go.", model=[Reply(say="No."), Reply(say="Done.")])
+
+
+def test_the_shape_of_a_text_has_no_numbers_and_no_names() -> None:
+    def group(text: str) -> Group:
+        return Group.of("rule", text)
+
+    one = group("the tool of call 'call-1' started 2 times after 1.5 s")
+    assert one == group("the tool of call 'call-77' started 31 times after 12 s")
+    one = group("request 5 does not hold the user's message 'And then?'")
+    assert one == group("request 4 does not hold the user's message 'Message 2.'")
+    assert one != group("the tool of call 'call-1' never started")
+
+
+def test_failures_of_one_rule_and_one_shape_are_one_finding_with_the_first_scenario() -> None:
+    failures = FoundFailures()
+    first = failures.add(Failure("rule", "request 7 is wrong", ""), LARGE, 3, 0.5)
+    assert first is not None
+    assert failures.add(Failure("rule", "request 9 is wrong", ""), SMALL, 4, 0.6) is None
+    (found,) = failures
+    assert (found.run, found.cpu_s) == (3, 0.5)
+    assert list(failures.counts.values()) == [2]
+    assert found.scenario is LARGE
+    assert found.failure.text == "request 7 is wrong"
+
+
+def test_a_failure_of_a_known_group_is_counted_and_is_no_finding() -> None:
+    failures = FoundFailures([Group.of("rule", "request 1 is wrong")])
+    assert failures.add(Failure("rule", "request 7 is wrong", ""), SMALL, 3, 0.5) is None
+    assert failures.add(Failure("other", "request 7 is wrong", ""), SMALL, 4, 0.5) is not None
+    assert failures.counts == {
+        ("rule", "request 0 is wrong"): 1,
+        ("other", "request 0 is wrong"): 1,
+    }
+    assert len(failures) == 1
+
+
+def test_another_rule_or_another_shape_is_another_finding() -> None:
+    failures = FoundFailures()
+    for name, text in (("a", "x 1"), ("b", "x 1"), ("a", "y 1")):
+        assert failures.add(Failure(name, text, ""), SMALL, 1, 0.0) is not None
+    assert len(failures) == 3

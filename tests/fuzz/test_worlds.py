@@ -3,9 +3,8 @@ from searching import RecordedChoices, charges
 
 from simloop import Limits, Reply, Scenario, ScenarioError
 from simloop.fuzz import worlds
-from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.alphabet import END_NAMES, LAST, LAST_SUMMARY, TOOLS, Abilities
 from simloop.fuzz.choices import SeededChoices
-from simloop.fuzz.replies import END_NAMES, LAST, LAST_SUMMARY, TOOLS
 from simloop.fuzz.search import Search
 from simloop.fuzz.worlds import Weights, base_of, varied, weights_of_family
 from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, loop_of

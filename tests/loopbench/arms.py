@@ -44,14 +44,19 @@ class Trial(Struct, array_like=True):
     alarms: tuple[str, ...] = ()
 
 
+class _SearchHere(Search):
+    """A search in which a failing world is run again here: only this process has the fault."""
+
+    def alone(self, world: Scenario, _: str) -> Failure | None:
+        return _failure(world, {"loop": self.loop})
+
+
 def searched(fault: Fault, number: int, seconds: float) -> Trial:
     """The arm that searches generated worlds, for so many seconds of computing."""
     loop = fault.given_loop()
     alone: RunOptions = {"loop": loop}
     with applied(fault):
-        search = Search(loop, seed=number)
-        # Only this process has the fault.
-        search.alone = lambda world, name: _failure(world, alone)
+        search = _SearchHere(loop, seed=number)
         steps = search.steps()
     alarms: list[str] = []
     while search.cpu_s < seconds:

@@ -77,7 +77,7 @@ def clean(name: str, runs: int) -> Clean:
     search = Search(fault.given_loop(), seed=1)
     for _ in search.run(runs=runs):
         pass
-    alarms = [f"{each.name}: {each.failure.text}" for each in search.report().failures]
+    alarms = [f"{each.name}: {each.failure.text}" for each in search.failures]
     return Clean(name, search.runs, round(search.cpu_s, 2), alarms)
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from simloop import Limits, Reply, Scenario
-from simloop.fuzz.planned import with_planned_faults
-from simloop.fuzz.replies import END_NAMES, ENDS
+from simloop.fuzz.alphabet import END_NAMES, ENDS
+from simloop.fuzz.shrink import with_planned_faults
 from simloop.kernel.errorclass import classify
 from simloop.messages import StreamError
 from simloop.runs.run import Simulation
