@@ -115,18 +115,18 @@ class TestBoth:
     result.stdout.fnmatch_lines([advice, advice, "simloop: 2 runs, *"])
 
 
-def test_a_marker_states_how_many_requests_may_bring_nothing_new(project: pytest.Pytester) -> None:
+def test_a_marker_states_how_many_requests_a_test_may_make(project: pytest.Pytester) -> None:
     source = """
 async def asks(provider):
     provider.script(Reply(say="Yes.", times="always"))
-    for _ in range(510):
+    for _ in range(110):
         assert await my_agent(provider, "Hi") == "Yes."
 
 @pytest.mark.simloop
 async def test_ends(provider):
     await asks(provider)
 
-@pytest.mark.simloop(max_transitions=510)
+@pytest.mark.simloop(max_transitions=110)
 async def test_goes_on(provider):
     await asks(provider)
 """
@@ -134,7 +134,7 @@ async def test_goes_on(provider):
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "*the run passed max_transitions=500 requests without an outcome, the last at mine*",
+            "*the run passed max_transitions=100 requests without an outcome, the last at mine*",
             "*reproduce: pytest test_module.py::test_ends",
         ]
     )

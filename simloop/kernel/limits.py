@@ -11,11 +11,11 @@ from simloop.kernel.durations import Lasting, Milliseconds
 
 MAX_TRANSITIONS = 1_000_000
 """The highest `max_transitions` that a scenario can state."""
-USUAL_MOVES, USUAL_REQUESTS = 100_000, 500
+USUAL_MOVES, USUAL_REQUESTS = 100_000, 100
 """The moves of a machine, and the requests of an agent, after which a prompt is a runaway.
 
 They hold where no scenario states `max_transitions`. An SDK converts the whole conversation for
-each request, so an agent makes fewer of them in a second.
+each request, which takes a framework a minute for 500 of them.
 """
 
 

@@ -358,7 +358,7 @@ class Scenario(Strict):
     max_transitions: Annotated[int, Field(ge=1, le=MAX_TRANSITIONS)] | None = Field(
         default=None,
         description="Moves of the loop, or requests of your agent, for one prompt, after which it "
-        "is a runaway; by default 100,000 moves, or 500 requests besides those for the replies of "
+        "is a runaway; by default 100,000 moves, or 100 requests besides those for the replies of "
         "the script and those that the limits of your agent allow.",
     )
     max_trace_chars: int = Field(
