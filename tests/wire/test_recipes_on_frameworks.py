@@ -50,7 +50,11 @@ def test_each_finding_of_a_search_still_violates_its_invariant(told: Told) -> No
     assert (code, f"0 passed, {len(FINDINGS)} failed" in printed) == (1, True), printed
     # What the invariants on pairs of calls and results find is reported as `pairing`.
     # A run that does not end is an error, and not a violation.
-    others = {"answered-calls": "pairing", "unique-call-ids": "pairing", "finishes": "max_transitions"}
+    others = {
+        "answered-calls": "pairing",
+        "unique-call-ids": "pairing",
+        "finishes": "max_transitions",
+    }
     for path in FINDINGS:
         law = path.name.partition(".")[0]
         report = printed[printed.index(str(path)) :]
