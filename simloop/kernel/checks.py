@@ -8,7 +8,6 @@ member, and silently do nothing.
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable
 from enum import StrEnum
 from types import NoneType
 from typing import Any, ClassVar
@@ -45,12 +44,12 @@ class Checked:
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        for name, default, check in _checks(kind):
+        for name, default, parts in _fields(kind):
             value = getattr(self, name)
-            if value is default:
+            if value is default:  # most settings are, and each run makes several objects of them
                 continue
             try:
-                checked = check(value)
+                checked = _checked(value, parts)
             except (TypeError, ValueError) as error:
                 raise ScenarioError(str(error), key=f"{self._at}.{name}") from None
             if checked is not value:
@@ -79,64 +78,39 @@ class Word(StrEnum):
 
 
 @functools.lru_cache(maxsize=32)
-def _checks(kind: Any) -> tuple[tuple[str, Any, Callable[[Any], Any]], ...]:
-    """Return the name, the default and the check of each field of a class of settings.
-
-    A default that its own check accepts as it stands is not checked again: most settings are
-    defaults, and each run makes several objects of them.
-    """
+def _fields(kind: Any) -> tuple[tuple[str, Any, tuple[Any, ...]], ...]:
+    """Return the name, the default and the parts of the annotation of each field."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    made = []
-    for field in dataclasses.fields(kind):
-        check, default = _check_of(hints[field.name]), field.default
-        try:
-            accepted = check(default) is default
-        except (TypeError, ValueError):
-            accepted = False
-        made.append((field.name, default if accepted else _NO_DEFAULT, check))
-    return tuple(made)
-
-
-_NO_DEFAULT = object()
-
-
-def _check_of(hint: Any) -> Callable[[Any], Any]:
-    """Return a function that takes the value of a field to the one to keep, or raises."""
-    if typing.get_origin(hint) is typing.Literal:
-        return functools.partial(_word, words=typing.get_args(hint))
-    parts = list(_parts(hint))
-    enum = next((part for part in parts if isinstance(part, type) and issubclass(part, Word)), None)
-    if enum is not None:
-        check: Callable[[Any], Any] = enum
-    elif bool in parts:
-        check = _flag
-    else:
-        check = functools.partial(_number, parts=parts)
-    return (lambda value: None if value is None else check(value)) if NoneType in parts else check
+    return tuple(
+        (field.name, field.default, tuple(_parts(hints[field.name])))
+        for field in dataclasses.fields(kind)
+    )
 
 
 def _parts(hint: Any) -> typing.Iterator[Any]:
-    """Yield the plain types of an annotation, and the bounds on its numbers."""
-    if isinstance(hint, type | Ge | Le):
+    """Yield the plain types of an annotation, its words, and the bounds on its numbers."""
+    if isinstance(hint, type | Ge | Le | str):
         yield hint
-        return
     for part in typing.get_args(hint):
         yield from _parts(part)
 
 
-def _word(value: Any, *, words: tuple[str, ...]) -> Any:
-    if value not in words:
+def _checked(value: Any, parts: tuple[Any, ...]) -> Any:
+    """Return the value to keep. Raises TypeError or ValueError for one that does not fit."""
+    if value is None and NoneType in parts:
+        return None
+    for part in parts:
+        if isinstance(part, type) and issubclass(part, Word):
+            return part(value)
+    words = [part for part in parts if isinstance(part, str)]
+    if words and value not in words:
         raise ValueError(f"{value!r} is none of {', '.join(words)}")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
+    if bool in parts and not isinstance(value, bool):
         raise TypeError(f"{value!r} is neither true nor false")
-    return value
+    return value if words or bool in parts else _number(value, parts)
 
 
-def _number(value: Any, *, parts: list[Any]) -> int | float:
+def _number(value: Any, parts: tuple[Any, ...]) -> int | float:
     wanted = (int, float) if float in parts else (int,)
     if isinstance(value, bool) or not isinstance(value, wanted):
         raise TypeError(f"{value!r} is no number that fits here")

@@ -1,9 +1,7 @@
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from annotated_types import Ge
 
 from simloop import (
     Compaction,
@@ -14,7 +12,7 @@ from simloop import (
     WireOptions,
 )
 from simloop import ToolExecution as Execution
-from simloop.kernel.checks import Checked, as_written, written_name
+from simloop.kernel.checks import as_written, written_name
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
 from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.loops.pi import PiOptions
@@ -88,21 +86,6 @@ def test_settings_are_written_with_the_keys_of_a_file_and_their_units() -> None:
     assert written["model_call_timeout"] == "600s"
     assert (written["max_steps"], written_name("max_steps")) == (100, "max_steps")
     assert not any(name.endswith("_ms") for name in written)
-
-
-def test_a_default_that_is_wrong_or_only_text_is_checked_as_any_value_is() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Odd(Checked, at="odd"):
-        order: ToolOrder = "parallel"  # type: ignore[assignment]
-        share: Annotated[int, Ge(1)] = 1
-
-    @dataclass(frozen=True, kw_only=True)
-    class Wrong(Checked, at="wrong"):
-        share: Annotated[int, Ge(1)] = 0
-
-    assert Odd().order is ToolOrder.PARALLEL
-    with pytest.raises(ScenarioError, match=r"wrong\.share: 0 is too small"):
-        Wrong()
 
 
 @pytest.mark.parametrize(

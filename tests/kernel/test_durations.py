@@ -2,7 +2,7 @@ import contextlib
 from typing import Annotated
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from incases import in_cases
 from pydantic import TypeAdapter
@@ -88,11 +88,13 @@ def test_it_is_written_in_the_largest_unit_that_it_fills(nanoseconds: int, writt
     assert format_duration(nanoseconds) == written
 
 
+@settings(max_examples=30)
 @given(st.integers(0, HUNDRED_YEARS_NS))
 def test_what_is_written_reads_back_as_the_same(nanoseconds: int) -> None:
     assert duration(format_duration(nanoseconds)) == nanoseconds
 
 
+@settings(max_examples=30)
 @given(st.text(alphabet="0123456789.munsh \n-", max_size=24))
 @example("5s\n")
 def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
@@ -108,11 +110,6 @@ def test_milliseconds_are_written_as_a_text_with_a_unit_and_read_from_it(
     assert Milliseconds(value_ms).as_written() == written
     assert adapter.validate_json(f'"{written}"') == value_ms
     assert adapter.dump_json(value_ms) == f'"{written}"'.encode()
-
-
-def test_milliseconds_are_a_number_everywhere_else() -> None:
-    assert f"{Milliseconds(5)} ms" == "5 ms"
-    assert repr(Milliseconds(5)) == "5"
 
 
 @pytest.mark.parametrize(

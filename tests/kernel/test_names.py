@@ -77,7 +77,7 @@ REPLIES = st.builds(
 )
 
 
-@settings(derandomize=True)
+@settings(derandomize=True, max_examples=50)
 @given(REPLIES, REPLIES)
 def test_two_replies_are_told_the_same_only_if_they_are_the_same(
     one: Struct, other: Struct
@@ -85,13 +85,8 @@ def test_two_replies_are_told_the_same_only_if_they_are_the_same(
     assert (describe(one) == describe(other)) == (one == other)
 
 
-@settings(derandomize=True)
-@given(REPLIES, st.data())
-def test_a_value_is_told_by_any_of_its_words_in_any_order(
-    reply: Struct, data: st.DataObject
-) -> None:
-    words = describe(reply).replace(":", "").replace(",", "").split()
-    some = data.draw(st.lists(st.sampled_from(words), unique=True))
-    assert is_described_by(reply, " ".join(some))
-    assert is_described_by(reply, ", ".join(some))
-    assert not is_described_by(reply, " ".join([*some, "nonsense"]))
+def test_a_value_is_told_by_any_of_its_words_in_any_order() -> None:
+    reply = signals.ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=True)
+    for words in ("", "calls", "calls, text", "tool-calls model-replied", describe(reply)):
+        assert is_described_by(reply, words)
+        assert not is_described_by(reply, f"{words} nonsense")

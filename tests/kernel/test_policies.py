@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from simloop.kernel.policies import (
@@ -19,9 +17,6 @@ from simloop.kernel.policies import (
 )
 from simloop.kernel.retry import ExponentialBackoff
 
-SEEDED = settings(derandomize=True)
-PERCENT = st.integers(1, 100)
-
 
 def read(policy: type[object], document: dict[str, object]) -> object:
     """Read a policy as a file gives it, by the rules of JSON."""
@@ -35,43 +30,24 @@ def refused(policy: type[object], document: dict[str, object]) -> list[object]:
     return [error["loc"] for error in found.value.errors()]
 
 
-def test_the_context_is_compacted_from_three_quarters_of_64000_tokens() -> None:
-    assert Compaction().trigger == 48_000
-
-
-def test_a_compaction_aims_at_half_of_64000_tokens() -> None:
-    assert Compaction().target == 32_000
-
-
-def test_a_compaction_summarises_and_keeps_four_turns_unless_told() -> None:
+def test_a_compaction_has_the_defaults_of_the_documents() -> None:
     policy = Compaction()
+    assert (policy.trigger, policy.target) == (48_000, 32_000)
     assert (policy.strategy, policy.keep_turns) == (CompactionStrategy.SUMMARISE, 4)
 
 
-@SEEDED
-@given(window=st.integers(1, 10**9), trigger=PERCENT, target=PERCENT)
-def test_trigger_and_target_lie_inside_the_window(window: int, trigger: int, target: int) -> None:
-    policy = Compaction(window=window, trigger_percent=trigger, target_percent=target)
-    assert 0 <= policy.trigger <= window
-    assert 0 <= policy.target <= window
-
-
-@SEEDED
-@given(tokens=st.integers(0, 200), messages=st.integers(0, 10**6))
-def test_a_context_is_over_from_its_trigger_on_however_many_its_messages(
-    tokens: int, messages: int
+@pytest.mark.parametrize(
+    ("tokens", "messages", "most", "over"),
+    [(74, 9, None, False), (75, 0, None, True), (99, 3, 3, False), (0, 4, 3, True)],
+)
+def test_a_context_is_over_from_its_trigger_on_or_past_its_bound_on_messages(
+    tokens: int,
+    messages: int,
+    most: int | None,
+    over: bool,  # noqa: FBT001
 ) -> None:
-    policy = Compaction(window=100, trigger_percent=75)
-    assert policy.is_over(tokens, messages) == (tokens >= 75)
-
-
-@SEEDED
-@given(tokens=st.integers(0, 10**9), messages=st.integers(0, 20), most=st.integers(1, 10))
-def test_with_a_bound_on_messages_more_of_them_are_over_whatever_their_size(
-    tokens: int, messages: int, most: int
-) -> None:
-    policy = Compaction(window=1, max_messages=most)
-    assert policy.is_over(tokens, messages) == (messages > most)
+    policy = Compaction(window=100, trigger_percent=75, max_messages=most)
+    assert policy.is_over(tokens, messages) is over
 
 
 def test_a_loop_that_says_nothing_has_the_documents_policies_and_reports_no_long_run() -> None:
