@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from broken import SMALL, Change, change, proof_of, replayed
+from broken import SMALL, change, proof_of, replayed
 from msgspec import Struct, structs
 from test_explore import OneCall, found
 from test_explore_broken import violation
@@ -37,104 +37,6 @@ from simloop.loops.react import LEGAL, ReactLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Outcome
 
-NEVER_TESTED = [
-    (
-        "max_steps",
-        change(
-            "reference", "steps", "_exceeded", "run.total_steps >= self.limits.max_steps", "False"
-        ),
-    ),
-    (
-        "max_steps",
-        change(
-            "reference",
-            "steps after a reply",
-            "_follow",
-            "self._exceeded(run) or self._measure(run)",
-            "self._measure(run)",
-        ),
-    ),
-    (
-        "max_steps",
-        change(
-            "reference",
-            "steps after a useless reply",
-            "_recover",
-            "self._exceeded_on_a_detour(failed) or (failed",
-            "(failed",
-        ),
-    ),
-    (
-        "max_error_count",
-        change(
-            "reference",
-            "errors",
-            "_recover",
-            "failed.error_count >= self.limits.max_error_count",
-            "False",
-        ),
-    ),
-    (
-        "max_compaction_attempts",
-        change(
-            "reference",
-            "forced",
-            "_make_room",
-            "run.compaction_attempts >= self.limits.max_compaction_attempts",
-            "False",
-        ),
-    ),
-    (
-        "max_compaction_attempts",
-        change(
-            "reference",
-            "normal",
-            "_enter_round",
-            "over and run.compaction_attempts < self.limits.max_compaction_attempts",
-            "over",
-        ),
-    ),
-    (
-        "max_steps",
-        change("reference", "only just", "_exceeded", "total_steps >= self", "total_steps == self"),
-    ),
-    (
-        "max_rounds",
-        change("react", "rounds", "_go_on", "run.total_steps >= self.max_rounds", "False"),
-    ),
-    (
-        "max_retries",
-        change(
-            "opencode",
-            "retries",
-            "_catch",
-            "failed.error_count > self.options.max_retries",
-            "False",
-        ),
-    ),
-    (
-        "max_steps",
-        change(
-            "opencode",
-            "steps",
-            "_is_spent",
-            "self.options.steps is Steps.ENFORCE and run.total_steps >= self.max_steps",
-            "False",
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(("limit", "broken"), NEVER_TESTED, ids=str)
-def test_a_bound_that_is_never_tested_is_found_with_the_way_past_it(
-    limit: str, broken: Change
-) -> None:
-    machine = broken.machine()
-    found = violation(proof_of(machine).violations, limit, "reached")
-    run, _ = replayed(broken.machine(), found.counterexample)
-    assert getattr(run, machine.bounds[limit].counter) >= machine.bounds[limit].at
-
-
 # Bounds that are one too early, and do not end the run themselves
 
 
@@ -166,9 +68,6 @@ def test_a_counter_that_ends_the_run_where_it_rises_may_not_end_it_one_early() -
     )  # fmt: skip
     limits = Limits(max_steps=3, max_error_count=4, max_compaction_attempts=2)
     violation(proof_of(broken.machine(limits), limits).violations, "error_count", "ends")
-
-
-# Traps
 
 
 # Runs by themselves

@@ -21,7 +21,7 @@ from simloop.runs.loop import machine_for
 Twist = Callable[[Machine, Run, Signal, Transition], Transition]
 """Another transition in the place of one: the machine, the run, the signal, what it did."""
 
-WIDE = Limits(max_steps=3, max_error_count=4, max_compaction_attempts=1, max_steps_per_round=2)
+WIDE = Limits(max_steps=2, max_error_count=4, max_compaction_attempts=1, max_steps_per_round=2)
 """So that a counter has values that are neither the first nor the last."""
 ROOMY = Limits(max_steps=4, max_error_count=1, max_compaction_attempts=0, max_steps_per_round=2)
 """So that a burst does not reach `max_steps`."""
