@@ -4,7 +4,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from exploration import BOTH
 from incases import in_cases
 
 from simloop import (
@@ -37,6 +36,7 @@ from simloop.loops.opencode import (
 )
 from simloop.messages import FinishReason
 
+BOTH = (True, False)
 FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)
 SHRUNK, NO_GAIN = ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)
 SECOND = 10**9

@@ -3,7 +3,6 @@
 from itertools import product
 
 import pytest
-from exploration import BOTH
 
 from simloop import Outcome
 from simloop.kernel import effects, states
@@ -21,6 +20,7 @@ from simloop.kernel.signals import (
 from simloop.loops.pi import VERSIONS, Delivery, PiLoop, PiOptions
 from simloop.messages import FinishReason, Queue
 
+BOTH = (True, False)
 FITS = ContextMeasured(over=False)
 KEEP: tuple[Effect, ...] = (effects.CloseStep(keep=True),)
 RUN_TOOLS = effects.RunTools()

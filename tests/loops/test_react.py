@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from builders import counters_of
-from exploration import BOTH
 
 from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
 from simloop.errors import CannotExpress
@@ -33,6 +32,7 @@ from simloop.scenario.replies import Http
 from simloop.scenario.schema import ScriptedHook
 from simloop.scenario.triggers import Queued, Trigger
 
+BOTH = (True, False)
 SECOND = 10**9
 CALL_MODEL: tuple[Effect, ...] = (effects.CallModel(),)
 KEEP: tuple[Effect, ...] = (effects.CloseStep(keep=True),)
