@@ -89,31 +89,8 @@ def test_a_reply_has_every_finish_with_and_without_text_and_calls_as_a_step_and_
     }
 
 
-def test_a_call_fails_for_good_or_for_a_while_or_for_want_of_room() -> None:
-    failures = of_kind(signals.ModelFailed, effects.CallModel())
-    assert {failure.retryable for failure in failures} == {True, False}
-    assert ErrorClass.OVERFLOW in {failure.error for failure in failures}
-
-
 def test_a_call_made_after_an_abort_comes_back_as_aborted_and_any_other_may() -> None:
     aborted = signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
     assert answers(effects.CallModel(aborted=True), BURST) == (aborted,)
     before = of_kind(signals.ModelFailed, effects.CallModel())
     assert [failure for failure in before if failure.error is ErrorClass.ABORTED] == [aborted]
-
-
-@pytest.mark.parametrize(
-    ("effect", "kind", "flags"),
-    [
-        (effects.MeasureContext(), signals.ContextMeasured, ["over"]),
-        (effects.Compact(forced=True), signals.ContextCompacted, ["shrunk"]),
-        (effects.RunTools(), signals.ToolsReturned, ["blocked"]),
-        (effects.CloseStep(keep=True), signals.StepClosed, ["steering", "follow_up"]),
-    ],
-    ids=["measured", "compacted", "tools", "step"],
-)
-def test_each_flag_of_an_answer_may_be_set_and_may_not(
-    effect: Effect, kind: type[Struct], flags: list[str]
-) -> None:
-    for flag in flags:
-        assert {getattr(signal, flag) for signal in of_kind(kind, effect)} == {True, False}

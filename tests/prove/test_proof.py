@@ -52,13 +52,6 @@ def test_a_limit_that_ends_runs_and_is_no_bound_is_told() -> None:
     assert (proof.bounds, proof.undeclared, proof.holds) == ((), ("max_rounds",), True)
 
 
-@pytest.mark.parametrize("loop", names())
-def test_the_loops_that_come_with_simloop_declare_their_limits(loop: str) -> None:
-    # The documented loop tests these on some of its ways only, so that they bound nothing.
-    loose = {"max_compaction_attempts", "max_steps"} if loop == "reference@documented" else set()
-    assert set(prove(machine_for(loop, small(2)), small(2)).undeclared) == loose
-
-
 # The reference loop
 
 
@@ -116,14 +109,6 @@ def test_a_step_of_opencode_is_a_measuring_every_try_and_a_wait_before_each_but_
     assert most.backoff_asked_ns == steps * retries * 120 * NS_PER_S
 
 
-@pytest.mark.parametrize("loop", names())
-def test_a_loop_has_a_longest_run_or_a_way_round(loop: str) -> None:
-    proof = prove(machine_for(loop, small(2)), small(2))
-    assert proof.terminates == (loop in {"reference", "reference@documented", "react"})
-    assert (proof.longest is None, proof.lasso is None) == (not proof.terminates, proof.terminates)
-    assert proof.holds == proof.terminates
-
-
 def test_pi_goes_round_for_as_long_as_the_model_asks_for_tools() -> None:
     lasso = prove(PiLoop(), Limits()).lasso
     assert lasso is not None
@@ -169,12 +154,19 @@ def test_an_edge_that_cannot_be_taken_has_the_reason_that_the_loop_gives() -> No
 
 
 @pytest.mark.parametrize("loop", names())
-def test_every_end_by_a_limit_is_one_of_the_limits_that_a_loop_heeds(loop: str) -> None:
-    machine = machine_for(loop, small(2, 2, 1))
-    proof = prove(machine, small(2, 2, 1))
-    limits = {state.limit for state in proof.endings} - set(proof.undeclared)
-    assert limits <= {"", "max_wall_clock", "max_steps_per_round", *machine.bounds}
-    assert limits >= set(machine.bounds)
+def test_a_bundled_loop_declares_its_limits_and_has_a_longest_run_or_a_way_round(loop: str) -> None:
+    limits = small(2, 2, 1)
+    machine = machine_for(loop, limits)
+    proof = prove(machine, limits)
+    # The documented loop tests these on some of its ways only, so that they bound nothing.
+    loose = {"max_compaction_attempts", "max_steps"} if loop == "reference@documented" else set()
+    assert set(proof.undeclared) == loose
+    ends = {state.limit for state in proof.endings} - set(proof.undeclared)
+    assert set(machine.bounds) <= ends
+    assert ends <= {"", "max_wall_clock", "max_steps_per_round", *machine.bounds}
+    assert proof.terminates == (loop in {"reference", "reference@documented", "react"})
+    assert (proof.longest is None, proof.lasso is None) == (not proof.terminates, proof.terminates)
+    assert proof.holds == proof.terminates
 
 
 class Watched(PiLoop):
