@@ -17,14 +17,12 @@ else:
 # The advice that a refusal gives.
 TRANSPORT = "put a fake transport (such as httpx.MockTransport) or a fake tool in its place"
 PROCESS = "put a fake tool in its place"
-PROCESSES = "give it a pool of threads, or None for the loop's own pool"
 THREAD = (
     "start the thread inside the simulation, with threading.Thread, a pool of threads or "
     "asyncio.to_thread"
 )
 SIGNAL = "use loop.call_later, or asyncio.timeout"
 END = "raise an exception to end the program"
-WAIT = "use asyncio.sleep or time.sleep, which move virtual time"
 
 LOOP_METHODS = {
     TRANSPORT: (
@@ -69,28 +67,20 @@ COMMANDS = {
 SILENT_FUNCTIONS = {
     TRANSPORT: "os.sendfile",
     THREAD: "_thread.start_joinable_thread",
-    PROCESS: "_posixsubprocess.fork_exec _interpreters.create"
-    " os.wait os.wait3 os.wait4 os.waitid os.waitpid",
+    PROCESS: "_posixsubprocess.fork_exec _interpreters.create",
     SIGNAL: "signal.alarm signal.setitimer",
     END: "os._exit os.abort signal.raise_signal _thread.interrupt_main",
-    WAIT: "signal.pause signal.sigwait signal.sigwaitinfo signal.sigtimedwait"
-    " select.select select.poll",
 }
 """The functions for which no version of CPython has an audit event."""
 
+# An open socket needs no `connect`: these reach the world, or wait for it.
 SILENT_METHODS = {
     ("_socket", "socket"): (
-        "socket",
-        TRANSPORT,  # an open socket needs no `connect`: these reach the world, or wait for it
-        "_accept listen recv recv_into recvfrom recvfrom_into recvmsg recvmsg_into send sendall",
+        "_accept listen recv recv_into recvfrom recvfrom_into recvmsg recvmsg_into send sendall"
     ),
-    ("ssl", "SSLSocket"): ("socket", TRANSPORT, "do_handshake read send write"),
-    ("selectors", "SelectSelector"): ("selectors", WAIT, "select"),
-    ("select", "epoll"): ("select", WAIT, "poll"),
-    ("select", "kqueue"): ("select", WAIT, "control"),
-    ("select", "poll"): ("select", WAIT, "poll"),
+    ("ssl", "SSLSocket"): "do_handshake read send write",
 }
-"""By module and class: the name in a message, the advice, and the methods without an event."""
+"""By module and class: the methods of sockets without an event."""
 
 REAL_CLOCKS = frozenset({
     # They wait in the operating system.

@@ -13,7 +13,7 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 NAMES = ("stdout", "stderr")
 MOST_CHARS = 20_000
@@ -21,16 +21,15 @@ MOST_CHARS = 20_000
 
 
 class Output:
-    """The output of one run. `closed` names the streams that its program has closed."""
+    """The output of one run."""
 
-    __slots__ = ("_texts", "closed")
+    __slots__ = ("_texts",)
 
     def __init__(self) -> None:
-        self.closed: set[str] = set()
         self._texts: dict[str, str] = {}
 
     def write(self, name: str, text: str) -> None:
-        """Keep what the program writes to a stream."""
+        """Keep the text that the program writes to a stream."""
         # One character more than `text` shows tells that something was cut off.
         self._texts[name] = (self._texts.get(name, "") + text)[-MOST_CHARS - 1 :]
 
@@ -54,22 +53,16 @@ class _Stream:
         self._name = name
         self.buffer = _Bytes(self)
 
-    def _run(self) -> Output | None:
-        """Return the output of the run that the calling code belongs to."""
-        clock = sys.modules.get("simloop.virtual.clock.loop")  # loaded with the first simulation
-        loop = None if clock is None else clock.loop_here()
-        return None if loop is None else loop.output
-
     def kept_by(self) -> Output | None:
         """Return the output that keeps what the calling code writes; None for the stream under."""
-        output = self._run()
-        if output is not None and self._name in output.closed:
-            raise ValueError("I/O operation on closed file.")
-        if output is None or not _streams.captures:
+        clock = sys.modules.get("simloop.virtual.clock.loop")  # loaded with the first simulation
+        loop = clock and clock.loop_here()
+        if loop is None or not _streams.captures:
             return None
         from simloop.virtual.real_world import is_exempt  # noqa: PLC0415 - a run has loaded it
 
         # A person who steps through a run with a debugger is outside of it.
+        output: Output | None = loop.output
         return None if is_exempt(sys._getframe(2)) else output  # noqa: SLF001 - the caller's
 
     def beneath(self) -> Any:
@@ -100,23 +93,11 @@ class _Stream:
             self.beneath().flush()
 
     def close(self) -> None:
-        """Close the stream for the run of the caller; no other run and no report notices that."""
-        output = self._run()
-        if output is not None:
-            output.closed.add(self._name)
-        elif not _streams.captures and self.beneath() is not None:
-            self.beneath().close()
-
-    @property
-    def closed(self) -> bool:
-        output = self._run()
-        if output is not None:
-            return self._name in output.closed
-        return bool(getattr(self.beneath(), "closed", False))
+        """Do nothing: other runs, and the report, need the stream."""
 
     def detach(self) -> Any:
-        """Raise UnsupportedOperation: other runs need the stream."""
-        raise io.UnsupportedOperation("detach")
+        """Return the stream for bytes, and keep it too."""
+        return self.buffer
 
     def reconfigure(self, **settings: Any) -> None:
         """Change the settings of the stream under this one, but not for captured output."""
@@ -124,20 +105,12 @@ class _Stream:
             self.beneath().reconfigure(**settings)
 
     def isatty(self) -> bool:
-        """Return whether this is a terminal; captured output is none."""
         return self.kept_by() is None and bool(self.beneath() and self.beneath().isatty())
 
     def fileno(self) -> int:
-        """Return the descriptor. Raises UnsupportedOperation for captured output."""
         if self.kept_by() is None and self.beneath() is not None:
             return int(self.beneath().fileno())
         raise io.UnsupportedOperation("fileno")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beneath(), name)
@@ -160,14 +133,7 @@ class _Bytes(io.BufferedIOBase):
         self._text.flush()
 
     def close(self) -> None:
-        self._text.close()
-
-    def __del__(self) -> None:
-        """Do nothing: by default, the end of Python closes the stream."""
-
-    @property
-    def closed(self) -> bool:
-        return self._text.closed
+        """Do nothing, as the text stream; Python closes the stream of a wrapper that is gone."""
 
     def fileno(self) -> int:
         return self._text.fileno()

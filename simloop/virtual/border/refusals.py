@@ -6,9 +6,8 @@ these calls; stand-ins refuse those that have no event.
 """
 
 import functools
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from simloop.errors import ScenarioError
@@ -19,6 +18,7 @@ from simloop.virtual.real_world import (
     SILENT_FUNCTIONS,
     SILENT_METHODS,
     THREAD,
+    TRANSPORT,
     is_exempt,
     with_command,
 )
@@ -27,7 +27,6 @@ _ADVICE = {event: advice for advice, events in AUDIT_EVENTS.items() for event in
 _LONGEST = 100
 _FORK_EXEC = "_posixsubprocess.fork_exec"
 _PROBE = "simloop.border"
-_IN_A_THREAD = "a plain function runs in a simulated thread; set it before the run, or in async def"
 _guards: list[str] = []  # the name of the probe, once the audit hook is there
 
 
@@ -97,45 +96,20 @@ def _described(event: str, args: tuple[Any, ...]) -> str:
     return event if place is None else with_command(event, args[place])
 
 
-def _setting(original: Any) -> Callable[..., Any]:
-    """Return a stand-in that says more where Python sets no handler: in a thread."""
-
-    @functools.wraps(original)
-    def setting(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        try:
-            return original(*args, **kwargs)
-        except ValueError as error:
-            if answers_here() is None or "main thread" not in str(error):
-                raise
-            raise ValueError(f"{error}: {_IN_A_THREAD}") from None
-
-    return setting
-
-
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    signal.signal: _setting(signal.signal),
-    signal.set_wakeup_fd: _setting(signal.set_wakeup_fd),
-} | {
     original: _refusing(original, name, advice)
     for advice, names in SILENT_FUNCTIONS.items()
     for name in names.split()
     for original in [_named(*name.split("."))]
     if original is not None
 }
-"""Original function -> the stand-in that refuses it, or says more, on a sealed loop."""
+"""Original function -> the stand-in that refuses it on a sealed loop."""
 
-
-def _refused_methods() -> Iterator[tuple[type, str, Any]]:
-    for (module, name), (shown, advice, methods) in SILENT_METHODS.items():
-        kind = _named(module, name)
-        if kind is not None and not isinstance(kind, type):
-            kind = type(kind())  # `select.poll` is a function
-        for method in methods.split():
-            if kind is not None and method in vars(kind):
-                refusing = _refusing(vars(kind)[method], f"{shown}.{method.lstrip('_')}", advice)
-                yield kind, method, refusing
-
-
-METHODS: tuple[tuple[type, str, Any], ...] = tuple(_refused_methods())
+METHODS: tuple[tuple[type, str, Any], ...] = tuple(
+    (kind, name, _refusing(vars(kind)[name], f"socket.{name.lstrip('_')}", TRANSPORT))
+    for place, names in SILENT_METHODS.items()
+    for kind in [_named(*place)]
+    for name in names.split()
+    if kind is not None and name in vars(kind)
+)
 """Class, attribute and stand-in of the methods that are refused."""

@@ -1,7 +1,5 @@
 """Instants and durations, in integer nanoseconds and in words."""
 
-import math
-
 SECOND_NS = 1_000_000_000
 EPOCH_NS = 1_767_225_600 * SECOND_NS
 """The start of every simulation: 2026-01-01T00:00:00Z, whatever the day it runs on."""
@@ -11,16 +9,6 @@ NEVER_S = NEVER_NS / SECOND_NS
 # Below this (24 days) sums of two doubles still round to the nanosecond that was meant; above it,
 # `timeout(1)` and `sleep(1)` must still meet in one instant.
 EXACT_S = 2.0**21
-
-
-def none_or_ever(seconds: float) -> int:
-    """Return the nanoseconds of a wait that is not positive or not finite.
-
-    Raises ValueError for NaN.
-    """
-    if math.isnan(seconds):
-        raise ValueError("a timer cannot be set for NaN seconds")
-    return 0 if seconds <= 0 else NEVER_NS
 
 
 def clock_text(now_ns: int) -> str:

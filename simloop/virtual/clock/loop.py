@@ -19,33 +19,12 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
-from simloop.virtual.clock.instants import (
-    EXACT_S,
-    NEVER_NS,
-    NEVER_S,
-    SECOND_NS,
-    clock_text,
-    none_or_ever,
-)
+from simloop.virtual.clock import tasks
+from simloop.virtual.clock.instants import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text
 from simloop.virtual.clock.listener import LoopListener, heard_timer, report_blocking
-from simloop.virtual.clock.tasks import (
-    NumberedTask,
-    closes,
-    dropped,
-    is_of_finalizer,
-    is_unseen,
-    note_awaiter,
-    of_finalizer,
-)
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
-from simloop.virtual.real_world import (
-    LOOP_METHODS,
-    PROCESSES,
-    THREAD,
-    noted_interrupts,
-    with_command,
-)
+from simloop.virtual.real_world import LOOP_METHODS, THREAD, noted_interrupts, with_command
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -82,8 +61,6 @@ class _Threads(Protocol):
 
 
 class _ThreadOfRun(Protocol):
-    """A simulated thread, as far as the clock knows it."""
-
     @property
     def name(self) -> str: ...
     @property
@@ -311,7 +288,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """
         if self.listeners:
             callback = heard_timer(self, self, delay, callback)
-        wait_ns = max(1, round(delay * 1e9)) if 0 < delay < NEVER_S else none_or_ever(delay)
+        if 0 < delay < NEVER_S:
+            wait_ns = max(1, round(delay * 1e9))
+        elif delay != delay:  # noqa: PLR0124 - NaN
+            raise ValueError("a timer cannot be set for NaN seconds")
+        else:
+            wait_ns = 0 if delay <= 0 else NEVER_NS
         return self.call_at_ns(self.now_ns + wait_ns, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
@@ -363,11 +345,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> Task:
         """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
         caller = sys._getframe(1)
-        if of_finalizer(caller):
-            return dropped(coro, self)
+        if tasks.of_finalizer(caller):
+            return tasks.dropped(coro, self)
         default = self.next_task()[1]
         task = self._start(coro, default if name is None else name, **kwargs)
-        note_awaiter(task, caller)
+        tasks.note_awaiter(task, caller)
         return task
 
     def next_task(self) -> tuple[int, str]:
@@ -377,12 +359,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _start(self, coro: Any, name: Any, **kwargs: Any) -> Task:
         if self._task_factory is None:
-            task: Task = NumberedTask(self._task_count, coro, loop=self, name=name, **kwargs)
+            task: Task = tasks.NumberedTask(self._task_count, coro, loop=self, name=name, **kwargs)
         else:
             task = super().create_task(coro, name=name, **kwargs)
         self._tasks.append(task)
         if len(self._tasks) > self._sweep_at:
-            self._tasks = [task for task in self._tasks if not task.done() or is_unseen(task)]
+            self._tasks = [task for task in self._tasks if not task.done() or tasks.is_unseen(task)]
             self._sweep_at = max(256, 2 * len(self._tasks))
         return task
 
@@ -391,18 +373,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self._thread_id == threading.get_ident():
             name = f"close {generator.__qualname__}"
             self.call_soon(lambda: self._start(generator.aclose(), name))
-
-    def run_in_executor(
-        self, executor: Any, func: Callable[..., T], *args: Any
-    ) -> asyncio.Future[T]:
-        """Run `func` in a simulated thread of a pool; refuse a pool of processes.
-
-        Its work would take real time, and end at a time that nobody decides.
-        """
-        processes: Any = sys.modules.get("concurrent.futures.process")
-        if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
-            raise self.refuse("run_in_executor with a pool of processes", PROCESSES)
-        return super().run_in_executor(executor, func, *args)
 
     def timers(self) -> list[tuple[int, int, int, Timer]]:
         """Return the timers that are not cancelled, each with its instant, in no order."""
@@ -422,12 +392,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def report(self, finding: str) -> str:
         """Return a finding with its time, and a line for each task, callback and thread at work."""
-        tasks = self.unfinished()
+        left = self.unfinished()
         handles = [*self.due(), *(handle for *_, handle in sorted(self.timers()))]
-        count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}:"
+        count = f"{len(left)} unfinished task{'s' * (len(left) != 1)}:"
         places = filter(None, map(place_of_callback, handles))
         callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
-        waits = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:MOST_NAMED]]
+        waits = [f"  {task.get_name()}: {where_it_waits(task)}" for task in left[:MOST_NAMED]]
         found = f"{finding}, at {clock_text(self.now_ns)} with {count}"
         threads = () if self.threads is None else self.threads.describe()
         return "\n".join((found, *waits, *callbacks, *threads))
@@ -439,7 +409,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """
         found, self._failures = self._failures, []
         for task in self._tasks if self._exception_handler is None else ():
-            if is_unseen(task) and not getattr(task, "awaiter", None) and not closes(task):
+            if (
+                tasks.is_unseen(task)
+                and not getattr(task, "awaiter", None)
+                and not tasks.closes(task)
+            ):
                 found += filter(None, [task.exception()])
         return [error for error in found if not isinstance(error, KeyboardInterrupt | SystemExit)]
 
@@ -449,7 +423,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         Garbage collection decides when, and whether, those of asyncio and aiohttp say something.
         """
         message = context.get("message", "unnamed failure")
-        if not message.endswith(_SAID_BY_DEL) and not is_of_finalizer(sys._getframe(1)):
+        if not message.endswith(_SAID_BY_DEL) and not tasks.is_of_finalizer(sys._getframe(1)):
             self._failures.append(context.get("exception") or RuntimeError(message))
 
     def _raise_finding(self, refused: list[Task]) -> None:
@@ -480,7 +454,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self._asyncgens:
             refused += self._drain({self._start(self.shutdown_asyncgens(), "close generators")})
         for task in self._tasks:
-            error = task.exception() if is_unseen(task) else None
+            error = task.exception() if tasks.is_unseen(task) else None
             if error and task is not main:
                 message = f"{task.get_name()} failed and nobody looked at its exception"
                 context = {"message": message, "exception": error, "task": task}
@@ -543,7 +517,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             # the first is reported. The closing of a generator is itself clean-up.
             while unfinished or self._ready:
                 for task in unfinished:
-                    if task not in asked and not closes(task):
+                    if task not in asked and not tasks.closes(task):
                         asked.add(task)
                         task.cancel()
                 self.turn()

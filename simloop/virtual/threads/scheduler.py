@@ -154,42 +154,28 @@ class ThreadEnded(SystemExit):
 class SimulatedThread:
     """One thread that takes turns: a thread of the program, or that of the event loop."""
 
+    ident = ends = 0
+    is_ready = is_timed_out = is_ending = is_done = is_abandoned = False
+    waits_for: Any = "its start"
+    """The object for which the thread is parked; None while it may run."""
+    handle: Any = None  # Python's of the real thread; None before Python 3.13
+    timer: asyncio.TimerHandle | None = None
+    error: BaseException | None = None
+    back: Any = None
+
     def __init__(self, threads: "Threads", thread: Any, function: Callable[[], Any]) -> None:
         self.threads = threads
+        self.loop = threads.loop
         self.thread = thread
         self.function = function
-        self.ident = 0
-        self.handle: Any = None  # Python's of the real thread; None before Python 3.13
         self.origin = callers_place()
-        self.waits_for: Any = "its start"
-        """The object for which the thread is parked; None while it may run."""
-        self.is_ready = False
-        self.is_timed_out = False
-        self.is_ending = False
-        self.is_done = False
-        self.is_abandoned = False
-        self.ends = 0
-        self.timer: asyncio.TimerHandle | None = None
-        self.error: BaseException | None = None
         self.joiners: list[SimulatedThread] = []
-        self.back: Any = None
         self._turn = _make_locked()
-        self._real: _RealThread | None = None
-
-    @property
-    def loop(self) -> VirtualLoop:
-        """Return the loop of the run."""
-        return self.threads.loop
 
     @property
     def name(self) -> str:
         """Return the name of the thread."""
         return "a thread without a name" if self.thread is None else str(self.thread.name)
-
-    @property
-    def is_daemon(self) -> bool:
-        """Return whether Python would not wait for the thread at exit."""
-        return self.thread is None or bool(self.thread.daemon)
 
     @property
     def frame(self) -> Any:
@@ -219,7 +205,6 @@ class SimulatedThread:
 
     def join(self) -> None:
         """Wait until the real thread is over."""
-        assert self._real is not None
         self._real.join()
 
     def check(self) -> None:
@@ -255,15 +240,9 @@ class SimulatedThread:
             pass
         except BaseException:  # noqa: BLE001 - as Python does, for threads
             if not self.is_ending and not self.is_abandoned:
-                self._report()
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self.thread)))
         finally:
             del self.function
-
-    def _report(self) -> None:
-        if self.thread is not None:
-            self.thread._invoke_excepthook(self.thread)
-        else:
-            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), None)))
 
 
 def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
@@ -601,7 +580,11 @@ class Threads:
 
     def left(self) -> list[ThreadLeft]:
         """Return the threads for which Python waits at exit."""
-        return [ThreadLeft(each.name, each.place) for each in self._at_work() if not each.is_daemon]
+        return [
+            ThreadLeft(each.name, each.place)
+            for each in self._at_work()
+            if each.thread is not None and not each.thread.daemon
+        ]
 
     def end(self) -> list[str]:
         """End all threads where they are parked. Return the names of those that go on."""
