@@ -292,7 +292,7 @@ STEPS = {
     "the seed": (answers.SharedDraws, "begin"),
     "the method cache": (sealed_module, "_forget_cached_methods"),
     "the exchange": (sealed_module._Holders, "exchange"),
-    "the first holder": (sealed_module._Holder, "exchange"),
+    "the first holder": (sealed_module, "_replace"),
 }
 
 

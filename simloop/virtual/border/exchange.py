@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from simloop.virtual.border import answers, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
@@ -45,28 +45,18 @@ _forget_cached_methods.argtypes, _forget_cached_methods.restype = [ctypes.py_obj
 _STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
 
 
-class _Holder:
+class _Holder(NamedTuple):
     """The names in one namespace, of a module or a class, that hold originals."""
 
-    def __init__(
-        self, namespace: dict[str, Any], originals: dict[str, Any], stand_ins: dict[str, Any]
-    ) -> None:
-        self.namespace = namespace
-        self.originals = originals
-        self.stand_ins = stand_ins
+    namespace: dict[str, Any]
+    originals: dict[str, Any]
+    stand_ins: dict[str, Any]
 
-    def exchange(self) -> None:
-        """Put the stand-ins in; a value that a test has patched in stays."""
-        self._replace(self.originals, self.stand_ins)
 
-    def put_back(self) -> None:
-        """Put the originals back; safe to repeat."""
-        self._replace(self.stand_ins, self.originals)
-
-    def _replace(self, held: dict[str, Any], wanted: dict[str, Any]) -> None:
-        namespace = self.namespace
-        held = {name: value for name, value in held.items() if namespace.get(name) is value}
-        namespace.update({name: wanted[name] for name in held})
+def _replace(namespace: dict[str, Any], held: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Replace the values that are still held; one that a test has patched in stays."""
+    held = {name: value for name, value in held.items() if namespace.get(name) is value}
+    namespace.update({name: wanted[name] for name in held})
 
 
 class _Holders:
@@ -86,11 +76,11 @@ class _Holders:
     def exchange(self) -> None:
         """Put the stand-ins in."""
         if self._hold(self._originals):
-            for holder in self._each:
-                holder.namespace.update(holder.stand_ins)
+            for namespace, _, stand_ins in self._each:
+                namespace.update(stand_ins)
         else:
-            for holder in self._each:
-                holder.exchange()
+            for namespace, originals, stand_ins in self._each:
+                _replace(namespace, originals, stand_ins)
 
     def are_exchanged(self) -> bool:
         """Return whether each name holds its stand-in, as in a border that was kept."""
@@ -99,11 +89,11 @@ class _Holders:
     def put_back(self) -> None:
         """Put the originals back; safe to repeat."""
         if self._hold(self._stand_ins):
-            for holder in self._each:
-                holder.namespace.update(holder.originals)
+            for namespace, originals, _ in self._each:
+                namespace.update(originals)
         else:
-            for holder in self._each:
-                holder.put_back()
+            for namespace, originals, stand_ins in self._each:
+                _replace(namespace, stand_ins, originals)
 
     def _hold(self, values: list[tuple[Any, ...]]) -> bool:
         # Written for speed: this look at more than 100 names takes no step of Python for each. A
@@ -236,12 +226,15 @@ class _Border:
                 found[name] = known
             elif issubclass(type(module), ModuleType) and isinstance(name, str):
                 namespace = _namespace_of(module) or {}
-                unfinished = _is_being_imported(namespace)  # its globals are not all there yet
+                spec = namespace.get("__spec__")
+                # While a module is being imported, its globals are not all there yet.
+                unfinished = type(spec) is ModuleSpec and getattr(spec, "_initializing", False)
                 complete = complete and not unfinished
                 found[name] = (None if unfinished else module, _holder_of(namespace, name))
         for name, (_, holder) in self.found.items():
             if holder is not None and found.get(name) is not self.found[name]:
-                holder.put_back()  # the module is gone, and nothing does it later
+                # The module is gone, and nothing does it later.
+                _replace(holder.namespace, holder.stand_ins, holder.originals)
         self.found = found
         holders = [holder for _, holder in found.values() if holder is not None]
         self.all = _Holders([*holders, *_CLASSES.values()])
@@ -257,11 +250,6 @@ def _addresses(objects: tuple[Any, ...]) -> bytes:
     """
     size = len(objects) * tuple.__itemsize__
     return ctypes.string_at(id(objects) + tuple.__basicsize__, size)
-
-
-def _is_being_imported(namespace: dict[str, Any]) -> bool:
-    spec = namespace.get("__spec__")
-    return type(spec) is ModuleSpec and bool(getattr(spec, "_initializing", False))
 
 
 def _holder_of(namespace: dict[str, Any], module: str) -> _Holder | None:
