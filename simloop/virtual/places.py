@@ -20,9 +20,8 @@ from simloop.virtual.real_world import CLIENTS
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
-WAIT_FOR = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
-"""Awaits in a task of its own, where newer versions of Python await in the task that calls it."""
 _COMPREHENSION = re.compile(r"\.<locals>(\.<(?:list|set|dict)comp>)+$|\.?<(?:list|set|dict)comp>")
+_STAND_INS = "simloop.virtual.border.answers"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -84,10 +83,6 @@ def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
     """Yield a coroutine and the awaited ones with their frames, down to the innermost."""
     while frame := getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None):
         yield awaitable, frame
-        if frame.f_code is WAIT_FOR:
-            made = frame.f_locals["fut"]
-            awaitable = made.get_coro() if getattr(made, "awaiter", None) else None
-            continue
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
 
 
@@ -185,13 +180,7 @@ def _askers(frames: Iterable[Any]) -> str:
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and its callers; those of the task's awaiters come before the loop's."""
-    loop = asyncio._get_running_loop()
-    task: Any = loop and asyncio.current_task(loop)
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
-        if frame.f_code.co_qualname == "Handle._run":
-            while task := getattr(task, "awaiter", None):
-                yield from reversed([each for _, each in _chain(task.get_coro())])
         yield frame
         frame = frame.f_back
 
@@ -209,7 +198,8 @@ def is_of_the_program(namespace: dict[str, Any]) -> bool:
 def _owner_of(frame: Any) -> _Owner:
     file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
     if _is_ours(module):
-        return _Owner.SIMLOOP
+        # The stand-ins are functions of Python for a program.
+        return _Owner.PYTHON if module == _STAND_INS else _Owner.SIMLOOP
     if module.partition(".")[0] == "anyio" or _is_ours_or_pythons(file, module):
         return _Owner.PYTHON
     installed = any(part in file for part in _INSTALLED)

@@ -87,7 +87,7 @@ class AgentRecord:
                 self._record(entries.LeftBehind, "session", session.name, place)
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
-            if task is current or task in self._earlier or getattr(task, "awaiter", None):
+            if task is current or task in self._earlier:
                 continue
             place, name = place_of_task(task), writable(name_of_task(task))
             if place or name:  # a name is the program's, as in `create_task(sleep(9), name="tick")`

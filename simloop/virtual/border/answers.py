@@ -302,15 +302,35 @@ def _draw(name: str, original: Any) -> Callable[..., Any]:
     return stand_in(original, inside)
 
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    getattr(module, name): stand_in(getattr(module, name), answer)
-    for module, name, answer in _BY_NAME
-    if hasattr(module, name)
-} | {
-    original: _draw(name, original)
-    for name, original in vars(random).items()
-    if getattr(original, "__self__", None) is _GLOBAL_RANDOM
-}
+_wait_for = functools.partial(asyncio.wait_for)  # wrapped, because it is exchanged here too
+
+
+async def wait_for(_: Answers, fut: Any, timeout: float | None) -> Any:  # noqa: ASYNC109 - as in Python
+    """Wait as Python 3.12 does, in the task of the caller; Python 3.11 makes a task for it."""
+    if timeout is not None and timeout <= 0:
+        return await _wait_for(fut, timeout)
+    async with asyncio.timeout(timeout):
+        return await fut
+
+
+WAIT_FOR: dict[Any, Callable[..., Any]] = (
+    {_wait_for.func: stand_in(_wait_for.func, wait_for)} if sys.version_info < (3, 12) else {}
+)
+"""The stand-in that `asyncio` itself holds too, so that a trace is that of newer versions."""
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = (
+    WAIT_FOR
+    | {
+        getattr(module, name): stand_in(getattr(module, name), answer)
+        for module, name, answer in _BY_NAME
+        if hasattr(module, name)
+    }
+    | {
+        original: _draw(name, original)
+        for name, original in vars(random).items()
+        if getattr(original, "__self__", None) is _GLOBAL_RANDOM
+    }
+)
 """Original function -> its stand-in, wherever a module global holds the original."""
 
 

@@ -28,6 +28,7 @@ _FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS
 _BY_VALUE = {original: original for original in _FUNCTIONS} | {
     stand_in: original for original, stand_in in _FUNCTIONS.items()
 }
+_EVERYWHERE = refusals.FUNCTIONS | answers.WAIT_FOR
 _METHODS = answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS
 # Only values of these types are looked up: the hash of any other object may run its own code.
 # A class of another metaclass may define `__hash__` as well.
@@ -262,7 +263,7 @@ def _holder_of(namespace: dict[str, Any], module: str) -> _Holder | None:
         if type(name) is str and type(value) in _KINDS and value in _BY_VALUE:
             original = _BY_VALUE[value]
             stand_in = _FUNCTIONS[original]
-            if package not in REAL_CLOCKS or original in refusals.FUNCTIONS:
+            if package not in REAL_CLOCKS or original in _EVERYWHERE:
                 # Equal is not the same: each `random._inst.random` is another object.
                 originals[name] = original if value is stand_in else value
                 stand_ins[name] = stand_in

@@ -9,11 +9,10 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from simloop.virtual.clock.instants import NEVER_S, SECOND_NS
-from simloop.virtual.places import WAIT_FOR, callers_place
+from simloop.virtual.places import callers_place
 
 LEAST_NS = SECOND_NS
 """The shortest sleep and the shortest blocking call that a listener hears of.
@@ -58,8 +57,6 @@ class LoopListener(Protocol):
 
 WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 """The callback for which `asyncio.sleep` sets a timer."""
-# That of `wait_for` in Python 3.11.
-_RELEASE = asyncio.tasks._release_waiter  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -111,39 +108,17 @@ def report_session(loop: Any, session: OpenSession) -> None:
         listener.opens(session)
 
 
-def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:
-    """Tell the listener on `loop` of a timer of the program, and return the callback to call.
+def hear_timer(loop: Any, delay_s: float, callback: Any) -> None:
+    """Tell the listener on `loop` of a timer of the program.
 
-    The timer is one of `own`, the loop itself or one that a thread has made. It counts if it is
-    that of an `asyncio.sleep` that sleeps long enough.
+    It counts if it is that of an `asyncio.sleep` that sleeps long enough.
     """
-    caller = sys._getframe(2)
     listener = listener_of(loop)
-    if listener is None:
-        return callback
-    if callback is WAKE and _LEAST_S <= delay_s < NEVER_S and not is_of_simloop(caller):
+    if listener is None or callback is not WAKE or not _LEAST_S <= delay_s < NEVER_S:
+        return
+    if not is_of_simloop(sys._getframe(2)):
         place = callers_place() or "a task without code of its own"
         listener.sleeps(round(delay_s * SECOND_NS), place)
-    if callback is _RELEASE and caller.f_code is WAIT_FOR:
-        return partial(_release, loop, asyncio.current_task(own))
-    return callback
-
-
-def _release(loop: Any, caller: Any, waiter: Any) -> None:
-    """End `wait_for`, as newer versions of Python do.
-
-    They cancel the task that calls `wait_for`. Python 3.11 cancels what that task waits for.
-    """
-    listener = listener_of(loop)
-    if listener is not None and not waiter.done() and not caller.cancelling():
-        listener.cancels(caller)
-    _RELEASE(waiter)
-
-
-def awaiter_of_timeout(callback: Any) -> Any:
-    """Return the task that calls `wait_for`, if the callback is the end of its time, or None."""
-    is_release = type(callback) is partial and callback.func is _release
-    return callback.args[1] if is_release else None
 
 
 def is_of_simloop(frame: Any) -> bool:

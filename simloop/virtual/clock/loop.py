@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.clock import tasks
 from simloop.virtual.clock.instants import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text
-from simloop.virtual.clock.listener import LoopListener, heard_timer, report_blocking
+from simloop.virtual.clock.listener import LoopListener, hear_timer, report_blocking
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
 from simloop.virtual.real_world import LOOP_METHODS, THREAD, noted_interrupts, with_command
@@ -287,7 +287,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         A positive delay takes at least 1 ns, so a program that waits until a time reaches it.
         """
         if self.listeners:
-            callback = heard_timer(self, self, delay, callback)
+            hear_timer(self, delay, callback)
         if 0 < delay < NEVER_S:
             wait_ns = max(1, round(delay * 1e9))
         elif delay != delay:  # noqa: PLR0124 - NaN
@@ -344,13 +344,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> Task:
         """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
-        caller = sys._getframe(1)
-        if tasks.of_finalizer(caller):
+        if tasks.of_finalizer(sys._getframe(1)):
             return tasks.dropped(coro, self)
         default = self.next_task()[1]
-        task = self._start(coro, default if name is None else name, **kwargs)
-        tasks.note_awaiter(task, caller)
-        return task
+        return self._start(coro, default if name is None else name, **kwargs)
 
     def next_task(self) -> tuple[int, str]:
         """Return the number of the next task of the run, and its name."""
@@ -409,11 +406,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """
         found, self._failures = self._failures, []
         for task in self._tasks if self._exception_handler is None else ():
-            if (
-                tasks.is_unseen(task)
-                and not getattr(task, "awaiter", None)
-                and not tasks.closes(task)
-            ):
+            if tasks.is_unseen(task) and not tasks.closes(task):
                 found += filter(None, [task.exception()])
         return [error for error in found if not isinstance(error, KeyboardInterrupt | SystemExit)]
 

@@ -9,10 +9,7 @@ from types import CoroutineType, FrameType
 from typing import Any, cast
 
 from simloop.virtual.clock.listener import listener_of
-from simloop.virtual.places import WAIT_FOR
 
-# The function of Python 3.11 that calls `create_task` for `wait_for`; others have none.
-_ENSURE_FUTURE = getattr(getattr(asyncio.tasks, "_ensure_future", None), "__code__", None)
 _USUAL = frozenset({bool, int, float, str, bytes, list, tuple, dict})
 
 
@@ -23,9 +20,6 @@ class NumberedTask(asyncio.Task[Any]):
     the order of a set of tasks depends on their addresses.
     """
 
-    awaiter: asyncio.Task[Any] | None = None
-    """The task that awaits this one in `wait_for`, if that has made it, as in Python 3.11."""
-
     def __init__(self, number: int, coro: Any, **kwargs: Any) -> None:
         self._number = number  # first, because asyncio adds the new task to a set of all tasks
         super().__init__(coro, **kwargs)
@@ -34,24 +28,12 @@ class NumberedTask(asyncio.Task[Any]):
         return self._number
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the task, as asyncio does, and tell the listener on its loop.
-
-        It has heard of the cancellation of an awaiter.
-        """
+        """Cancel the task, as asyncio does, and tell the listener on its loop."""
         loop: Any = self.get_loop()
-        listener = None if self.awaiter else listener_of(getattr(loop, "outer", loop))
+        listener = listener_of(getattr(loop, "outer", loop))
         if listener is not None and not self.done() and not self.cancelling():
             listener.cancels(self)
         return super().cancel(msg)
-
-
-def note_awaiter(task: asyncio.Task[Any], caller: FrameType) -> None:
-    """Note the current task as the awaiter, if `wait_for` of Python 3.11 makes the task for it."""
-    if caller.f_code is not _ENSURE_FUTURE or not isinstance(task, NumberedTask):
-        return
-    frame = caller.f_back and caller.f_back.f_back
-    if frame is not None and frame.f_code is WAIT_FOR and frame.f_locals["timeout"] > 0:
-        task.awaiter = asyncio.current_task()
 
 
 def of_finalizer(caller: FrameType) -> bool:

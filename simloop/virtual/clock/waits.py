@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from simloop.virtual.clock.listener import WAKE, awaiter_of_timeout, is_of_simloop
+from simloop.virtual.clock.listener import WAKE, is_of_simloop
 from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.places import callers_place, place_of_callback, place_of_task, sleeps_itself
 
@@ -61,11 +61,9 @@ def waits(loop: VirtualLoop) -> Iterator[Wait]:
 
 
 def _of_tasks(loop: VirtualLoop, wakes: dict[Any, int]) -> Iterator[Wait]:
-    tasks = loop.unfinished()
-    awaiters = {getattr(task, "awaiter", None) for task in tasks}
-    for task in tasks:
+    for task in loop.unfinished():
         future = getattr(task, "_fut_waiter", None)
-        if future is None or task in awaiters:  # it can run, or the task that it has made waits
+        if future is None:  # it can run
             continue
         place, name = place_of_task(task), name_of_task(task)
         if future in wakes and sleeps_itself(task):
@@ -78,7 +76,6 @@ def _bounded(handle: Any) -> asyncio.Task[Any] | None:
     """Return the task that a timer will cancel: that of `asyncio.timeout`, `wait_for` or anyio."""
     owner = getattr(handle._callback, "__self__", None)
     task = getattr(owner, "_task", None) or getattr(owner, "_host_task", None)
-    task = task or awaiter_of_timeout(handle._callback)
     return task if isinstance(task, asyncio.Task) else None
 
 

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 
 from simloop.errors import ScenarioError
 from simloop.virtual.clock.instants import NEVER_S
-from simloop.virtual.clock.listener import heard_timer
+from simloop.virtual.clock.listener import hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop, refuse_methods
-from simloop.virtual.clock.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
+from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
 from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, simulated, thread_here
 
 T = TypeVar("T")
@@ -184,22 +184,19 @@ class InnerLoop(asyncio.BaseEventLoop):
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         """Call after `delay` seconds; an infinite delay is a very long one."""
-        callback = heard_timer(self.outer, self, delay, callback)
+        hear_timer(self.outer, delay, callback)
         return super().call_later(min(delay, NEVER_S), callback, *args, context=context)
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
         """Create a task with a name that counts per run, and a hash that does too."""
-        caller = sys._getframe(1)
-        if of_finalizer(caller):
+        if of_finalizer(sys._getframe(1)):
             return dropped(coro, self)
         number, default = self.outer.next_task()
         self._check_closed()  # type: ignore[attr-defined]
         name = default if name is None else name
         if self._task_factory is not None:
             return super().create_task(coro, name=name, **kwargs)
-        task = NumberedTask(number, coro, loop=self, name=name, **kwargs)
-        note_awaiter(task, caller)
-        return task
+        return NumberedTask(number, coro, loop=self, name=name, **kwargs)
 
     def _asyncgen_firstiter_hook(self, generator: Any) -> None:
         self._asyncgens.setdefault(generator)
