@@ -39,15 +39,15 @@ def simulate(
     that reads the clock a million times without a wait.
 
     Raises what `main` raises, with a note of the seed; Deadlock; RunawayRun, also past
-    `max_virtual_s`; ScenarioError if `main` reached for the real world or is no awaitable.
+    `max_virtual_s`; ScenarioError if `main` reached for the real world or is no coroutine.
     """
     __tracebackhide__ = True  # pytest then shows the test and the program, and no frame in between
-    coroutine: Coroutine[Any, Any, T] = _coroutine(main)
+    _check_main(main)
     try:
         seeds = Seeds(seed)
         _check_bounds(max_virtual_s, max_callbacks)
         return run_virtual(
-            coroutine,
+            main,
             shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None,
             max_virtual_ns=round(max_virtual_s * 1e9),
             max_callbacks=max_callbacks,
@@ -62,8 +62,8 @@ def simulate(
         _note(error, f"simulated with seed={seed}, shuffle_ties={shuffle_ties}")
         raise
     finally:
-        if type(coroutine) is CoroutineType and _is_new(coroutine):  # an error came first
-            coroutine.close()
+        if _is_new(main):  # an error came first
+            main.close()
 
 
 def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
@@ -78,25 +78,21 @@ def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
     return f"simloop.simulate({name}(), seed={seed}{shuffled}){place}"
 
 
-def _is_new(coroutine: "CoroutineType[Any, Any, Any]") -> bool:
-    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+def _is_new(main: Coroutine[Any, Any, Any]) -> bool:
+    return type(main) is CoroutineType and inspect.getcoroutinestate(main) == inspect.CORO_CREATED
 
 
-def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
-    """Return `main`, or a coroutine that awaits it. Raises ScenarioError otherwise."""
+def _check_main(main: Any) -> None:
+    if not isinstance(main, Coroutine):
+        name = getattr(main, "__qualname__", None) or type(main).__qualname__
+        hint = "give it a coroutine, such as main()"
+        if inspect.iscoroutinefunction(main):
+            hint = f"call the function: simulate({name}())"
+        elif callable(main):
+            hint = f"make it an `async def` and call it: simulate({name}())"
+        raise ScenarioError(f"simulate needs a coroutine, not `{name}`", hint=hint)
     if type(main) is CoroutineType and not _is_new(main):
         raise ScenarioError("this coroutine has been started before", hint="make another one")
-    if isinstance(main, Coroutine):
-        return main
-    if inspect.isawaitable(main):
-        return _await(main)
-    name = getattr(main, "__qualname__", None) or type(main).__qualname__
-    hint = "give it a coroutine, such as main()"
-    if inspect.iscoroutinefunction(main):
-        hint = f"call the function: simulate({name}())"
-    elif callable(main):
-        hint = f"make it an `async def` and call it: simulate({name}())"
-    raise ScenarioError(f"simulate needs a coroutine, not {_article(main)} `{name}`", hint=hint)
 
 
 def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
@@ -113,16 +109,6 @@ def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
             key="max_callbacks",
             hint="give a positive integer, or None for the default bounds",
         )
-
-
-def _article(main: Any) -> str:
-    if inspect.isasyncgen(main):
-        return "the async generator"
-    return "the function" if inspect.isroutine(main) else "an object such as"
-
-
-async def _await(awaitable: Awaitable[T]) -> T:
-    return await awaitable
 
 
 def _note(error: Exception, text: str) -> None:

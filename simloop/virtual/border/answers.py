@@ -247,19 +247,11 @@ def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
 
 
 def _strftime_now(answers: Answers, *args: Any) -> str:
-    """Answer `time.strftime`, which the methods of dates and times call too."""
     return _strftime(args[0], answers.broken_down()) if len(args) == 1 else _strftime(*args)
 
 
 def _mktime(_: Answers, fields: Any) -> float:
-    year, month, *rest = fields
-    carried, month = divmod(month - 1, 12)
-    return float(calendar.timegm((year + carried, month + 1, *rest)))
-
-
-def _times(answers: Answers) -> os.times_result:
-    now_s = answers.now_ns / 1e9
-    return os.times_result((now_s, 0.0, 0.0, 0.0, now_s))
+    return float(calendar.timegm(fields))
 
 
 # Where this platform has them. A computation takes no virtual time, so the clocks of the processor
@@ -282,13 +274,9 @@ _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (time, "asctime", lambda answers, *args: _asctime(*args or (answers.broken_down(),))),
     (time, "strftime", _strftime_now),
     (time, "mktime", _mktime),
-    (os, "times", _times),
     (os, "urandom", lambda answers, size: answers.random_bytes("os.urandom", size)),
     (os, "getrandom", lambda answers, size, _=0: answers.random_bytes("os.urandom", size)),
     (ssl, "RAND_bytes", lambda answers, num: answers.random_bytes("ssl.RAND_bytes", num)),
-    (ssl, "RAND_pseudo_bytes", lambda answers, num: (
-        answers.random_bytes("ssl.RAND_bytes", num), True,
-    )),
     (uuid, "uuid1", Answers.uuid1),
 )  # fmt: skip
 

@@ -172,16 +172,9 @@ def _is_alive(thread: Any) -> bool:
     return bool(_IS_ALIVE(thread)) if started is None else not started.is_done
 
 
-def _start_new_thread(
-    answers: Answers, function: Any, args: Any, kwargs: dict[str, Any] | None = None
-) -> int:
-    work = functools.partial(function, *args, **(kwargs or {}))
-    return threads_of(answers.loop).spawn(None, work).ident
-
-
 def _enumerate(answers: Answers) -> list[threading.Thread]:
     threads = threads_of(answers.loop)
-    return [each.thread for each in (threads.of_loop, *threads.alive) if each.thread is not None]
+    return [each.thread for each in (threads.of_loop, *threads.alive)]
 
 
 def _new_name(answers: Answers, template: str = "Thread-%d") -> str:
@@ -229,8 +222,6 @@ FUNCTIONS: dict[Any, Any] = {
     threading.RLock: stand_in(threading.RLock, _rlock),
     _thread.RLock: _class_stand_in(_thread.RLock, _threading._RLock),
     queue.SimpleQueue: _class_stand_in(queue.SimpleQueue, queue._PySimpleQueue),  # type: ignore[attr-defined]
-    _thread.start_new_thread: stand_in(_thread.start_new_thread, _start_new_thread),
-    _thread.start_new: stand_in(_thread.start_new, _start_new_thread),
     threading.enumerate: stand_in(threading.enumerate, _enumerate),
     threading.active_count: stand_in(
         threading.active_count, lambda answers: len(_enumerate(answers))

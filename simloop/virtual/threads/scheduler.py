@@ -163,7 +163,9 @@ class SimulatedThread:
     error: BaseException | None = None
     back: Any = None
 
-    def __init__(self, threads: "Threads", thread: Any, function: Callable[[], Any]) -> None:
+    def __init__(
+        self, threads: "Threads", thread: threading.Thread, function: Callable[[], Any]
+    ) -> None:
         self.threads = threads
         self.loop = threads.loop
         self.thread = thread
@@ -175,7 +177,7 @@ class SimulatedThread:
     @property
     def name(self) -> str:
         """Return the name of the thread."""
-        return "a thread without a name" if self.thread is None else str(self.thread.name)
+        return self.thread.name
 
     @property
     def frame(self) -> Any:
@@ -350,11 +352,10 @@ class Threads:
         # in a thread of another.
         self._context = contextvars.Context()
 
-    def spawn(self, thread: Any, function: Callable[[], Any]) -> SimulatedThread:
+    def spawn(self, thread: threading.Thread, function: Callable[[], Any]) -> SimulatedThread:
         """Start a thread that calls `function` in its first turn."""
         started = SimulatedThread(self, thread, function)
-        if thread is not None:
-            thread.__dict__[_OF_THREAD] = started
+        thread.__dict__[_OF_THREAD] = started
         started.start()
         if self._watch is None:
             self._watch = _LoopWatch(self.of_loop, self._free)
@@ -507,8 +508,7 @@ class Threads:
         thread.is_abandoned = self.loop.is_spoilt = True
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
-        if thread.thread is not None:
-            _forget_worker(thread.thread)  # Python would wait for it at exit, without end
+        _forget_worker(thread.thread)  # Python would wait for it at exit, without end
         self._back = _make_locked()  # the thread gives its turn back to nobody
 
     def _free(self) -> None:
@@ -581,9 +581,7 @@ class Threads:
     def left(self) -> list[ThreadLeft]:
         """Return the threads for which Python waits at exit."""
         return [
-            ThreadLeft(each.name, each.place)
-            for each in self._at_work()
-            if each.thread is not None and not each.thread.daemon
+            ThreadLeft(each.name, each.place) for each in self._at_work() if not each.thread.daemon
         ]
 
     def end(self) -> list[str]:
@@ -653,9 +651,8 @@ def _forget(thread: SimulatedThread) -> None:
     python: Any = threading
     with python._active_limbo_lock:
         python._active.pop(thread.ident, None)
-    if thread.thread is not None:
-        thread.thread._is_stopped = True  # before Python 3.13, which has a handle
-        _forget_worker(thread.thread)
+    vars(thread.thread)["_is_stopped"] = True  # before Python 3.13, which has a handle
+    _forget_worker(thread.thread)
 
 
 def _named(waits_for: Any, thread: SimulatedThread) -> str:
