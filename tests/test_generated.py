@@ -7,7 +7,7 @@ from regenerate import GENERATED
 
 from simloop import Scenario
 from simloop import strategies as sim
-from simloop.check.invariants import compaction, limits, retry
+from simloop.check.invariants import machines
 from simloop.check.invariants.judge import in_module
 from simloop.scenario.designs import names
 
@@ -35,11 +35,7 @@ def test_a_generated_file_is_current(name: str) -> None:
     assert path.read_text("utf-8") == GENERATED[path](), "run: python tests/regenerate.py"
 
 
-PROPERTIES = (limits, compaction, retry)
-"""The modules of the invariants; that every run ends is always judged."""
-
-
 @settings(max_examples=200)
 @given(st.sampled_from(names()).flatmap(sim.scenarios))
 def test_every_loop_keeps_counters_compaction_backoff_and_termination(scenario: Scenario) -> None:
-    sim.check(scenario, invariants=[each for one in PROPERTIES for each in in_module(one)])
+    sim.check(scenario, invariants=in_module(machines))

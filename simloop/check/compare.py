@@ -60,7 +60,7 @@ class Row:
         trace = verdict.trace
         footer = trace.footer if trace else None
         outcomes = tuple(map(str, trace.outcomes if trace else ()))
-        counts = None if trace is None else Counter(_purposes(trace))
+        counts = None if trace is None else _purposes(trace)
         return cls(
             loop=loop,
             outcome=outcomes[-1] if footer else "",
@@ -115,7 +115,11 @@ def compare(
     except ScenarioError as error:
         return unread(error, tuple(loops))
     options: Mapping[str, RunOptions] = loops if isinstance(loops, Mapping) else {}
-    return [_row(scenario, loop, seed, options.get(loop, {})) for loop in loops]
+    rows = []
+    for loop in loops:
+        given: RunOptions = {**options.get(loop, {}), "loop": loop, "seed": seed}
+        rows.append(Row.of(loop, verify(scenario, Until.END, **given)))
+    return rows
 
 
 def unread(error: SimloopError, loops: Sequence[str]) -> list[Row]:
@@ -129,14 +133,8 @@ def _way(row: Row) -> tuple[object, ...]:
     return (*ending, row.model_calls, row.summaries, row.tool_runs, row.elapsed_ns)
 
 
-def _row(scenario: Scenario, loop: str, seed: int | None, options: RunOptions) -> Row:
-    given: RunOptions = {**options, "loop": loop, "seed": seed}
-    return Row.of(loop, verify(scenario, Until.END, **given))
-
-
-def _purposes(trace: LoopTrace) -> list[str]:
-    """Return the purpose of each request; in one pass, because a trace can be long."""
-    return [entry.purpose for entry in trace.entries if type(entry) is entries.Request]
+def _purposes(trace: LoopTrace) -> Counter[str]:
+    return Counter(each.purpose for each in trace.entries if type(each) is entries.Request)
 
 
 def _error_name(verdict: Verdict) -> str:

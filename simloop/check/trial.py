@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import Chosen, Judge, Violation, all_invariants, choose
+from simloop.check.invariants.judge import Chosen, Judge, Violation, all_invariants, choose, judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import (
     CannotExpress,
@@ -299,18 +299,18 @@ def trial(
     verdict = Verdict(plan.source, plan, run, rules=rules)
     subject = Subject.of(run)
     chosen = rules.chosen(subject)
-    judge = Judge(subject, chosen)
+    judging = Judge(subject, chosen)
     listens = until is Until.VIOLATION and bool(chosen.judged)
     if listens:
-        _listen(run, judge, verdict.expected)
+        _listen(run, judging, verdict.expected)
     if watch is not None:
         watch(run)
     _make(run, verdict)
-    judge.tell = None  # break the reference cycle, so that the run is freed at once
+    judging.tell = None  # break the reference cycle, so that the run is freed at once
     if not run.trace.entries or isinstance(verdict.error, InternalError):  # reported once
         return verdict
     if chosen.judged:
-        _judge(verdict, judge, verdict.expected, () if listens else run.trace.entries)
+        _judge(verdict, judging, verdict.expected, () if listens else run.trace.entries)
     if until is Until.TWICE:
         run_again(verdict)
     return verdict
@@ -328,7 +328,7 @@ def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -
     return verdict.failure()
 
 
-def _listen(run: Simulation, judge: Judge, expect: Expect) -> None:
+def _listen(run: Simulation, judging: Judge, expect: Expect) -> None:
     """Let the judge follow the run, and end it at the first violation that is not expected."""
     known = expect.violates or ()
 
@@ -336,8 +336,8 @@ def _listen(run: Simulation, judge: Judge, expect: Expect) -> None:
         if violation.name not in known:
             run.end(InvariantViolated(str(violation)))
 
-    judge.tell = end
-    run.listen(judge)
+    judging.tell = end
+    run.listen(judging)
 
 
 def _make(run: Simulation, verdict: Verdict) -> None:
@@ -358,32 +358,28 @@ def _make(run: Simulation, verdict: Verdict) -> None:
             verdict.errors.append(error)
 
 
-def _judge(verdict: Verdict, judge: Judge, expect: Expect, record: Iterable[AnyEntry]) -> None:
+def _judge(verdict: Verdict, judging: Judge, expect: Expect, record: Iterable[AnyEntry]) -> None:
     """Judge the entries that the judge has not heard, and the end of the run if it has one."""
     assert verdict.trace is not None
     try:
-        _hear(judge, record, verdict.trace)
+        for entry in record:
+            judging(entry)
+        if verdict.trace.footer is not None:
+            judging.end()
     except SimloopError as error:  # an invariant of the user's own that fails
         verdict.errors.append(error)
         return
-    verdict.violations = _not_listed(judge, expect)
+    verdict.violations = _not_listed(judging, expect)
     if verdict.rules.expectations and (record or not verdict.violations):
-        verdict.errors += _unexpected(verdict, judge, expect)
+        verdict.errors += _unexpected(verdict, judging, expect)
 
 
-def _hear(judge: Judge, record: Iterable[AnyEntry], trace: LoopTrace) -> None:
-    for entry in record:
-        judge(entry)
-    if trace.footer is not None:
-        judge.end()
-
-
-def _not_listed(judge: Judge, expect: Expect) -> tuple[Violation, ...]:
+def _not_listed(judging: Judge, expect: Expect) -> tuple[Violation, ...]:
     known = expect.violates or ()
-    return tuple(one for one in judge.violations if one.name not in known)
+    return tuple(one for one in judging.violations if one.name not in known)
 
 
-def _unexpected(verdict: Verdict, judge: Judge, expect: Expect) -> Iterator[SimloopError]:
+def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[SimloopError]:
     """Yield an error if the violations are not exactly those that are expected."""
     expected, names = expect.violates or {}, [each.name for each in all_invariants()]
     if unknown := next((name for name in expected if name not in names), ""):
@@ -393,9 +389,9 @@ def _unexpected(verdict: Verdict, judge: Judge, expect: Expect) -> Iterator[Siml
         f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"
         for each in verdict.violations
     ]
-    has = {each.name for each in judge.violations}
+    has = {each.name for each in judging.violations}
     for name in (name for name in expected if name not in has):
-        why = judge.unjudged.get(name)
+        why = judging.unjudged.get(name)
         but = f"it is not judged: {why}" if why else "the run does not violate it"
         found.append(f"invariant {name}: listed in expect.violates, but {but}")
     if found:
@@ -421,12 +417,11 @@ def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Viol
 
     There is none if an invariant of the user's own fails, which a trial reports.
     """
-    judge = Judge(subject)
     try:
-        _hear(judge, trace.entries, trace)
+        judged = judge(subject, trace.entries, ended=trace.footer is not None)
     except SimloopError:
         return ()
-    return _not_listed(judge, expect)
+    return _not_listed(judged, expect)
 
 
 def verdict_on(run: Simulation, expect: Expect) -> Verdict:

@@ -5,13 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from simloop.check.replay import (
-    Setting,
-    as_far_as,
-    different_settings,
-    recorded_scenario,
-    rerun,
-)
+from simloop.check.replay import Setting, as_far_as, different_settings, recorded_scenario, rerun
 from simloop.check.trial import Verdict, run_again, run_to_the_end, trial, verify
 from simloop.engine.hooks import Hooks
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError

@@ -5,17 +5,8 @@ from typing import Any
 import pytest
 
 from simloop import Limits, Reply, Scenario, UserMessage, World
-from simloop.check.invariants.limits import bounded_model_calls
-from simloop.check.trial import (
-    FINISHES,
-    Failure,
-    Rules,
-    Until,
-    Verdict,
-    failure_of,
-    trial,
-    verify,
-)
+from simloop.check.invariants.machines import bounded_model_calls
+from simloop.check.trial import FINISHES, Failure, Rules, Until, Verdict, failure_of, trial, verify
 from simloop.errors import (
     CannotExpress,
     Deadlock,

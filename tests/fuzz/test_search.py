@@ -1,7 +1,7 @@
 import pytest
 
 from simloop import Reply, Scenario, ScenarioError, UserMessage, World
-from simloop.check.invariants.limits import bounded_model_calls
+from simloop.check.invariants.machines import bounded_model_calls
 from simloop.check.trial import Failure
 from simloop.fuzz.search import FoundFailures, Group, Search
 from simloop.kernel.limits import Limits

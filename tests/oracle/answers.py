@@ -15,13 +15,7 @@ from simloop.escape import writable
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.messages import Outcome
 from simloop.scenario.schema import ScriptedTool
-from simloop.trace.entries import (
-    Answered,
-    Ended,
-    Prompt,
-    ToolResult,
-    ToolStarted,
-)
+from simloop.trace.entries import Answered, Ended, Prompt, ToolResult, ToolStarted
 from simloop.trace.facts import Facts
 from simloop.world.tools import Tool, canonical_json
 

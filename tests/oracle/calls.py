@@ -155,7 +155,7 @@ def every_call_runs(subject: Subject) -> Watch:
         elif entry.ran or is_stopped or hooked == done.moves:
             continue
         else:
-            effect = course.asked[-1] if course.asked else None
+            effect = course.effect
             if type(effect) is not effects.RunTools or (effect.first_only or not _is_whole(facts)):
                 continue
             schema = _schema_of(facts, entry.call_id, entry.name)

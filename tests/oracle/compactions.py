@@ -13,13 +13,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.policies import Compaction as Policy
 from simloop.kernel.policies import CompactionStrategy
-from simloop.messages import (
-    FinishReason,
-    Message,
-    SummaryMessage,
-    ToolMessage,
-    UserMessage,
-)
+from simloop.messages import FinishReason, Message, SummaryMessage, ToolMessage, UserMessage
 from simloop.trace.entries import Compaction, Ended, Prompt, Request
 
 _USABLE = (FinishReason.STOP, FinishReason.OTHER)

@@ -8,14 +8,7 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.trace.entries import (
-    Ended,
-    Prompt,
-    Request,
-    StopRequested,
-    ToolResult,
-    ToolStarted,
-)
+from simloop.trace.entries import Ended, Prompt, Request, StopRequested, ToolResult, ToolStarted
 
 
 @invariant(

@@ -11,11 +11,7 @@ import msgspec
 
 from oracle.hooks import Chain, hooks_of
 from oracle.ledger import ENDS_FROM_OUTSIDE, ledger_of
-from simloop.check.invariants.invariant import (
-    Need,
-    Watch,
-    invariant,
-)
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.kernel import effects
@@ -148,7 +144,7 @@ def hook_changes_apply_to_one_request(subject: Subject) -> Watch:
                     f"request {entry.number} has the system prompt {request.system_prompt[:40]!r}, "
                     f"not {wanted[:40]!r}"
                 )
-            effect = course.asked[-1] if course.asked else None
+            effect = course.effect
             plain = type(effect) is effects.CallModel and effect.tools and not ok
             if plain and request.tools is checked:
                 continue

@@ -167,7 +167,7 @@ def model_call_hooks_in_order(subject: Subject) -> Watch:
         if kind is Transition:  # it ends the step: the state before it counts
             move, asked = done.moves - 1, done.pending
         else:
-            move, asked = done.moves, course.asked[-1] if course.asked else None
+            move, asked = done.moves, course.effect
         if begun != move:
             begun = move
             before.begin()

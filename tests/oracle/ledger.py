@@ -18,14 +18,7 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Feature, Machine, Run
 from simloop.kernel.policies import CompactionStrategy, utf8_bytes_over_4
 from simloop.kernel.signals import Signal
-from simloop.messages import (
-    AssistantMessage,
-    Fault,
-    Message,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from simloop.messages import AssistantMessage, Fault, Message, ToolCall, ToolMessage, UserMessage
 from simloop.trace import entries
 from simloop.trace.facts import Facts, ReceivedReply
 

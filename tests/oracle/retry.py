@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 from oracle.ledger import ledger_of
+from simloop.check.invariants.agents import NS_PER_MS, asked_ns, wait_range
 from simloop.check.invariants.invariant import Need, invariant
-from simloop.check.invariants.retry import NS_PER_MS, asked_ns, wait_range
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass

@@ -15,14 +15,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome, Queue, StopCause
 from simloop.trace import entries
-from simloop.trace.entries import (
-    Ended,
-    Hook,
-    Prompt,
-    StopRequested,
-    ToolStarted,
-    Transition,
-)
+from simloop.trace.entries import Ended, Hook, Prompt, StopRequested, ToolStarted, Transition
 
 _FROM_OUTSIDE = (signals.AbortRequested, signals.WallClockExpired)
 
@@ -131,7 +124,7 @@ def tool_batches_complete(subject: Subject, entry: Any) -> str:
     if course.settings.tool_execution.start is ToolStart.WHEN_CALLED:
         runs = (effects.RunTools, effects.CallModel)
     if type(entry) is ToolStarted:
-        effect = course.asked[-1] if course.asked else None
+        effect = course.effect
         if type(effect) not in runs:
             what = "nothing" if effect is None else NAMES[type(effect)]
             return f"the tool of call {entry.call_id!r} starts while the machine asks for {what}"
@@ -349,7 +342,7 @@ def _wrong_end(entry: Ended, finished: Finished | None, subject: Subject) -> str
         return f"the run ends as {entry.outcome} {entry.limit}".strip() + f", its machine as {said}"
     for kind in done.now:
         return f"{LEAVES[kind][1]} came after the machine had finished"
-    end = course.asked[-1] if course.asked else None
+    end = course.effect
     if type(end) is not effects.EndRun:
         return ""
     return _wrong_message(entry, end, subject)

@@ -18,14 +18,7 @@ from simloop import Scenario
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import Counters, Message, UserMessage
-from simloop.trace.entries import (
-    Answered,
-    Backoff,
-    Ended,
-    Request,
-    ToolStarted,
-    Transition,
-)
+from simloop.trace.entries import Answered, Backoff, Ended, Request, ToolStarted, Transition
 
 RATE_LIMITED = {"http": {"status": 429}}
 QUEUED = [{"say": "Also this.", "after": "text-delta"}]

@@ -4,17 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from faultyruns import (
-    DONE,
-    LOOK,
-    Edit,
-    changed,
-    doubled,
-    dropped,
-    scenario,
-    swapped,
-    violated,
-)
+from faultyruns import DONE, LOOK, Edit, changed, doubled, dropped, scenario, swapped, violated
 
 from simloop import Scenario
 from simloop.trace.entries import Answered, Ended, Hook, Request, ToolStarted

@@ -9,8 +9,8 @@ from typing import Any
 
 from oracle.hooks import has_tool_hooks
 from oracle.ledger import ENDS_FROM_OUTSIDE, ledger_of
+from simloop.check.invariants.agents import NS_PER_MS
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.retry import NS_PER_MS
 from simloop.check.invariants.subject import Course, Subject
 from simloop.engine.hooks import Callbacks
 from simloop.kernel import effects, signals
@@ -88,7 +88,7 @@ def failures_numbered_in_order(subject: Subject, entry: Any) -> str:
     """If a machine resets its count, the number is one again."""
     course, done = subject.course, ledger_of(subject).done
     judged, last = done.judged, done.failures
-    effect = course.asked[-1] if course.asked else None
+    effect = course.effect
     if type(effect) is effects.Backoff and effect.failures != entry.failures:
         return f"the machine waits after {effect.failures} failures, not {entry.failures}"
     if entry.failures != last + 1 and not entry.failures == last == _COUNTED:

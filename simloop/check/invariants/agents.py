@@ -1,17 +1,21 @@
-"""Invariants on the limits, the failures and the tasks of agents of the user's own.
+"""Invariants on agents of the user's own: their retries, limits, failures and tasks.
 
-Their `limits` are judged if they declare them.
+Their `limits` and `retry` are judged if they declare them. A wait of an agent that declares no
+policy is judged only by bounds that every policy keeps. A request is a retry only if it goes on
+from the request whose reply failed: an agent may have several conversations.
 """
 
+from email.utils import mktime_tz, parsedate_tz
 from math import inf
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.requests import WHOLE
-from simloop.check.invariants.retry import is_useless, may_be_uncounted, reply_before
 from simloop.check.invariants.subject import Subject
+from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import DeclaredLimits
-from simloop.messages import FinishReason, Outcome
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
+from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
@@ -21,8 +25,263 @@ from simloop.trace.entries import (
     Request,
     ToolResult,
 )
-from simloop.trace.facts import ReceivedReply
+from simloop.trace.facts import Facts, ReceivedReply
 from simloop.trace.kinds import clock
+from simloop.virtual.clock.instants import EPOCH_NS
+
+NS_PER_MS = 1_000_000
+_NS_PER_S = 1_000_000_000
+_MOST_DRAW = 1 - 2**-53
+_LONGEST = 1e15
+
+
+def asked_ns(fault: Fault, now_ns: int) -> int | None:
+    """Return the wait that the provider asks for at the Unix time `now_ns`, or None.
+
+    Milliseconds take precedence over seconds, and seconds over a date. Zero or less is no wait.
+    """
+    for name, unit_ns in (("retry-after-ms", NS_PER_MS), ("retry-after", _NS_PER_S)):
+        value = fault.header(name)
+        try:
+            number = float(value or "")
+        except ValueError:
+            continue
+        wait = round(min(number, _LONGEST) * unit_ns) if 0 < number < inf else 0
+        if wait:
+            return wait
+    date = parsedate_tz(fault.header("retry-after") or "")
+    if date is None:
+        return None
+    try:
+        wait = int(mktime_tz(date)) * _NS_PER_S - now_ns
+    except (ValueError, OverflowError):
+        return None
+    return wait if wait > 0 else None
+
+
+def wait_range(
+    policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
+) -> tuple[int, int]:
+    """Return the least and the greatest wait that the policy allows, in nanoseconds."""
+    # Computed from its settings, because its own function may have the fault.
+    if isinstance(policy, ExponentialBackoff):
+        asked = None if fault is None else asked_ns(fault, now_ns)
+        if asked is not None:
+            wait = min(asked, policy.max_retry_after_ms * NS_PER_MS)
+            return wait, wait
+        doubled = policy.initial_delay_ms * 2 ** min(failures - 1, 64)
+        wait = min(doubled, policy.max_delay_ms) * NS_PER_MS
+        return int(wait * (1 - policy.jitter)), wait
+    both = [
+        policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in (0.0, _MOST_DRAW)
+    ]
+    return min(both), max(both)
+
+
+_CLOCK_NS = NS_PER_MS
+"""The finest difference in time that an agent is judged by.
+
+Programs count in milliseconds, in microseconds (`datetime`), or in seconds since 1970 as a float,
+whose values are 238 ns apart.
+"""
+_MINUTE_NS = 60_000 * NS_PER_MS
+_HOUR_NS = 60 * _MINUTE_NS
+_RATE_LIMIT = 429
+_AT_ONCE = 3
+_USUAL = ExponentialBackoff()
+
+
+def is_useless(reply: ReceivedReply) -> bool:
+    """Return whether a reply has failed, or has neither text nor the calls that it announces."""
+    if reply.finish is None or reply.finish is FinishReason.INTERRUPTED:
+        return reply.is_closed
+    if reply.calls or reply.finish not in WHOLE:
+        return False
+    return reply.finish is FinishReason.TOOL_CALLS or not reply.text.strip()
+
+
+def may_be_uncounted(facts: Facts, reply: ReceivedReply) -> bool:
+    """Return whether an agent may count the failure of `reply` as one, or not.
+
+    It may have given up a reply that takes too long. An overflow costs a compaction, and not an
+    error, if the agent has shortened its context.
+    """
+    if not reply.is_closed:
+        return True
+    fault = reply.fault
+    if fault is None or facts.goes_on:
+        return False
+    return _USUAL.classify(fault) is ErrorClass.OVERFLOW
+
+
+def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
+    """Return the reply to the main request before `entry` in its run.
+
+    There is none before the first one, and for an entry that is no main request.
+    """
+    if type(entry) is not Request or entry.purpose != "main" or facts.previous is None:
+        return None
+    return facts.replies.get(facts.previous.number)
+
+
+def _agent_ns(subject: Subject, at_ns: int) -> int:
+    """Return the Unix time on the clock of the agent."""
+    clock = None if subject.scenario is None else subject.scenario.clock
+    return EPOCH_NS + at_ns + (0 if clock is None else clock.ahead - clock.behind)
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / NS_PER_MS:g}"
+
+
+@invariant(
+    "An agent waits before a retry as long as its declared policy requires for this failure.",
+    "BUGS.md C1, C2, C3",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT, Need.RETRY],
+)
+def agent_backoff_matches_policy(subject: Subject) -> Watch:
+    """A policy may count the failures of the run, or those since the last useful reply.
+
+    `unsure` is the number of failures in the run that the agent may have left out of its count.
+    """
+    facts, policy = subject.facts, subject.retry
+    assert policy is not None
+    in_run = in_row = unsure = 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            in_run = in_row = unsure = 0
+        reply = reply_before(facts, entry)
+        if reply is None:
+            continue
+        if reply.is_closed and not is_useless(reply):
+            in_row = 0
+            continue
+        in_run, in_row = in_run + 1, in_row + 1
+        unsure += may_be_uncounted(facts, reply)
+        if not facts.goes_on or facts.added or not reply.is_closed:
+            continue
+        waited, now_ns = entry.at_ns - reply.at_ns, _agent_ns(subject, reply.at_ns)
+        least_count = max(1, min(in_run, in_row) - unsure)
+        counts = range(in_run, least_count - 1, -1) if unsure else (in_run, in_row)
+        # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
+        clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
+        spans = [wait_range(policy, each, reply.fault, at) for each in counts for at in clocks]
+        if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
+            span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
+            return (
+                f"request {entry.number} is sent {_ms(waited)} ms after failure {in_run} of the "
+                f"run, not {span} ms"
+            )
+
+
+@invariant(
+    "An agent retries no earlier than the Retry-After of the failure allows.",
+    "BUGS.md C1, C3",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def retry_after_respected(subject: Subject, entry: Any) -> str:
+    """The wait is that of the last failure. A Retry-After of over a minute is not judged."""
+    reply = _failed_before(subject, entry)
+    if reply is None or not subject.facts.goes_on:
+        return ""
+    asked, waited = _asked(subject, reply), entry.at_ns - reply.at_ns
+    if asked is None or not waited + _CLOCK_NS < asked <= _MINUTE_NS:
+        return ""
+    asks = f"a failure that asked for {_ms(asked)} ms"
+    return f"request {entry.number} is sent {_ms(waited)} ms after {asks}"
+
+
+def _failed_before(subject: Subject, entry: Any) -> ReceivedReply | None:
+    """Return the failed reply before a request, unless `agent_backoff_matches_policy` judges it."""
+    reply = reply_before(subject.facts, entry) if subject.retry is None else None
+    return None if reply is None or reply.fault is None else reply
+
+
+def _asked(subject: Subject, reply: ReceivedReply) -> int | None:
+    """Return the wait that a failed reply asks for."""
+    assert reply.fault is not None
+    return asked_ns(reply.fault, _agent_ns(subject, reply.at_ns))
+
+
+@invariant(
+    "An agent retries within an hour, unless the failure asks for a longer wait.",
+    "BUGS.md C1, C3",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def retries_within_an_hour(subject: Subject, entry: Any) -> str:
+    """A longer wait is a wait in the wrong unit, or a backoff without a cap.
+
+    A rate limit of some hours may be known to the agent, and so may a date in another notation.
+    So the Retry-After of such failures must ask for at most a minute.
+    """
+    facts, reply = subject.facts, _failed_before(subject, entry)
+    if reply is None or entry.at_ns - reply.at_ns <= _HOUR_NS or facts.added or not facts.goes_on:
+        return ""
+    fault, asked = reply.fault, _asked(subject, reply)
+    assert fault is not None
+    if asked is None:
+        silent = fault.header("retry-after") is None and fault.header("retry-after-ms") is None
+        is_judged = silent and fault.status != _RATE_LIMIT
+    else:
+        is_judged = asked <= _MINUTE_NS
+    hours = (entry.at_ns - reply.at_ns) / _HOUR_NS
+    wait = "no wait" if asked is None else f"{asked / (1_000 * NS_PER_MS):g} s"
+    text = f"request {entry.number} is sent {hours:.1f} hours after a failure that asked for {wait}"
+    return text if is_judged else ""
+
+
+@invariant(
+    "An agent makes at most two retries in a row without a wait.",
+    "BUGS.md C1, A11",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT],
+)
+def repeated_retries_wait(subject: Subject) -> Watch:
+    """Two immediate retries may help after a lost connection; three in a row do harm."""
+    facts, at_once = subject.facts, 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt or entry.purpose != "main":
+            continue
+        reply = reply_before(facts, entry)
+        is_retry = reply is not None and reply.fault is not None and facts.goes_on
+        at_once = at_once + 1 if is_retry and reply and entry.at_ns <= reply.at_ns else 0
+        if at_once >= _AT_ONCE:
+            return f"request {entry.number} is retry {at_once} in a row without a wait"
+
+
+_HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
+
+
+@invariant(
+    "An agent does not repeat a request that failed permanently.",
+    "BUGS.md C7, B15, C1",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
+    """A bad request or a wrong key fails again, unless its words tell of a rate limit.
+
+    A declared policy names the permanent failures.
+    """
+    facts, policy = subject.facts, subject.retry
+    reply, before, request = reply_before(facts, entry), facts.previous, facts.request
+    fault = None if reply is None else reply.fault
+    if fault is None or fault.code == "interrupted" or before is None or request is None:
+        return ""
+    deciding = _USUAL if policy is None else policy
+    is_known = policy is not None or fault.status in _HOPELESS
+    if not is_known or deciding.retryable(deciding.classify(fault)):
+        return ""
+    same = facts.kept == len(before.messages) == len(request.messages)
+    if not same or before.system_prompt != request.system_prompt or before.tools != request.tools:
+        return ""
+    words = f"{fault.message!r:.80} (status {fault.status})"
+    return f"request {entry.number} repeats one that failed permanently: {words}"
 
 
 class _Spent:

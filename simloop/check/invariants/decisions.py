@@ -14,13 +14,7 @@ from simloop.kernel.machine import Feature
 from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
 from simloop.messages import FinishReason, Outcome, Queue
-from simloop.trace.entries import (
-    Ended,
-    Prompt,
-    Queued,
-    Request,
-    Transition,
-)
+from simloop.trace.entries import Ended, Prompt, Queued, Request, Transition
 from simloop.trace.facts import ReceivedReply
 
 _CUT = frozenset(
@@ -143,7 +137,7 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     return ""
 
 
-def _closed(course: Course) -> ReplyFacts | None:
+def closed_by(course: Course) -> ReplyFacts | None:
     """Return the reply of the step that the newest transition closes."""
     state = course.before.state
     return state.reply if type(state) is ClosingStep else None
@@ -176,7 +170,7 @@ def machine_is_deterministic(subject: Subject, entry: Any) -> str:
 def answers_complete_runs(subject: Subject, _: Any) -> str:
     """The answer completes the run even if it reaches a limit."""
     course = subject.course
-    reply = _closed(course)
+    reply = closed_by(course)
     if reply is None or not _is_answer(reply):
         return ""
     if course.signal != signals.StepClosed():
@@ -196,7 +190,7 @@ def answers_complete_runs(subject: Subject, _: Any) -> str:
 def broken_replies_end_runs(subject: Subject, _: Any) -> str:
     """Also one with calls, and also if a message is queued."""
     course = subject.course
-    reply, state = _closed(course), course.run.state
+    reply, state = closed_by(course), course.run.state
     if reply is None or reply.finish not in _BROKEN:
         return ""
     if type(state) is not Finished:
@@ -229,7 +223,7 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
         elif kind is not Transition:
             answered = False
         elif not answered:
-            reply = _closed(course)
+            reply = closed_by(course)
             waits = entry.signal.steering or entry.signal.follow_up
             answered = reply is not None and _is_answer(reply) and not waits
 
@@ -253,7 +247,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
         signal = entry.signal
         if type(signal) is signals.StepClosed:
             waits = signal.steering or signal.follow_up
-        elif course.asked and type(course.asked[-1]) is effects.CallModel:
+        elif type(course.effect) is effects.CallModel:
             waits = False
         if waits and has_queue:
             state = course.run.state
@@ -270,7 +264,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
 def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
     """It must not come between calls and their results, or while a message to steer by waits."""
     course = subject.course
-    reply = _closed(course)
+    reply = closed_by(course)
     steering = type(course.signal) is signals.StepClosed and course.signal.steering
     if reply is None or not (reply.calls or steering):
         return ""
@@ -290,9 +284,9 @@ def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
 def model_calls_increase_a_counter(subject: Subject) -> Watch:
     """A cycle that increases no counter could be repeated forever."""
     course = subject.course
-    if all(bound.resets for bound in course.declared.values()):
+    if all(bound.resets for bound in course.declared):
         return ""
-    values, before = attrgetter(*course.declared), None
+    values, before = attrgetter(*(bound.counter for bound in course.declared)), None
     while True:
         spent = None if type((yield)) is Prompt else values(course.run)
         if spent is not None and spent == before:

@@ -10,16 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from simloop.check.invariants import (
-    agents,
-    compaction,
-    decisions,
-    limits,
-    requests,
-    retry,
-    tools,
-    user,
-)
+from simloop.check.invariants import agents, decisions, machines, requests, tools, user
 from simloop.check.invariants.invariant import Check, Invariant, needs_of
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
@@ -27,7 +18,7 @@ from simloop.runs.loop import loaded
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.world.user_errors import describe
 
-_MODULES = (requests, retry, agents, tools, user, decisions, limits, compaction)
+_MODULES = (requests, agents, tools, user, decisions, machines)
 _added: dict[str, tuple[Invariant, ...]] = {}
 
 
@@ -255,11 +246,16 @@ def _blamed(each: Invariant, error: Exception) -> SimloopError:
 
 
 def judge(
-    subject: Subject, record: Iterable[AnyEntry], invariants: Sequence[Invariant] | None = None
+    subject: Subject,
+    record: Iterable[AnyEntry],
+    invariants: Sequence[Invariant] | None = None,
+    *,
+    ended: bool = True,
 ) -> Judge:
-    """Judge a complete trace."""
+    """Judge a trace; `ended` says whether it is complete."""
     made = Judge(subject, invariants)
     for entry in record:
         made(entry)
-    made.end()
+    if ended:
+        made.end()
     return made

@@ -35,9 +35,9 @@ class Course:
     """The course of a machine: it is pure, so the signals of a trace make its runs again.
 
     At a transition, `before` is the run that took `signal`, and `run` and `asked` are the run and
-    the effects that follow. `noted` says that the transition is only a note. `wrong` says why the
-    machine does not accept the signal. `declared` are the bounds and the thresholds of the machine,
-    by counter.
+    the effects that follow; `effect` is the last of them, or None. `noted` says that the transition
+    is only a note. `wrong` says why the machine does not accept the signal. `declared` are the
+    bounds and the thresholds of the machine.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings) -> None:
@@ -46,11 +46,11 @@ class Course:
         self.signal: signals.Signal = signals.Began()
         self.before = self.run = _NOT_BEGUN
         self.asked: tuple[Effect, ...] = ()
+        self.effect: Effect | None = None
         self.noted = False
         self.wrong = ""
-        given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
-        self.declared = {bound.counter: bound for bound in given}
-        self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in given))
+        self.declared = *machine.bounds.values(), *getattr(machine, "thresholds", {}).values()
+        self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in self.declared))
         self._most = [bound.at for bound in machine.bounds.values()]
         self._bound: type[Bound] | None = None
         self._last_values: tuple[int, ...] = ()
@@ -71,16 +71,16 @@ class Course:
             return _NOTED
         self.signal = signal
         self._take(signal)
-        effect, state = type(self.asked[-1]) if self.asked else None, type(self.run.state)
+        self.effect, state = self.asked[-1] if self.asked else None, type(self.run.state)
         recounted = self._recount(entry.counters)
-        moment: tuple[object, ...] = entries.Transition, kind, effect, state, self._bound
+        moment: tuple[object, ...] = entries.Transition, kind, type(self.effect), state, self._bound
         if recounted:
             moment = *moment, Counters
         return moment if not self.wrong and NAMES[state] == entry.state else (*moment, Deviates)
 
     def begin(self) -> None:
         """Forget the run before, because a prompt begins another one."""
-        self.run, self.asked = _NOT_BEGUN, ()
+        self.run, self.asked, self.effect = _NOT_BEGUN, (), None
 
     def _take(self, signal: signals.Signal) -> None:
         """Make the transition of the machine again."""

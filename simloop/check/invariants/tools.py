@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.retry import reply_before
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import ToolStart
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage

@@ -6,6 +6,7 @@ from recording import Recording, said
 
 from simloop import ExponentialBackoff, Limits
 from simloop.check.invariants.agents import (
+    agent_backoff_matches_policy,
     agent_respects_its_limits,
     agent_stops_without_progress,
     agent_uses_its_retries,
@@ -13,17 +14,14 @@ from simloop.check.invariants.agents import (
     event_loop_not_blocked,
     no_failure_after_an_answer,
     no_failure_unseen,
-)
-from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import choose
-from simloop.check.invariants.limits import bounded_model_calls
-from simloop.check.invariants.retry import (
-    agent_backoff_matches_policy,
     no_retry_of_permanent_failure,
     repeated_retries_wait,
     retries_within_an_hour,
     retry_after_respected,
 )
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.judge import choose
+from simloop.check.invariants.machines import bounded_model_calls
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop

@@ -1,23 +1,24 @@
-"""Invariants on counters, and on the limits in numbers and in time.
+"""Invariants on loop machines: their counters, limits, retries and compactions.
 
-A machine declares in `bounds` which of its counters bound a run; other counters are free. A limit
-in time counts from the beginning of the action that it bounds, so that no progress extends it.
+A machine declares in `bounds` which of its counters bound a run; other counters are free. A
+scripted context states its sizes itself, so only the reasons of its compactions are judged.
 """
 
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
+from simloop.check.invariants.decisions import closed_by
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Bound, Feature, Machine, Run
 from simloop.kernel.names import NAMES
-from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
+from simloop.kernel.states import ClosingStep, Compacting, Finished, ReplyFacts
 from simloop.messages import Counters, FinishReason, Outcome
 from simloop.prove.rules import ended_too_early, past_a_bound
-from simloop.trace.entries import Ended, Prompt, Request
+from simloop.trace.entries import Ended, Prompt, Request, Transition
 
 
 @invariant(
@@ -101,7 +102,8 @@ def counters_never_decrease(subject: Subject, _: Any) -> str:
     """A counter that is declared to reset may decrease."""
     course = subject.course
     before, run, signal = course.before, course.run, course.signal
-    for counter, bound in course.declared.items():
+    for bound in course.declared:
+        counter = bound.counter
         old, new = getattr(before, counter), getattr(run, counter)
         most = signal.steps if type(signal) is signals.ModelReplied else 1
         if (new < old and not bound.resets) or new - old > most:
@@ -129,8 +131,8 @@ def every_attempt_counted(subject: Subject) -> Watch:
         if course.noted:
             continue
         if errors:
-            asked, cost = course.asked, run.error_count - before.error_count
-            if asked and type(asked[-1]) is effects.Backoff:
+            cost = run.error_count - before.error_count
+            if type(course.effect) is effects.Backoff:
                 if cost != 1:
                     return f"a retry increases the errors by {cost}"
             elif cost > 0 and type(run.state) is not Finished:
@@ -162,13 +164,12 @@ _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_a
 def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
     course = subject.course
-    state = course.before.state
-    if type(state) is not ClosingStep or not _is_useless(state.reply):
+    reply = closed_by(course)
+    if reply is None or not _is_useless(reply) or not _counts_errors(course.machine):
         return ""
-    counted = course.run.error_count == course.before.error_count + 1
-    if not counted and _counts_errors(course.machine):
-        return f"a reply that {_why(state.reply)} is not counted as an error"
-    return ""
+    if course.run.error_count == course.before.error_count + 1:
+        return ""
+    return f"a reply that {_why(reply)} is not counted as an error"
 
 
 def _counts_errors(machine: Machine) -> bool:
@@ -198,21 +199,15 @@ def _why(reply: ReplyFacts) -> str:
     sees=[signals.Began, Bound],
     needs=[Need.MACHINE],
 )
-def limits_enforced(subject: Subject, _: Any) -> str:
+def limits_enforced(subject: Subject, entry: Any) -> str:
     """The limit is exact: no attempt beyond it is made."""
     course = subject.course
-    wrong = _wrong_bounds(subject, course.machine) if type(course.signal) is signals.Began else ""
-    return wrong or next(past_a_bound(course.run, course.asked, course.machine.bounds), "")
-
-
-def _wrong_bounds(subject: Subject, machine: Machine) -> str:
-    """Return a bound that differs from the limit of its name, in words."""
-    limits = subject.course.settings.limits
-    for name, bound in machine.bounds.items():
+    limits, bounds = course.settings.limits, course.machine.bounds
+    for name, bound in bounds.items() if type(entry.signal) is signals.Began else ():
         declared = getattr(limits, name, bound.at)
         if declared != bound.at:
             return f"the limit {name} is {declared}, and the machine keeps {bound.at}"
-    return ""
+    return next(past_a_bound(course.run, course.asked, bounds), "")
 
 
 @invariant(
@@ -223,10 +218,7 @@ def _wrong_bounds(subject: Subject, machine: Machine) -> str:
 )
 def limits_not_enforced_early(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt below it is refused."""
-    course = subject.course
-    run = course.run
-    if type(run.state) is not Finished:
-        return ""
+    course, run = subject.course, subject.course.run
     bounds = {**getattr(course.machine, "thresholds", {}), **course.machine.bounds}
     return next(ended_too_early(run, bounds), "") or _unnamed(run, subject, bounds)
 
@@ -279,17 +271,13 @@ def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
     sees=[effects.Backoff],
     needs=[Need.MACHINE],
 )
-def only_retryable_failures_retried(subject: Subject, _: Any) -> str:
+def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
     """A useful reply is not retried."""
-    course = subject.course
-    signal = course.signal
-    if type(signal) is signals.ModelFailed:
-        if not signal.retryable:
-            return f"a call is retried after {signal.error}, which is not retryable"
-    elif type(signal) is signals.StepClosed:
-        reply = getattr(course.before.state, "reply", None)
-        if reply is not None and reply.text and reply.finish is FinishReason.STOP:
-            return "a call is retried after a reply with text and a normal end"
+    signal, reply = entry.signal, closed_by(subject.course)
+    if type(signal) is signals.ModelFailed and not signal.retryable:
+        return f"a call is retried after {signal.error}, which is not retryable"
+    if reply is not None and reply.text and reply.finish is FinishReason.STOP:
+        return "a call is retried after a reply with text and a normal end"
     return ""
 
 
@@ -299,13 +287,10 @@ def only_retryable_failures_retried(subject: Subject, _: Any) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def aborted_calls_abort_runs(subject: Subject, _: Any) -> str:
+def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
-    course = subject.course
-    signal, state = course.signal, course.run.state
-    if type(signal) is not signals.ModelFailed or signal.error is not ErrorClass.ABORTED:
-        return ""
-    if Feature.ABORT in course.machine.unsupported:
+    machine, state = subject.course.machine, subject.course.run.state
+    if entry.signal.error is not ErrorClass.ABORTED or Feature.ABORT in machine.unsupported:
         return ""
     if type(state) is Finished and state.outcome in (Outcome.FAILED, Outcome.COMPLETED):
         return f"a run whose model call was aborted ends as {state.outcome}"
@@ -318,12 +303,141 @@ def aborted_calls_abort_runs(subject: Subject, _: Any) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def retryable_failures_retried(subject: Subject, _: Any) -> str:
+def retryable_failures_retried(subject: Subject, entry: Any) -> str:
     """Other rules hold for overflows and aborts; another limit may end the run."""
-    course = subject.course
-    signal, state = course.signal, course.run.state
-    if type(signal) is not signals.ModelFailed or not signal.retryable:
+    state = subject.course.run.state
+    if not entry.signal.retryable or type(state) is not Finished or state.limit:
         return ""
-    if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
-        return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
+    if state.outcome is Outcome.ABORTED:
+        return ""
+    return f"a run ends as {state.outcome} after {entry.signal.error}, which is retryable"
+
+
+@invariant(
+    "A compaction is tried only if the context exceeds its trigger; a forced one, only after "
+    "a reply that was cut off or a request that was too long.",
+    "BUGS.md B2, B3, B8, C5",
+    sees=[effects.Compact],
+    needs=[Need.MACHINE],
+)
+def compactions_have_a_reason(subject: Subject, _: Any) -> str:
+    """A context below its trigger stays unchanged."""
+    course = subject.course
+    if getattr(course.effect, "forced", False):
+        if not _has_overflowed(course):
+            return "a compaction is forced, and no reply was cut off and no request too long"
+    elif course.signal != signals.ContextMeasured(over=True):
+        return "a compaction is tried, and the context does not exceed its trigger"
     return ""
+
+
+def _has_overflowed(course: Course) -> bool:
+    signal, reply = course.signal, closed_by(course)
+    if type(signal) is signals.ModelFailed:
+        return signal.error is ErrorClass.OVERFLOW
+    is_cut = reply is not None and reply.finish is FinishReason.LENGTH
+    return is_cut and type(signal) is signals.StepClosed
+
+
+@invariant(
+    "A context that exceeds its trigger is compacted while an attempt is left.",
+    "BUGS.md B7, B9",
+    sees=[signals.ContextMeasured],
+    needs=[Need.MACHINE],
+)
+def full_contexts_compacted(subject: Subject, entry: Any) -> str:
+    """The compaction comes before the next request, which a provider might refuse otherwise."""
+    course = subject.course
+    if not entry.signal.over or type(course.effect) is effects.Compact:
+        return ""
+    if any(getattr(course.run, bound.counter) >= bound.at for bound in course.declared):
+        return ""  # a bound or a threshold is reached
+    return "the context exceeds its trigger, an attempt is left, and no compaction is tried"
+
+
+@invariant(
+    "A reply that was cut off forces a compaction while an attempt is left.",
+    "BUGS.md A9, B1",
+    sees=[signals.StepClosed],
+    needs=[Need.MACHINE],
+)
+def cut_off_replies_force_compaction(subject: Subject, _: Any) -> str:
+    """The model has no room for a whole reply."""
+    return _makes_room(subject.course)
+
+
+@invariant(
+    "A request that is too long forces a compaction while an attempt is left.",
+    "BUGS.md B1, B17",
+    sees=[signals.ModelFailed],
+    needs=[Need.MACHINE],
+)
+def overflows_force_compaction(subject: Subject, _: Any) -> str:
+    """The provider says that the context is too long."""
+    return _makes_room(subject.course)
+
+
+def _makes_room(course: Course) -> str:
+    state = course.run.state
+    ended = type(state) is Finished and bool(state.limit)
+    if not _has_overflowed(course) or type(course.effect) is effects.Compact or ended:
+        return ""
+    return "the context is too long, an attempt is left, and no compaction is tried"
+
+
+@invariant(
+    "A forced compaction that does not make the context smaller ends the run.",
+    "BUGS.md B1, B5, B15",
+    sees=[signals.ContextCompacted],
+    needs=[Need.MACHINE],
+)
+def useless_forced_compaction_ends_run(subject: Subject, _: Any) -> str:
+    """The provider would refuse the same request again."""
+    return _goes_on_in_vain(subject.course, forced=True)
+
+
+@invariant(
+    "A compaction that does not make the context smaller ends the run if no limit counts "
+    "compactions.",
+    "BUGS.md B1, B5, B18",
+    sees=[signals.ContextCompacted],
+    needs=[Need.MACHINE],
+)
+def useless_unlimited_compaction_ends_run(subject: Subject, _: Any) -> str:
+    """The context stays over its trigger, so the same compaction would be tried in each round."""
+    if any(bound.counter == "compaction_attempts" for bound in subject.course.declared):
+        return ""
+    return _goes_on_in_vain(subject.course, forced=False)
+
+
+def _goes_on_in_vain(course: Course, *, forced: bool) -> str:
+    state = course.before.state
+    if course.signal != _IN_VAIN or type(state) is not Compacting:
+        return ""
+    if state.forced is not forced or type(course.run.state) is Finished:
+        return ""
+    return f"the run goes on after a {'forced' if forced else 'normal'} compaction in vain"
+
+
+@invariant(
+    "A compaction that does not make the context smaller is not repeated before the next model "
+    "call.",
+    "BUGS.md B1, B4, B5",
+    sees=[Prompt, signals.ContextCompacted, Request],
+    needs=[Need.MACHINE],
+    begins=[signals.ContextCompacted],
+)
+def useless_compaction_not_repeated(subject: Subject) -> Watch:  # noqa: ARG001 - see `Need`
+    """The context is the same, so the second compaction would gain nothing either."""
+    in_vain = False
+    while True:
+        entry = yield
+        if type(entry) is Transition:
+            if in_vain:
+                return "a compaction that gained nothing is repeated"
+            in_vain = entry.signal == _IN_VAIN
+        elif type(entry) is Prompt or entry.purpose == "main":
+            in_vain = False
+
+
+_IN_VAIN = signals.ContextCompacted(shrunk=False)
