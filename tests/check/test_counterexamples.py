@@ -38,21 +38,14 @@ SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=2, max_st
 ENDLESS = [loop for loop in names() if loop.startswith(("pi", "opencode@"))]
 LASSOS = [
     *((loop, "") for loop in ENDLESS),
-    *(
-        ("pi", words)
-        for words in (
-            *("context-measured over", "context-compacted", "model-replied length"),
-            *("tools-returned", "step-closed steering", "step-closed follow_up"),
-        )
-    ),
-    *(
-        ("opencode@1.18.34", words)
-        for words in (
-            *("context-compacted shrunk", "model-replied other", "model-replied interrupted"),
-            *("tools-returned", "step-closed steering", "model-failed overflow"),
-        )
-    ),
-]
+    *(("pi",
+     words) for words in (*("context-measured over", "context-compacted", "model-replied length"),
+     *("tools-returned", "step-closed steering", "step-closed follow_up"))),
+    *(("opencode@1.18.34",
+     words) for words in (*("context-compacted shrunk", "model-replied other",
+     "model-replied interrupted"),
+     *("tools-returned", "step-closed steering", "model-failed overflow"))),
+]  # fmt: skip
 
 
 @cache

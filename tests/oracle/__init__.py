@@ -9,12 +9,9 @@ from oracle.ledger import *  # isort: skip
 from oracle.grammar import *  # isort: skip
 from oracle.context import *  # isort: skip
 from oracle.signals import *  # isort: skip
-from oracle.answers import *  # isort: skip
 from oracle.times import *  # isort: skip
-from oracle.compactions import *  # isort: skip
 from oracle.calls import *  # isort: skip
 from oracle.designs import *  # isort: skip
 from oracle.hooks import *  # isort: skip
-from oracle.hook_changes import *  # isort: skip
+from oracle.hook_effects import *  # isort: skip
 from oracle.retry import *  # isort: skip
-from oracle.vetoes import *  # isort: skip

@@ -117,9 +117,7 @@ def _may_go_on(subject: Subject, start: ToolStarted) -> bool:
 
 
 @invariant(
-    "The elapsed time of a run is the time from its prompt to its end.",
-    "loops.md",
-    sees=[Ended],
+    "The elapsed time of a run is the time from its prompt to its end.", "loops.md", sees=[Ended]
 )
 def elapsed_time_matches_trace(subject: Subject, entry: Any) -> str:
     """The times are equal to the nanosecond."""

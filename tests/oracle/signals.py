@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from oracle.ledger import LEAVES, ledger_of
-from oracle.shortened import may_shrink
+from oracle.ledger import LEAVES, ledger_of, may_shrink
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals

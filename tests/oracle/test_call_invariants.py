@@ -29,49 +29,21 @@ def with_a_tool_after_the_stop(record: list[Any]) -> list[Any]:
 
 
 CASES = [
-    (
-        "arguments-match-schema",
-        changed(ToolStarted, arguments='{"sum":"much"}'),
-        scenario(PAID, DONE, tools=PAY),
-        "reference",
-    ),
-    (
-        "arguments-match-schema",
-        changed(ToolStarted, arguments="{}"),
-        scenario(PAID, DONE, tools=PAY),
-        "reference",
-    ),
-    (
-        "every-call-runs",
-        without_the_second_tool,
-        scenario({"call": [{"pay": {"sum": 1}}, {"pay": {"sum": 1}}]}, DONE, tools=PAY),
-        "reference",
-    ),
-    (
-        "terminate-signal-matches-results",
-        changed(signals.ToolsReturned, terminate=True),
-        scenario({"call": [{"done": {}}, {"look": {}}]}, DONE, tools=ENDS),
-        "pi@0.87.1",
-    ),
-    (
-        "terminate-signal-matches-results",
-        changed(signals.ToolsReturned, terminate=False),
-        scenario({"call": [{"done": {}}, {"done": {}}]}, DONE, tools=ENDS),
-        "pi@0.87.1",
-    ),
-    (
-        "no-call-starts-after-abort",
-        with_a_tool_after_the_stop,
-        scenario({"call": [{"look": {}}] * 2}, abort={"at": "1s"}, tools=SLOW),
-        "pi@0.87.1",
-    ),
-    (
-        "call-ids-not-empty",
-        changed(ToolStarted, call_id=""),
-        scenario(PAID, DONE, tools=PAY),
-        "reference",
-    ),
-]
+    ("arguments-match-schema", changed(ToolStarted, arguments='{"sum":"much"}'),
+     scenario(PAID, DONE, tools=PAY), "reference"),
+    ("arguments-match-schema", changed(ToolStarted, arguments="{}"),
+     scenario(PAID, DONE, tools=PAY), "reference"),
+    ("every-call-runs", without_the_second_tool,
+     scenario({"call": [{"pay": {"sum": 1}}, {"pay": {"sum": 1}}]}, DONE, tools=PAY), "reference"),
+    ("terminate-signal-matches-results", changed(signals.ToolsReturned, terminate=True),
+     scenario({"call": [{"done": {}}, {"look": {}}]}, DONE, tools=ENDS), "pi@0.87.1"),
+    ("terminate-signal-matches-results", changed(signals.ToolsReturned, terminate=False),
+     scenario({"call": [{"done": {}}, {"done": {}}]}, DONE, tools=ENDS), "pi@0.87.1"),
+    ("no-call-starts-after-abort", with_a_tool_after_the_stop,
+     scenario({"call": [{"look": {}}] * 2}, abort={"at": "1s"}, tools=SLOW), "pi@0.87.1"),
+    ("call-ids-not-empty", changed(ToolStarted, call_id=""), scenario(PAID, DONE, tools=PAY),
+     "reference"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played", "loop"), CASES)

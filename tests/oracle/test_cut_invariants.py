@@ -55,16 +55,13 @@ CASES = [
     (POLICY, sending(-1, a_turn_less), long_run()),
     (POLICY, sending(-1, a_turn_more), long_run()),
     (POLICY, sending(-1, a_turn_more), long_run(LONG, LONG, LONG, TOO_LONG, DONE, window=4000)),
-    (
-        POLICY,
-        sending(-1, a_turn_less),
-        long_run(LONG, LONG, LONG, LONG, DONE, window=280, keep_turns=1, **DROPS),
-    ),
+    (POLICY, sending(-1, a_turn_less),
+     long_run(LONG, LONG, LONG, LONG, DONE, window=280, keep_turns=1, **DROPS)),
     (POLICY, as_the_last_thing, long_run()),
     (STRATEGY, changed(Compaction, strategy=CompactionStrategy.DROP_OLDEST), long_run()),
     (STRATEGY, changed(Compaction, strategy=CompactionStrategy.SUMMARISE), long_run(**DROPS)),
     (STRATEGY, without_the_request, long_run()),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), CASES)

@@ -55,25 +55,14 @@ class Terminated(PiLoop):
 CASES = [
     ("last-step-has-note", OpencodeLoop, Late, scenario(LOOK, DONE, limits=TWICE)),
     ("last-step-has-note", OpencodeLoop, Early, scenario(LOOK, DONE, limits=TWICE)),
-    (
-        "last-step-has-note",
-        Enforced,
-        misled(Enforced, offers_tools),
-        scenario(LOOK, DONE, limits=TWICE),
-    ),
-    (
-        "terminated-batches-end-run",
-        Terminated,
-        misled(Terminated, hearing(signals.ToolsReturned, terminate=False)),
-        scenario(LOOK, DONE, tools=ENDS),
-    ),
-    (
-        "terminated-batches-end-run",
-        Terminated,
-        misled(Terminated, hearing(signals.ToolsReturned, terminate=True)),
-        scenario(LOOK, DONE),
-    ),
-]
+    ("last-step-has-note", Enforced, misled(Enforced, offers_tools),
+     scenario(LOOK, DONE, limits=TWICE)),
+    ("terminated-batches-end-run", Terminated,
+     misled(Terminated, hearing(signals.ToolsReturned, terminate=False)),
+     scenario(LOOK, DONE, tools=ENDS)),
+    ("terminated-batches-end-run", Terminated,
+     misled(Terminated, hearing(signals.ToolsReturned, terminate=True)), scenario(LOOK, DONE)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "right", "wrong", "played"), CASES)

@@ -35,22 +35,16 @@ def misplaced(seq: int, at_ns: int) -> Recording:
         (runs_begin_and_end, asked().prompt(), "a prompt comes before the run"),
         (runs_begin_and_end, asked().ended().ended(), "a Ended entry comes between two runs"),
         (runs_begin_and_end, asked().ended().result("a"), "a ToolResult entry comes between"),
-        (
-            no_parts_after_reply_end,
-            asked().replied("Yes.").text("No.").ended(),
-            "a TextDelta entry (entry 4) arrives after the reply's end",
-        ),
+        (no_parts_after_reply_end, asked().replied("Yes.").text("No.").ended(),
+         "a TextDelta entry (entry 4) arrives after the reply's end"),
         (no_parts_after_reply_end, asked().failed().cut().request([GO]), "a StreamCut entry"),
         (no_parts_after_reply_end, asked().cut().call("a").ended(), "a ToolCall entry"),
         (one_result_per_tool_start, asked().result("a"), "no tool of it runs"),
         (one_result_per_tool_start, asked().started("a").result("a").result("a"), "no tool of it"),
-        (
-            elapsed_time_matches_trace,
-            asked().after(1).add(entries.Ended, DONE, "", "", "", 5),
-            "took 5 ns, and it took 1000000000 ns",
-        ),
+        (elapsed_time_matches_trace, asked().after(1).add(entries.Ended, DONE, "", "", "", 5),
+         "took 5 ns, and it took 1000000000 ns"),
     ],
-)
+)  # fmt: skip
 def test_a_trace_in_a_wrong_order_is_found(invariant: Invariant, run: Recording, why: str) -> None:
     (found,) = run.found(invariant)
     assert why in found

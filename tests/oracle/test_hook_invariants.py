@@ -36,71 +36,34 @@ def with_a_forbidden_tool(record: list[Any]) -> list[Any]:
 
 CASES = [
     ("model-call-hooks-in-order", swapped(Hook, 0, 1), scenario(DONE, hooks=BEFORE)),
-    (
-        "model-call-hooks-in-order",
-        dropped(Hook),
-        scenario(DONE, hooks=[{"at": "after_llm_call"}]),
-    ),
+    ("model-call-hooks-in-order", dropped(Hook), scenario(DONE, hooks=[{"at": "after_llm_call"}])),
     ("tool-call-hooks-in-order", swapped(Hook, 0, 1), scenario(LOOK, DONE, hooks=TOOL)),
     ("tool-call-hooks-in-order", dropped(Hook), scenario(LOOK, DONE, hooks=AFTER)),
     ("tool-call-hooks-in-order", with_a_forbidden_tool, scenario(LOOK, DONE, hooks=VETO)),
-    (
-        "hooks-run-for-each-call",
-        dropped(Hook, -1),
-        scenario(TWICE, DONE, hooks=AFTER, tool_execution=AT_ONCE),
-    ),
-    (
-        "hook-timeouts",
-        changed(Hook, took_ns=10 * SECOND),
-        scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "7s"}]),
-    ),
-    (
-        "hook-timeouts",
-        changed(Hook, took_ns=SECOND),
-        scenario(DONE, hooks=[{"at": "before_llm_call", "hangs": True}]),
-    ),
-    (
-        "hook-timeouts",
-        changed(Hook, took_ns=7 * SECOND),
-        scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "3s"}]),
-    ),
-    (
-        "hook-changes-apply-to-one-request",
-        changed(Request, system_prompt="Mine."),
-        scenario(DONE, hooks=PROMPTS),
-    ),
-    (
-        "hook-changes-to-arguments-apply",
-        changed(ToolStarted, arguments='{"path":"b"}'),
-        scenario(LOOK, DONE, hooks=FAILS, tools=READS),
-    ),
-    (
-        "hook-changes-to-arguments-apply",
-        changed(ToolStarted, arguments='{"path":"b"}'),
-        scenario(TWICE, DONE, hooks=FAILS, tools=READS, tool_execution=AT_ONCE),
-    ),
+    ("hooks-run-for-each-call", dropped(Hook, -1),
+     scenario(TWICE, DONE, hooks=AFTER, tool_execution=AT_ONCE)),
+    ("hook-timeouts", changed(Hook, took_ns=10 * SECOND),
+     scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "7s"}])),
+    ("hook-timeouts", changed(Hook, took_ns=SECOND),
+     scenario(DONE, hooks=[{"at": "before_llm_call", "hangs": True}])),
+    ("hook-timeouts", changed(Hook, took_ns=7 * SECOND),
+     scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "3s"}])),
+    ("hook-changes-apply-to-one-request", changed(Request, system_prompt="Mine."),
+     scenario(DONE, hooks=PROMPTS)),
+    ("hook-changes-to-arguments-apply", changed(ToolStarted, arguments='{"path":"b"}'),
+     scenario(LOOK, DONE, hooks=FAILS, tools=READS)),
+    ("hook-changes-to-arguments-apply", changed(ToolStarted, arguments='{"path":"b"}'),
+     scenario(TWICE, DONE, hooks=FAILS, tools=READS, tool_execution=AT_ONCE)),
     ("hook-changes-to-results-apply", changed(Answered, text="other"), scenario(LOOK, DONE)),
-    (
-        "hook-changes-to-results-apply",
-        changed(Answered, text="late"),
-        scenario(LOOK, DONE, hooks=LATE, tool_execution=AT_ONCE),
-    ),
-    (
-        "hook-refusals-answer-calls",
-        changed(Answered, text="Error: forbidden"),
-        scenario(LOOK, DONE, hooks=VETO),
-    ),
-    (
-        "hook-refusals-answer-calls",
-        changed(Answered, text="seen", is_error=False),
-        scenario(LOOK, DONE, hooks=RAISES, hook_isolation={"on_failure": "error-result"}),
-    ),
-    (
-        "scripted-results",
-        changed(ToolResult, is_error=False),
-        scenario(LOOK, DONE, hooks=ADDS, tools={"look": {"raises": "no"}}),
-    ),
-]
+    ("hook-changes-to-results-apply", changed(Answered, text="late"),
+     scenario(LOOK, DONE, hooks=LATE, tool_execution=AT_ONCE)),
+    ("hook-refusals-answer-calls", changed(Answered, text="Error: forbidden"),
+     scenario(LOOK, DONE, hooks=VETO)),
+    ("hook-refusals-answer-calls", changed(Answered, text="seen", is_error=False),
+     scenario(LOOK, DONE, hooks=RAISES, hook_isolation={"on_failure": "error-result"})),
+    ("scripted-results", changed(ToolResult, is_error=False),
+     scenario(LOOK, DONE, hooks=ADDS, tools={"look": {"raises": "no"}})),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), CASES)

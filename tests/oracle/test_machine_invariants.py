@@ -46,55 +46,31 @@ CASES = [
     ("machine-is-deterministic", changed(Transition, state="ready"), scenario(DONE)),
     ("effects-run-once", doubled(Request), scenario(DONE)),
     ("effects-run-once", dropped(Backoff), scenario(RATE_LIMITED, DONE)),
-    (
-        "tool-batches-complete",
-        inserted(signals.ToolsReturned, ToolStarted(0, 0, "call-1", "look", "{}")),
-        scenario({"call": {"look": {}}, "finish": "length"}, DONE),
-    ),
+    ("tool-batches-complete",
+     inserted(signals.ToolsReturned, ToolStarted(0, 0, "call-1", "look", "{}")),
+     scenario({"call": {"look": {}}, "finish": "length"}, DONE)),
     ("tool-batches-complete", dropped(Answered, 1), scenario(TWO, DONE)),
-    (
-        "reply-signal-matches-reply",
-        changed(signals.ModelReplied, steps=1),
-        scenario({"say": "Done.", "steps": 3}),
-    ),
-    (
-        "reply-signal-matches-reply",
-        changed(signals.ModelReplied, text=True),
-        scenario({"say": " "}, DONE),
-    ),
-    (
-        "context-signal-matches-context",
-        changed(signals.ContextMeasured, 2, over=False),
-        scenario(LOOK, LOOK, DONE, prompt="x" * 400, compaction=SMALL),
-    ),
-    (
-        "queue-signal-matches-queue",
-        changed(signals.StepClosed, steering=False),
-        scenario(LONG, DONE, queue=QUEUED),
-    ),
-    (
-        "queue-signal-matches-queue",
-        changed(signals.StepClosed, steering=True),
-        scenario(DONE, DONE),
-    ),
-    (
-        "stop-signals-match-stops",
-        inserted(
-            signals.ModelReplied,
-            Transition(0, 0, signals.CallBlocked(), "finished", Counters(0, 0, 0)),
-        ),
-        scenario(DONE),
-    ),
-    (
-        "stop-signals-match-stops",
-        changed(Transition, -1, signal=signals.ModelFailed(ErrorClass.SERVER, retryable=True)),
-        scenario(DONE, **FAILING),
-    ),
+    ("reply-signal-matches-reply", changed(signals.ModelReplied, steps=1),
+     scenario({"say": "Done.", "steps": 3})),
+    ("reply-signal-matches-reply", changed(signals.ModelReplied, text=True),
+     scenario({"say": " "}, DONE)),
+    ("context-signal-matches-context", changed(signals.ContextMeasured, 2, over=False),
+     scenario(LOOK, LOOK, DONE, prompt="x" * 400, compaction=SMALL)),
+    ("queue-signal-matches-queue", changed(signals.StepClosed, steering=False),
+     scenario(LONG, DONE, queue=QUEUED)),
+    ("queue-signal-matches-queue", changed(signals.StepClosed, steering=True),
+     scenario(DONE, DONE)),
+    ("stop-signals-match-stops",
+     inserted(signals.ModelReplied,
+     Transition(0, 0, signals.CallBlocked(), "finished", Counters(0, 0, 0))), scenario(DONE)),
+    ("stop-signals-match-stops",
+     changed(Transition, -1, signal=signals.ModelFailed(ErrorClass.SERVER, retryable=True)),
+     scenario(DONE, **FAILING)),
     ("end-matches-machine", changed(Ended, limit=""), scenario(LOOK, limits={"max_steps": 1})),
     ("context-is-conserved", sending(1, with_results_reversed), scenario(TWO, DONE)),
     ("context-is-conserved", sending(1, shouted), scenario(LONG, DONE, queue=QUEUED)),
     ("request-size-matches-messages", changed(Request, 1, tokens=5), scenario(LOOK, DONE)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), CASES)

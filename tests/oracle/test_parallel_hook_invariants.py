@@ -62,92 +62,41 @@ def hook_later(nth: int, seconds: int) -> Edit:
 
 
 CASES = [
-    (
-        "model-call-hooks-in-order",
-        swapped(Hook, 1, 2),
-        parallel(DONE, hooks=three("before_llm_call")),
-    ),
-    (
-        "model-call-hooks-in-order",
-        dropped(Hook),
-        parallel(DONE, hooks=three("after_llm_call")[:2]),
-    ),
-    (
-        "tool-call-hooks-in-order",
-        swapped(Hook, 1, 2),
-        parallel(LOOK, DONE, hooks=three("after_tool_call")),
-    ),
-    (
-        "hooks-run-for-each-call",
-        dropped(Hook, -1),
-        parallel(TWICE, DONE, hooks=three("after_tool_call"), tool_execution=PARALLEL),
-    ),
-    (
-        "hooks-run-for-each-call",
-        doubled(Hook, -1),
-        parallel(LOOK, DONE, hooks=[*VETOES, {"at": "before_tool_call", "name": "alone"}]),
-    ),
+    ("model-call-hooks-in-order", swapped(Hook, 1, 2),
+     parallel(DONE, hooks=three("before_llm_call"))),
+    ("model-call-hooks-in-order", dropped(Hook), parallel(DONE, hooks=three("after_llm_call")[:2])),
+    ("tool-call-hooks-in-order", swapped(Hook, 1, 2),
+     parallel(LOOK, DONE, hooks=three("after_tool_call"))),
+    ("hooks-run-for-each-call", dropped(Hook, -1),
+     parallel(TWICE, DONE, hooks=three("after_tool_call"), tool_execution=PARALLEL)),
+    ("hooks-run-for-each-call", doubled(Hook, -1),
+     parallel(LOOK, DONE, hooks=[*VETOES, {"at": "before_tool_call", "name": "alone"}])),
     ("hooks-start-in-turn", hook_later(1, 1), parallel(DONE, hooks=three("before_llm_call"))),
-    (
-        "hooks-start-in-turn",
-        hook_later(1, 1),
-        parallel(LOOK, DONE, hooks=three("before_tool_call")),
-    ),
+    ("hooks-start-in-turn", hook_later(1, 1),
+     parallel(LOOK, DONE, hooks=three("before_tool_call"))),
     ("hooks-start-in-turn", hook_later(2, 1), scenario(DONE, hooks=three("after_llm_call"))),
-    (
-        "hook-refusals-answer-calls",
-        changed(Answered, text="Error: not allowed"),
-        parallel(LOOK, DONE, hooks=VETOES),
-    ),
-    (
-        "hook-refusals-answer-calls",
-        changed(Answered, text="Error: the first"),
-        parallel(LOOK, DONE, hooks=FAILURES, hook_isolation={"on_failure": "error-result"}),
-    ),
-    (
-        "first-veto-blocks-model-call",
-        changed(Ended, message="not allowed"),
-        parallel(hooks=[{**each, "at": "before_llm_call"} for each in VETOES]),
-    ),
-    (
-        "first-veto-blocks-model-call",
-        changed(Ended, message="the second"),
-        parallel(
-            hooks=[{**each, "at": "before_llm_call"} for each in FAILURES],
-            hook_isolation={"on_failure": "block-call"},
-        ),
-    ),
-    (
-        "independent-hooks-change-nothing",
-        changed(Hook, changed=("system_prompt",)),
-        parallel(LOOK, DONE, hooks=CHANGES),
-    ),
-    (
-        "independent-hooks-change-nothing",
-        changed(Hook, 2, changed=("result",)),
-        parallel(LOOK, DONE, hooks=CHANGES),
-    ),
-    (
-        "hook-changes-apply-to-one-request",
-        changed(Request, system_prompt="Mine."),
-        parallel(LOOK, DONE, hooks=CHANGES),
-    ),
-    (
-        "hook-changes-to-arguments-apply",
-        changed(ToolStarted, arguments='{"path":"b"}'),
-        parallel(LOOK, DONE, hooks=CHANGES, tools=READS),
-    ),
-    (
-        "hook-changes-to-results-apply",
-        changed(Answered, text="changed"),
-        parallel(LOOK, DONE, hooks=CHANGES, tools=READS),
-    ),
-    (
-        "hook-timeouts",
-        changed(Hook, result="timed-out"),
-        parallel(DONE, hooks=three("before_llm_call")),
-    ),
-]
+    ("hook-refusals-answer-calls", changed(Answered, text="Error: not allowed"),
+     parallel(LOOK, DONE, hooks=VETOES)),
+    ("hook-refusals-answer-calls", changed(Answered, text="Error: the first"),
+     parallel(LOOK, DONE, hooks=FAILURES, hook_isolation={"on_failure": "error-result"})),
+    ("first-veto-blocks-model-call", changed(Ended, message="not allowed"),
+     parallel(hooks=[{**each, "at": "before_llm_call"} for each in VETOES])),
+    ("first-veto-blocks-model-call", changed(Ended, message="the second"),
+     parallel(hooks=[{**each, "at": "before_llm_call"} for each in FAILURES],
+     hook_isolation={"on_failure": "block-call"})),
+    ("independent-hooks-change-nothing", changed(Hook, changed=("system_prompt",)),
+     parallel(LOOK, DONE, hooks=CHANGES)),
+    ("independent-hooks-change-nothing", changed(Hook, 2, changed=("result",)),
+     parallel(LOOK, DONE, hooks=CHANGES)),
+    ("hook-changes-apply-to-one-request", changed(Request, system_prompt="Mine."),
+     parallel(LOOK, DONE, hooks=CHANGES)),
+    ("hook-changes-to-arguments-apply", changed(ToolStarted, arguments='{"path":"b"}'),
+     parallel(LOOK, DONE, hooks=CHANGES, tools=READS)),
+    ("hook-changes-to-results-apply", changed(Answered, text="changed"),
+     parallel(LOOK, DONE, hooks=CHANGES, tools=READS)),
+    ("hook-timeouts", changed(Hook, result="timed-out"),
+     parallel(DONE, hooks=three("before_llm_call"))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), CASES)

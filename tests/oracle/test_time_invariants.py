@@ -31,29 +31,14 @@ CASES = [
     ("no-idle-time", later(ToolStarted, 1), scenario(LOOK, DONE)),
     ("no-idle-time", later(Request, 0.001, 1), scenario(LOOK, DONE)),
     ("scripted-tool-durations", later(ToolResult, 1), scenario(LOOK, DONE, tools=SLOW)),
-    (
-        "cancelled-tools-waited-for",
-        ended_with_the_stop,
-        scenario(
-            LOOK,
-            DONE,
-            then=["Again."],
-            abort={"at": "1s"},
-            tools=LASTING,
-            tool_execution={"start": "when-called"},
-        ),
-    ),
-    (
-        "parallel-tools-start-at-once",
-        later(ToolStarted, 1, 1),
-        scenario(TWO, DONE, tools=SLOW, tool_execution=PARALLEL),
-    ),
-    (
-        "parallel-tools-start-at-once",
-        later(ToolStarted, 1, 1),
-        scenario(TWO, DONE, tools=SLOW, tool_execution={**PARALLEL, "start": "when-called"}),
-    ),
-]
+    ("cancelled-tools-waited-for", ended_with_the_stop,
+     scenario(LOOK, DONE, then=["Again."], abort={"at": "1s"}, tools=LASTING,
+     tool_execution={"start": "when-called"})),
+    ("parallel-tools-start-at-once", later(ToolStarted, 1, 1),
+     scenario(TWO, DONE, tools=SLOW, tool_execution=PARALLEL)),
+    ("parallel-tools-start-at-once", later(ToolStarted, 1, 1),
+     scenario(TWO, DONE, tools=SLOW, tool_execution={**PARALLEL, "start": "when-called"})),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), CASES)

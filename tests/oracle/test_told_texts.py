@@ -10,22 +10,13 @@ BLOCKS = [{"at": "before_llm_call", "block": "not today"}]
 
 CASES = [
     ("message-names-cause", changed(Ended, message="Blocked."), scenario(hooks=BLOCKS)),
-    (
-        "message-names-cause",
-        changed(Ended, message="Error: no."),
-        scenario({"http": {"status": 401, "message": "no such key"}}),
-    ),
-    (
-        "scripted-results",
-        changed(ToolResult, text="Error: OSError"),
-        scenario(LOOK, DONE, tools={"look": {"raises": "no such file"}}),
-    ),
-    (
-        "scripted-results",
-        changed(ToolResult, text="null"),
-        scenario(LOOK, DONE, tools={"look": {"returns": None}}),
-    ),
-]
+    ("message-names-cause", changed(Ended, message="Error: no."),
+     scenario({"http": {"status": 401, "message": "no such key"}})),
+    ("scripted-results", changed(ToolResult, text="Error: OSError"),
+     scenario(LOOK, DONE, tools={"look": {"raises": "no such file"}})),
+    ("scripted-results", changed(ToolResult, text="null"),
+     scenario(LOOK, DONE, tools={"look": {"returns": None}})),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), CASES)

@@ -460,15 +460,12 @@ _FAILING = 25
 )
 def agent_stops_without_progress(subject: Subject) -> Watch:
     """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared."""
-    limits = subject.limits or DeclaredLimits()
+    limits, failing = subject.limits or DeclaredLimits(), 0
     if min(limits.max_steps, limits.max_error_count) < inf:
         return ""
-    failing = 0
     while True:
         entry = yield
-        if type(entry) is Prompt:
-            failing = 0
-            continue
+        failing = 0 if type(entry) is Prompt else failing
         reply = reply_before(subject.facts, entry)
         if reply is None:
             continue

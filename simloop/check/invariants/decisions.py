@@ -27,10 +27,6 @@ _CUT = frozenset(
 )
 
 
-def _is_the_models(text: str, replies: dict[int, ReceivedReply]) -> bool:
-    return not text or any(reply.text == text for reply in replies.values())
-
-
 def _replies(subject: Subject) -> list[ReceivedReply]:
     """Return the replies of the run.
 
@@ -60,9 +56,10 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
         return ""
     facts = subject.facts
     why = flaw(next(reversed(_replies(subject)), None))
-    if why and (subject.machine is not None or _is_the_models(entry.text, facts.replies)):
-        return f"the run is completed, and {why}"
-    return ""
+    own_words = entry.text and all(each.text != entry.text for each in facts.replies.values())
+    if not why or (own_words and subject.machine is None):
+        return ""
+    return f"the run is completed, and {why}"
 
 
 @invariant(
@@ -74,19 +71,17 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
     """A failed call, a reply without a finish reason, or a run without a call completes nothing."""
 
     def flaw(reply: ReceivedReply | None) -> str:
-        if reply is None:
-            return "no request was sent in it"
-        if reply.finish is not None:
-            return ""
+        if reply is None or reply.finish is not None:
+            return "" if reply else "no request was sent in it"
         if reply.fault is not None:
             return "its last model call failed"
-        return (
-            "its last reply ended without a finish reason"
-            if reply.is_closed
-            else "its last model call had not ended"
-        )
+        is_cut = reply.is_closed
+        return "its last reply ended without a finish reason" if is_cut else _NOT_ENDED
 
     return _completed(subject, entry, flaw)
+
+
+_NOT_ENDED = "its last model call had not ended"
 
 
 @invariant(
@@ -98,8 +93,7 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     """The finish reasons are length, content-filter, error, and words for a lost provider."""
 
     def flaw(reply: ReceivedReply | None) -> str:
-        cut = reply is not None and reply.finish in _CUT
-        return f"its last reply ended with {reply.finish}" if reply and cut else ""
+        return f"its last reply ended with {reply.finish}" if reply and reply.finish in _CUT else ""
 
     return _completed(subject, entry, flaw)
 
@@ -111,9 +105,11 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
 )
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     """This holds for every finish reason."""
-    return _completed(
-        subject, entry, lambda reply: "its last reply calls tools" if reply and reply.calls else ""
-    )
+
+    def flaw(reply: ReceivedReply | None) -> str:
+        return "its last reply calls tools" if reply and reply.calls else ""
+
+    return _completed(subject, entry, flaw)
 
 
 @invariant(
@@ -167,15 +163,11 @@ def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def answers_complete_runs(subject: Subject, _: Any) -> str:
+def answers_complete_runs(subject: Subject, entry: Any) -> str:
     """The answer completes the run even if it reaches a limit."""
-    course = subject.course
-    reply = closed_by(course)
-    if reply is None or not _is_answer(reply):
-        return ""
-    if course.signal != signals.StepClosed():
-        return ""  # the user has said something more
-    state = course.run.state
+    reply, state = closed_by(subject.course), subject.course.run.state
+    if reply is None or not _is_answer(reply) or entry.signal != signals.StepClosed():
+        return ""  # unless the user has said something more
     if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
         return f"the run ends as {state.outcome} after a complete answer"
     return ""
@@ -261,12 +253,11 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
+def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
     """It must not come between calls and their results, or while a message to steer by waits."""
     course = subject.course
     reply = closed_by(course)
-    steering = type(course.signal) is signals.StepClosed and course.signal.steering
-    if reply is None or not (reply.calls or steering):
+    if reply is None or not (reply.calls or entry.signal.steering):
         return ""
     for effect in course.asked:
         if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:

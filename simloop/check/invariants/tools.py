@@ -5,7 +5,7 @@ arguments do.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,9 +27,7 @@ from simloop.trace.entries import (
     ToolResult,
     ToolStarted,
 )
-from simloop.trace.facts import MAY_ACT, ReceivedReply
-
-_NO_OBJECT = "its arguments are no JSON object"
+from simloop.trace.facts import MAY_ACT
 
 
 @invariant(
@@ -119,7 +117,7 @@ def value_of(text: str) -> object:
 def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     """A loop reports other arguments to the model as an error."""
     if entry.arguments != "{}" and not isinstance(value_of(entry.arguments), dict):
-        return f"{described(entry)} runs, and {_NO_OBJECT}"
+        return f"{described(entry)} runs, and its arguments are no JSON object"
     return ""
 
 
@@ -132,13 +130,6 @@ class _Run:
     def __init__(self, started: ToolStarted, result: ToolResult, asked: Sequence[Message]) -> None:
         self.started, self.result, self.asked = started, result, asked
         self.is_forgotten = False
-
-    def is_call_of(self, entry: ToolStarted) -> bool:
-        """Return whether a tool starts with the name and the arguments of this run."""
-        mine = self.started
-        if mine.name != entry.name:
-            return False
-        return value_of(mine.arguments) == value_of(entry.arguments)
 
     def is_in(self, messages: Iterable[Message]) -> bool:
         """Return whether the model can know of this run from one of the messages."""
@@ -184,7 +175,8 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
         elif kind is Request:
             if entry.purpose != "main" or (facts.goes_on and facts.added):
                 continue
-            if (reply := reply_before(facts, entry)) is not None and _is_answer(reply):
+            reply = reply_before(facts, entry)
+            if reply is not None and reply.finish in MAY_ACT and not reply.calls:
                 runs.clear()
             sent = facts.sent[entry.number].messages
             for run in runs:
@@ -195,15 +187,16 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
             for run in runs:
                 if request is None or not run.is_forgotten or run.is_in(request.messages):
                     continue
-                if run.is_call_of(entry):
+                call = run.started
+                if call.name == entry.name and _same(call.arguments, entry.arguments):
                     return (
-                        f"{described(entry)} runs again: it has run for call "
-                        f"{run.started.call_id!r}, and request {request.number} does not show it"
+                        f"{described(entry)} runs again: it has run for call {call.call_id!r}, "
+                        f"and request {request.number} does not show it"
                     )
 
 
-def _is_answer(reply: ReceivedReply) -> bool:
-    return reply.finish in MAY_ACT and not reply.calls
+def _same(arguments: str, others: str) -> bool:
+    return value_of(arguments) == value_of(others)
 
 
 @invariant(
@@ -415,40 +408,31 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                     return f"{where} with a result of {call.name!r} for other arguments"
 
 
-_CUT_OFF = (FinishReason.LENGTH,)
-_FAILED = (None, FinishReason.ERROR, FinishReason.INTERRUPTED)
-
-
 @invariant(
-    "No tool runs for a call of a reply that was cut off.",
-    "BUGS.md D11",
-    sees=[ToolStarted],
+    "No tool runs for a call of a reply that was cut off.", "BUGS.md D11", sees=[ToolStarted]
 )
-def no_tools_for_incomplete_replies(subject: Subject) -> Watch:
+def no_tools_for_incomplete_replies(subject: Subject, entry: ToolStarted) -> str:
     """The arguments may be cut off too."""
-    return _no_tools_after(subject, _CUT_OFF)
+    return _runs_after(subject, entry, FinishReason.LENGTH)
 
 
 @invariant(
-    "No tool runs for a call of a reply that failed.",
-    "BUGS.md D10, D11",
-    sees=[ToolStarted],
+    "No tool runs for a call of a reply that failed.", "BUGS.md D10, D11", sees=[ToolStarted]
 )
-def no_tools_for_failed_replies(subject: Subject) -> Watch:
+def no_tools_for_failed_replies(subject: Subject, entry: ToolStarted) -> str:
     """A retry would call the tool again."""
-    return _no_tools_after(subject, _FAILED)
+    return _runs_after(subject, entry, None, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
 
-def _no_tools_after(subject: Subject, finishes: Collection[FinishReason | None]) -> Watch:
+def _runs_after(subject: Subject, entry: ToolStarted, *finishes: FinishReason | None) -> str:
     facts, settings = subject.facts, subject.settings
     if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
         return ""
-    while True:
-        entry = yield
-        reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
-        if reply is not None and reply.is_closed and reply.finish in finishes:
-            why = "failed" if reply.finish is None else f"ended with {reply.finish}"
-            return f"{described(entry)} runs, and its reply {why}"
+    reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
+    if reply is None or not reply.is_closed or reply.finish not in finishes:
+        return ""
+    why = "failed" if reply.finish is None else f"ended with {reply.finish}"
+    return f"{described(entry)} runs, and its reply {why}"
 
 
 @invariant(
@@ -456,17 +440,12 @@ def _no_tools_after(subject: Subject, finishes: Collection[FinishReason | None])
     "BUGS.md D9, A5",
     sees=[ToolStarted],
 )
-def only_offered_tools_run(subject: Subject) -> Watch:
+def only_offered_tools_run(subject: Subject, entry: ToolStarted) -> str:
     """An agent whose requests offer no tools may describe them elsewhere, and is not judged."""
-    facts, machine = subject.facts, subject.machine is not None
-    while True:
-        entry = yield
-        request = facts.sent.get(facts.asked.get(entry.call_id, 0))
-        if request is None or not (request.tools or machine):
-            continue
-        name = entry.name
-        for tool in request.tools:
-            if tool.name == name:
-                break
-        else:
-            return f"{described(entry)} runs, and request {request.number} did not offer it"
+    facts = subject.facts
+    request = facts.sent.get(facts.asked.get(entry.call_id, 0))
+    if request is None or not (request.tools or subject.machine is not None):
+        return ""
+    if any(tool.name == entry.name for tool in request.tools):
+        return ""
+    return f"{described(entry)} runs, and request {request.number} did not offer it"

@@ -12,7 +12,7 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.messages import AssistantMessage, Message, Outcome, Queue, StopCause, UserMessage
+from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
 from simloop.trace.entries import Ended, Footer, Prompt, Queued, Request, StopRequested, ToolStarted
 from simloop.virtual.clock.timeouts import GRACE_NS
@@ -124,35 +124,6 @@ def queued_messages_in_order(subject: Subject) -> Watch:
 
 def _out_of_order(text: str, passed: str) -> str:
     return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
-
-
-@invariant(
-    "A user message follows the replies that were made without it.",
-    "BUGS.md B12, D5",
-    sees=[Queued, Request],
-    needs=[Need.AGENT],
-    begins=[Queued],
-)
-def messages_follow_earlier_replies(subject: Subject) -> Watch:
-    """The model would seem to have ignored a message that it had not been sent."""
-    facts, said = subject.facts, set[str]()
-    while True:
-        entry = yield
-        if type(entry) is Queued:
-            said.add(entry.text)
-            continue
-        reply = None if facts.before is None else facts.replies.get(facts.before.number)
-        if entry.purpose != "main" or not facts.goes_on or reply is None:
-            continue
-        early = ""
-        for message in facts.added:
-            if type(message) is UserMessage and message.text in said:
-                early = early or message.text
-            elif type(message) is AssistantMessage:
-                is_reply = len(message.calls) == len(reply.calls) and message.text == reply.text
-                if is_reply and early and reply.finish is not None:
-                    return f"request {entry.number} has {early!r:.80} before an earlier reply"
-                break
 
 
 @invariant(
@@ -282,9 +253,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A stopped run ends within the grace period for cleanup code.",
-    "BUGS.md C9, D4",
-    sees=[Ended],
+    "A stopped run ends within the grace period for cleanup code.", "BUGS.md C9, D4", sees=[Ended]
 )
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     """A tool of the scenario may state a time by which it outlives its cancellation."""

@@ -78,69 +78,32 @@ def looking(times: int, *, text: str = "seen") -> Recording:
 
 
 DECLARED: list[tuple[Invariant, Recording, str]] = [
-    (
-        agent_backoff_matches_policy,
-        failing(1, 0.5),
-        "500 ms after failure 1 of the run, not 1000 ms",
-    ),
-    (
-        agent_backoff_matches_policy,
-        failing(2, 1),
-        "1000 ms after failure 2 of the run, not 2000 ms",
-    ),
-    (
-        agent_backoff_matches_policy,
-        asked().failed(retry_after="9").after(9).request([GO]).finish().after(9).request([GO]),
-        "9000 ms after failure 2 of the run, not 2000 ms",
-    ),
-    (
-        no_retry_of_permanent_failure,
-        asked().failed(402).after(1).request([GO]),
-        "repeats one that failed permanently",
-    ),
+    (agent_backoff_matches_policy, failing(1, 0.5),
+     "500 ms after failure 1 of the run, not 1000 ms"),
+    (agent_backoff_matches_policy, failing(2, 1),
+     "1000 ms after failure 2 of the run, not 2000 ms"),
+    (agent_backoff_matches_policy,
+     asked().failed(retry_after="9").after(9).request([GO]).finish().after(9).request([GO]),
+     "9000 ms after failure 2 of the run, not 2000 ms"),
+    (no_retry_of_permanent_failure, asked().failed(402).after(1).request([GO]),
+     "repeats one that failed permanently"),
     (agent_respects_its_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
-    (
-        agent_respects_its_limits,
-        overflowed(5),
-        "0 steps and 3 errors; the agent declares max_error_count=3",
-    ),
-    (
-        agent_uses_its_retries,
-        given_up(1).failed().ended(FAILED),
-        "after 1 errors, of which the last can be retried",
-    ),
+    (agent_respects_its_limits, overflowed(5),
+     "0 steps and 3 errors; the agent declares max_error_count=3"),
+    (agent_uses_its_retries, given_up(1).failed().ended(FAILED),
+     "after 1 errors, of which the last can be retried"),
     (agent_respects_its_limits, looking(2), "2 steps and 0 errors; the agent declares max_steps=2"),
-    (
-        agent_uses_its_retries,
-        asked().failed().ended(FAILED),
-        "after 1 errors, of which the last can be retried",
-    ),
-    (
-        agent_uses_its_retries,
-        failing(2, 1).failed().ended(FAILED).prompt().request([GO]).failed().ended(FAILED),
-        "after 1 errors",
-    ),
-    (
-        agent_uses_its_steps,
-        asked().replied("", "a").started("a").result("a").ended(FAILED),
-        "after 1 steps and 0 errors, and the agent declares max_steps=2",
-    ),
-    (
-        agent_uses_its_steps,
-        looking(1)
-        .replied("", "a")
-        .started("a")
-        .result("a")
-        .ended(FAILED)
-        .prompt()
-        .request([GO])
-        .replied("", "b")
-        .started("b")
-        .result("b")
-        .ended(FAILED),
-        "after 1 steps and 0 errors",
-    ),
-]
+    (agent_uses_its_retries, asked().failed().ended(FAILED),
+     "after 1 errors, of which the last can be retried"),
+    (agent_uses_its_retries,
+     failing(2, 1).failed().ended(FAILED).prompt().request([GO]).failed().ended(FAILED),
+     "after 1 errors"),
+    (agent_uses_its_steps, asked().replied("", "a").started("a").result("a").ended(FAILED),
+     "after 1 steps and 0 errors, and the agent declares max_steps=2"),
+    (agent_uses_its_steps,
+     looking(1).replied("", "a").started("a").result("a").ended(FAILED).prompt().request([GO])
+     .replied("", "b").started("b").result("b").ended(FAILED), "after 1 steps and 0 errors"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("invariant", "run", "why"), DECLARED)
@@ -152,41 +115,25 @@ def test_an_agent_that_does_not_do_as_it_declares_is_found(
 
 
 BAD: list[tuple[Invariant, Recording, str]] = [
-    (
-        retry_after_respected,
-        asked().failed(429, retry_after="9").after(8).request([GO]),
-        "8000 ms after a failure that asked for 9000 ms",
-    ),
-    (
-        retry_after_respected,
-        asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:30 GMT").after(1).request([GO]),
-        "asked for 30000 ms",
-    ),
-    (
-        retries_within_an_hour,
-        asked().failed(429, retry_after="5").after(5_000).request([GO]),
-        "request 2 is sent 1.4 hours after a failure that asked for 5 s",
-    ),
-    (
-        retries_within_an_hour,
-        asked().failed(503).after(3_601).request([GO]),
-        "1.0 hours after a failure that asked for no wait",
-    ),
+    (retry_after_respected, asked().failed(429, retry_after="9").after(8).request([GO]),
+     "8000 ms after a failure that asked for 9000 ms"),
+    (retry_after_respected,
+     asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:30 GMT").after(1).request([GO]),
+     "asked for 30000 ms"),
+    (retries_within_an_hour, asked().failed(429, retry_after="5").after(5_000).request([GO]),
+     "request 2 is sent 1.4 hours after a failure that asked for 5 s"),
+    (retries_within_an_hour, asked().failed(503).after(3_601).request([GO]),
+     "1.0 hours after a failure that asked for no wait"),
     (repeated_retries_wait, failing(3, 0), "is retry 3 in a row without a wait"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
     (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
-    (
-        event_loop_not_blocked,
-        asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
-        "blocks the event loop for 2.000s at mine.py:3 in look",
-    ),
-    (
-        no_failure_unseen,
-        asked().replied("Done.").add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
-        "a task fails at mine.py:3 in log, and no code looks at it: KeyError: 'id'",
-    ),
+    (event_loop_not_blocked, asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
+     "blocks the event loop for 2.000s at mine.py:3 in look"),
+    (no_failure_unseen,
+     asked().replied("Done.").add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
+     "a task fails at mine.py:3 in log, and no code looks at it: KeyError: 'id'"),
     (agent_stops_without_progress, failing(25, 30), "after 25 useless replies in a row"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("invariant", "run", "why"), BAD)
@@ -199,15 +146,8 @@ def test_an_agent_that_does_what_no_agent_should_is_found(
 
 GOOD = [
     asked().replied("Done.").add(LeftBehind, "task", "tick", "mine.py:3 in tick").ended(),
-    asked()
-    .failed()
-    .after(1)
-    .request([GO])
-    .failed()
-    .after(2)
-    .request([GO])
-    .replied("Done.")
-    .ended(),
+    asked().failed().after(1).request([GO]).failed().after(2).request([GO]).replied("Done.")
+     .ended(),
     asked().failed(retry_after="9").after(9).request([GO]).replied("Done.").ended(text="Done."),
     asked().failed(401).ended(FAILED),
     asked().queued("More.").replied("Done.").ended(FAILED),
@@ -222,25 +162,12 @@ GOOD = [
     given_up(1).failed().after(1).request([GO]).replied("Done.").ended(text="Done."),
     given_up(1).failed().after(2).request([GO]).replied("Done.").ended(text="Done."),
     given_up(2).failed().ended(FAILED),
-    overflowed()
-    .failed()
-    .after(1)
-    .request([GO])
-    .failed()
-    .after(2)
-    .request([GO])
-    .replied("")
-    .ended(),
+    overflowed().failed().after(1).request([GO]).failed().after(2).request([GO]).replied("")
+     .ended(),
     overflowed().failed().after(2).request([GO]).failed().ended(FAILED),
-    asked()
-    .finish()
-    .request([GO, UserMessage("Answer!")])
-    .failed()
-    .after(2)
-    .request([GO, UserMessage("Answer!")])
-    .failed()
-    .ended(FAILED),
-]
+    asked().finish().request([GO, UserMessage("Answer!")]).failed().after(2)
+     .request([GO, UserMessage("Answer!")]).failed().ended(FAILED),
+]  # fmt: skip
 
 
 @in_cases(product([*dict.fromkeys(each for each, _, _ in (*DECLARED, *BAD))], GOOD))
@@ -255,13 +182,10 @@ def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run:
         (Limits(max_steps=8), agent_uses_its_retries, failing(1, 1).failed().ended(FAILED)),
         (Limits(max_steps=8), bounded_model_calls, failing(30, 1)),
         (Limits(max_error_count=3), agent_respects_its_limits, looking(100)),
-        (
-            Limits(max_error_count=3),
-            agent_uses_its_steps,
-            asked().replied("", "a").started("a").result("a").ended(FAILED),
-        ),
+        (Limits(max_error_count=3), agent_uses_its_steps,
+         asked().replied("", "a").started("a").result("a").ended(FAILED)),
     ],
-)
+)  # fmt: skip
 def test_a_limit_that_an_agent_does_not_set_is_not_declared(
     limits: Limits, invariant: Invariant, run: Recording
 ) -> None:

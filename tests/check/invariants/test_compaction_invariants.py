@@ -48,16 +48,13 @@ def with_another_summary(messages: tuple[Message, ...]) -> list[Message]:
 
 
 RECORDS = [
-    (
-        "compaction-sizes-match-context",
-        changed(signals.ContextCompacted, shrunk=True),
-        scenario(CUT, DONE, compaction=DROPS),
-    ),
+    ("compaction-sizes-match-context", changed(signals.ContextCompacted, shrunk=True),
+     scenario(CUT, DONE, compaction=DROPS)),
     ("compaction-sizes-match-context", changed(Compaction, tokens_after=700), long_run()),
     ("summaries-come-from-model", sending(3, with_another_summary), long_run()),
     ("summaries-come-from-model", changed(Finish, 2, reason=FinishReason.LENGTH), long_run()),
     ("summaries-come-from-model", changed(Request, 2, kept=2), long_run()),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), RECORDS)
@@ -67,37 +64,23 @@ def test_a_wrong_record_of_a_compaction_is_found(name: str, edit: Edit, played: 
 
 
 MACHINES = [
-    (
-        "compactions-have-a-reason",
-        misled(ReferenceLoop, hearing(signals.ContextMeasured, over=True)),
-        long_run(compaction={**DROPS, "window": 4000}, summaries=[]),
-    ),
-    (
-        "full-contexts-compacted",
-        misled(ReferenceLoop, hearing(signals.ContextMeasured, over=False)),
-        long_run(compaction=DROPS, summaries=[]),
-    ),
-    (
-        "cut-off-replies-force-compaction",
-        misled(ReferenceLoop, remembering(FinishReason.STOP)),
-        scenario(LOOK, CUT, DONE, compaction=DROPS),
-    ),
-    (
-        "overflows-force-compaction",
-        misled(ReferenceLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
-        scenario(LOOK, LOOK, TOO_LONG, DONE, compaction=DROPS),
-    ),
-    (
-        "useless-forced-compaction-ends-run",
-        misled(ReferenceLoop, hearing(signals.ContextCompacted, shrunk=True)),
-        scenario(CUT, DONE, compaction=DROPS),
-    ),
-    (
-        "useless-compaction-not-repeated",
-        misled(ReferenceLoop, hearing(signals.ContextCompacted, shrunk=True)),
-        scenario(DONE, context={"over": [True, True, False], "shrunk": [False]}),
-    ),
-]
+    ("compactions-have-a-reason",
+     misled(ReferenceLoop, hearing(signals.ContextMeasured, over=True)),
+     long_run(compaction={**DROPS, "window": 4000}, summaries=[])),
+    ("full-contexts-compacted", misled(ReferenceLoop, hearing(signals.ContextMeasured, over=False)),
+     long_run(compaction=DROPS, summaries=[])),
+    ("cut-off-replies-force-compaction", misled(ReferenceLoop, remembering(FinishReason.STOP)),
+     scenario(LOOK, CUT, DONE, compaction=DROPS)),
+    ("overflows-force-compaction",
+     misled(ReferenceLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
+     scenario(LOOK, LOOK, TOO_LONG, DONE, compaction=DROPS)),
+    ("useless-forced-compaction-ends-run",
+     misled(ReferenceLoop, hearing(signals.ContextCompacted, shrunk=True)),
+     scenario(CUT, DONE, compaction=DROPS)),
+    ("useless-compaction-not-repeated",
+     misled(ReferenceLoop, hearing(signals.ContextCompacted, shrunk=True)),
+     scenario(DONE, context={"over": [True, True, False], "shrunk": [False]})),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "loop", "played"), MACHINES)

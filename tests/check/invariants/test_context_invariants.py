@@ -65,85 +65,41 @@ def compacted(run: Recording) -> Recording:
 
 BAD: list[tuple[Invariant, Recording, str]] = [
     (newest_user_message_sent, Recording().prompt("Stop.").request([GO]), "user's message 'Stop.'"),
-    (
-        newest_user_message_sent,
-        asked().replied("Done.").ended().prompt("And?").request([GO, said("Done."), GO]),
-        "user's message 'And?'",
-    ),
-    (
-        newest_user_message_sent,
-        compacted(looked().request(LOOKED)).request([SummaryMessage("They looked."), *LOOKED[1:]]),
-        "user's message 'Go.'",
-    ),
+    (newest_user_message_sent,
+     asked().replied("Done.").ended().prompt("And?").request([GO, said("Done."), GO]),
+     "user's message 'And?'"),
+    (newest_user_message_sent,
+     compacted(looked().request(LOOKED)).request([SummaryMessage("They looked."), *LOOKED[1:]]),
+     "user's message 'Go.'"),
     (replies_with_calls_kept, looked().request([GO, MORE]), "lacks the reply to the one before it"),
-    (
-        replies_with_calls_kept,
-        asked().replied("I look.", "a").started("own-1").ended().prompt().request([GO, MORE]),
-        "lacks the reply to the one before it",
-    ),
-    (
-        replies_with_calls_kept,
-        looked().request([GO, said("", "a"), returned("a")]),
-        "has the reply '', and the model said 'I look.'",
-    ),
-    (
-        replies_with_calls_kept,
-        looked().request([GO, said("I look.", "a", arguments='{"x":1}'), returned("a")]),
-        "has other calls",
-    ),
-    (
-        no_failed_replies_in_context,
-        asked().text("Half").failed().request([GO, said("Half")]),
-        "has the reply 'Half'",
-    ),
-    (
-        no_failed_replies_in_context,
-        asked()
-        .text("Half")
-        .failed()
-        .request([GO])
-        .replied("Half a day.")
-        .ended()
-        .prompt("And?")
-        .request([GO, said("HalfHalf a day."), MORE]),
-        "has the reply 'HalfHalf a day.'",
-    ),
-    (
-        no_incomplete_replies_in_context,
-        asked().text("Half").cut().request([GO, said("Half")]),
-        "the reply 'Half'",
-    ),
-    (
-        no_incomplete_replies_in_context,
-        asked().text("Half").request([GO, said("Half"), MORE]),
-        "the reply 'Half'",
-    ),
-    (
-        sent_result_matches_tool_result,
-        looked().request([GO, said("I look.", "a"), returned("a", "nothing")]),
-        "the result of call 'a' is 'nothing', and its tool returned 'seen'",
-    ),
+    (replies_with_calls_kept,
+     asked().replied("I look.", "a").started("own-1").ended().prompt().request([GO, MORE]),
+     "lacks the reply to the one before it"),
+    (replies_with_calls_kept, looked().request([GO, said("", "a"), returned("a")]),
+     "has the reply '', and the model said 'I look.'"),
+    (replies_with_calls_kept,
+     looked().request([GO, said("I look.", "a", arguments='{"x":1}'), returned("a")]),
+     "has other calls"),
+    (no_failed_replies_in_context, asked().text("Half").failed().request([GO, said("Half")]),
+     "has the reply 'Half'"),
+    (no_failed_replies_in_context,
+     asked().text("Half").failed().request([GO]).replied("Half a day.").ended().prompt("And?")
+     .request([GO, said("HalfHalf a day."), MORE]), "has the reply 'HalfHalf a day.'"),
+    (no_incomplete_replies_in_context, asked().text("Half").cut().request([GO, said("Half")]),
+     "the reply 'Half'"),
+    (no_incomplete_replies_in_context, asked().text("Half").request([GO, said("Half"), MORE]),
+     "the reply 'Half'"),
+    (sent_result_matches_tool_result,
+     looked().request([GO, said("I look.", "a"), returned("a", "nothing")]),
+     "the result of call 'a' is 'nothing', and its tool returned 'seen'"),
     (no_duplicate_messages, Recording().prompt().request([GO, GO]), "has 'Go.' 2 times"),
-    (
-        no_duplicate_messages,
-        asked()
-        .replied("Yes.")
-        .queued("And?")
-        .request([GO, said("Yes."), MORE])
-        .replied("No.")
-        .request([GO, said("Yes."), MORE, said("No."), MORE]),
-        "has 'And?' 2 times",
-    ),
-    (
-        no_duplicate_messages,
-        asked()
-        .replied("Yes.")
-        .ended()
-        .prompt("And?")
-        .request([GO, said("Yes."), said("Yes."), MORE]),
-        "has 'Yes.' 2 times",
-    ),
-]
+    (no_duplicate_messages,
+     asked().replied("Yes.").queued("And?").request([GO, said("Yes."), MORE]).replied("No.")
+     .request([GO, said("Yes."), MORE, said("No."), MORE]), "has 'And?' 2 times"),
+    (no_duplicate_messages,
+     asked().replied("Yes.").ended().prompt("And?").request([GO, said("Yes."), said("Yes."), MORE]),
+     "has 'Yes.' 2 times"),
+]  # fmt: skip
 
 
 @in_cases(BAD)
@@ -159,30 +115,30 @@ def test_a_context_that_is_not_what_was_said_is_found(
 
 GOOD = [
     asked().call("a").started("a").result("a").finish(FinishReason.INTERRUPTED).answered("a")
-    .request([GO]),
+     .request([GO]),
     asked().queued("And?").replied("Yes.").ended().prompt("So?")
-    .request([GO, said("Yes."), UserMessage("So?")]).replied("No.")
-    .request([GO, said("Yes."), UserMessage("So?"), said("No."), MORE]).replied("So.")
-    .add(entries.Compaction, strategy="", forced=True, tokens_before=9, tokens_after=1)
-    .request([said("No."), MORE]),
+     .request([GO, said("Yes."), UserMessage("So?")]).replied("No.")
+     .request([GO, said("Yes."), UserMessage("So?"), said("No."), MORE]).replied("So.")
+     .add(entries.Compaction, strategy="", forced=True, tokens_before=9, tokens_after=1)
+     .request([said("No."), MORE]),
     compacted(Recording().prompt().queued("And?").stop().ended().prompt("So?")
-              .request([GO, MORE, UserMessage("So?")]).failed()).request([UserMessage("So?")]),
+     .request([GO, MORE, UserMessage("So?")]).failed()).request([UserMessage("So?")]),
     Recording().prompt("And?").request([MORE]).queued("So?").queued("Well?")
-    .request([MORE, UserMessage("So?")]).replied("Yes.")
-    .request([said("..."), MORE, UserMessage("So?"), said("Yes.")])
-    .request([UserMessage("So?"), said("Yes.")]),
+     .request([MORE, UserMessage("So?")]).replied("Yes.")
+     .request([said("..."), MORE, UserMessage("So?"), said("Yes.")])
+     .request([UserMessage("So?"), said("Yes.")]),
     looked().request(LOOKED).replied("Done.").ended().prompt("And?")
-    .request([*LOOKED, said("Done."), MORE]),
+     .request([*LOOKED, said("Done."), MORE]),
     asked().text("Half").failed().request([GO]).replied("Half").queued("And?")
-    .request([GO, said("Half"), MORE]),
+     .request([GO, said("Half"), MORE]),
     asked().text("Half").stop().ended().prompt("And?").request([GO, said("Half"), MORE]),
     asked().queued("And?").failed().request([GO, MORE]),
     looked().request([*LOOKED, said("The steps are used up.")]).failed().request(LOOKED),
     Recording().prompt().request([GO]).replied("Yes.").ended().prompt()
-    .request([GO, said("Yes."), GO]),
+     .request([GO, said("Yes."), GO]),
     compacted(looked().request(LOOKED)).request([SummaryMessage("They looked."), GO]),
     asked().request([UserMessage("Summarise.")], purpose="summary").text("Short").cut().failed()
-    .request([GO], tools=[]),
+     .request([GO], tools=[]),
 ]  # fmt: skip
 
 

@@ -100,47 +100,24 @@ class BeginningWithFailures(ReferenceLoop):
 MACHINES = [
     ("counters-zero-at-run-start", BeginningWithFailures, scenario(DONE, DONE, then=["Again."])),
     ("counters-never-decrease", misled(ReferenceLoop, forgets_failures), scenario(DOWN, DONE)),
-    (
-        "every-attempt-counted",
-        misled(ReferenceLoop, counting(error_count=1)),
-        scenario(DOWN, DONE, limits={"max_error_count": 9}),
-    ),
-    (
-        "useless-replies-count-as-errors",
-        misled(ReferenceLoop, measures_again),
-        scenario(EMPTY, DONE),
-    ),
-    (
-        "limits-enforced",
-        exceeding(max_steps=1),
-        scenario(LOOK, LOOK, DONE, limits={"max_steps": 2}),
-    ),
-    (
-        "limits-not-enforced-early",
-        exceeding(max_steps=-1),
-        scenario(LOOK, LOOK, DONE, limits={"max_steps": 3}),
-    ),
-    (
-        "max-steps-per-round-enforced",
-        misled(ReferenceLoop, hearing(signals.ModelReplied, steps=1)),
-        scenario({"call": {"look": {}}, "steps": 4}, DONE, limits={"max_steps_per_round": 3}),
-    ),
-    (
-        "failures-numbered-in-order",
-        misled(ReferenceLoop, numbers_each_failure_one),
-        scenario(DOWN, DOWN, DONE),
-    ),
-    (
-        "only-retryable-failures-retried",
-        misled(ReferenceLoop, hearing(signals.ModelFailed, retryable=True)),
-        scenario({"http": {"status": 400}}, DONE),
-    ),
-    (
-        "retryable-failures-retried",
-        misled(ReferenceLoop, hearing(signals.ModelFailed, retryable=False)),
-        scenario(DOWN, DONE),
-    ),
-]
+    ("every-attempt-counted", misled(ReferenceLoop, counting(error_count=1)),
+     scenario(DOWN, DONE, limits={"max_error_count": 9})),
+    ("useless-replies-count-as-errors", misled(ReferenceLoop, measures_again),
+     scenario(EMPTY, DONE)),
+    ("limits-enforced", exceeding(max_steps=1),
+     scenario(LOOK, LOOK, DONE, limits={"max_steps": 2})),
+    ("limits-not-enforced-early", exceeding(max_steps=-1),
+     scenario(LOOK, LOOK, DONE, limits={"max_steps": 3})),
+    ("max-steps-per-round-enforced", misled(ReferenceLoop, hearing(signals.ModelReplied, steps=1)),
+     scenario({"call": {"look": {}}, "steps": 4}, DONE, limits={"max_steps_per_round": 3})),
+    ("failures-numbered-in-order", misled(ReferenceLoop, numbers_each_failure_one),
+     scenario(DOWN, DOWN, DONE)),
+    ("only-retryable-failures-retried",
+     misled(ReferenceLoop, hearing(signals.ModelFailed, retryable=True)),
+     scenario({"http": {"status": 400}}, DONE)),
+    ("retryable-failures-retried",
+     misled(ReferenceLoop, hearing(signals.ModelFailed, retryable=False)), scenario(DOWN, DONE)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "loop", "played"), MACHINES)

@@ -81,72 +81,35 @@ def forgets_no_failure(right: Any, run: Run, signal: Signal) -> Transition:
 
 
 MACHINES = [
-    (
-        "answers-complete-runs",
-        misled(ReferenceLoop, takes_answers_for_limits),
-        scenario(DONE, limits={"max_steps": 1}),
-    ),
-    (
-        "broken-replies-end-runs",
-        misled(PiLoop, remembering(FinishReason.TOOL_CALLS)),
-        scenario({"call": {"look": {}}, "finish": "content_filter"}, DONE, loop="pi"),
-    ),
-    (
-        "broken-replies-end-runs",
-        misled(PiLoop, remembering(FinishReason.STOP)),
-        scenario({"say": "Half.", "finish": "error"}, loop="pi"),
-    ),
-    (
-        "aborted-calls-abort-runs",
-        misled(PiLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
-        scenario({"error": {"message": "stopped", "code": "aborted"}}, loop="pi"),
-    ),
-    (
-        "every-attempt-counted",
-        misled(ReactLoop, counts_each_step_twice),
-        scenario(LOOK, DONE, loop="react"),
-    ),
-    (
-        "no-request-after-an-answer",
-        misled(ReferenceLoop, hearing(signals.StepClosed, steering=True)),
-        scenario(DONE, DONE),
-    ),
-    (
-        "no-completion-with-queued-messages",
-        misled(ReferenceLoop, hearing(signals.StepClosed, steering=False)),
-        scenario(DONE, DONE, queue=MORE),
-    ),
-    (
-        "no-completion-with-queued-messages",
-        misled(OpencodeLoop, takes_and_ends),
-        scenario(DONE, DONE, queue=MORE, loop="opencode"),
-    ),
-    (
-        "follow-ups-taken-at-run-end",
-        misled(PiLoop, takes_follow_ups_first),
-        scenario(LOOK, DONE, DONE, queue=MORE + LATER, loop="pi"),
-    ),
-    (
-        "follow-ups-taken-at-run-end",
-        misled(PiLoop, takes_follow_ups_first),
-        scenario(DONE, DONE, DONE, queue=MORE + LATER, loop="pi"),
-    ),
-    (
-        "vetoes-end-runs",
-        misled(OpencodeLoop, hearing(signals.ToolsReturned, blocked=False)),
-        scenario(LOOK, DONE, hooks=VETO, loop="opencode"),
-    ),
-    (
-        "model-calls-increase-a-counter",
-        misled(ReferenceLoop, counts_one_failure),
-        scenario(DOWN, DOWN, DONE),
-    ),
-    (
-        "counters-reset-after-reply",
-        misled(OpencodeLoop, forgets_no_failure),
-        scenario(DOWN, LOOK, DONE, loop="opencode"),
-    ),
-]
+    ("answers-complete-runs", misled(ReferenceLoop, takes_answers_for_limits),
+     scenario(DONE, limits={"max_steps": 1})),
+    ("broken-replies-end-runs", misled(PiLoop, remembering(FinishReason.TOOL_CALLS)),
+     scenario({"call": {"look": {}}, "finish": "content_filter"}, DONE, loop="pi")),
+    ("broken-replies-end-runs", misled(PiLoop, remembering(FinishReason.STOP)),
+     scenario({"say": "Half.", "finish": "error"}, loop="pi")),
+    ("aborted-calls-abort-runs",
+     misled(PiLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
+     scenario({"error": {"message": "stopped", "code": "aborted"}}, loop="pi")),
+    ("every-attempt-counted", misled(ReactLoop, counts_each_step_twice),
+     scenario(LOOK, DONE, loop="react")),
+    ("no-request-after-an-answer",
+     misled(ReferenceLoop, hearing(signals.StepClosed, steering=True)), scenario(DONE, DONE)),
+    ("no-completion-with-queued-messages",
+     misled(ReferenceLoop, hearing(signals.StepClosed, steering=False)),
+     scenario(DONE, DONE, queue=MORE)),
+    ("no-completion-with-queued-messages", misled(OpencodeLoop, takes_and_ends),
+     scenario(DONE, DONE, queue=MORE, loop="opencode")),
+    ("follow-ups-taken-at-run-end", misled(PiLoop, takes_follow_ups_first),
+     scenario(LOOK, DONE, DONE, queue=MORE + LATER, loop="pi")),
+    ("follow-ups-taken-at-run-end", misled(PiLoop, takes_follow_ups_first),
+     scenario(DONE, DONE, DONE, queue=MORE + LATER, loop="pi")),
+    ("vetoes-end-runs", misled(OpencodeLoop, hearing(signals.ToolsReturned, blocked=False)),
+     scenario(LOOK, DONE, hooks=VETO, loop="opencode")),
+    ("model-calls-increase-a-counter", misled(ReferenceLoop, counts_one_failure),
+     scenario(DOWN, DOWN, DONE)),
+    ("counters-reset-after-reply", misled(OpencodeLoop, forgets_no_failure),
+     scenario(DOWN, LOOK, DONE, loop="opencode")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "loop", "played"), MACHINES)
@@ -160,32 +123,16 @@ def unheard_stop(record: list[Any]) -> list[Any]:
 
 
 RECORDS = [
-    (
-        "failure-class-matches-policy",
-        changed(Classified, error_class=ErrorClass.SERVER),
-        scenario({"http": {"status": 408}}, DONE),
-    ),
-    (
-        "model-call-timeouts",
-        later(Classified, 5),
-        scenario(SLOW, DONE, limits={"first_part_timeout": "5s"}),
-    ),
-    (
-        "model-call-timeouts",
-        later(Classified, -2),
-        scenario(SLOW, DONE, limits={"first_part_timeout": "5s"}),
-    ),
-    (
-        "max-wall-clock-enforced",
-        later(StopRequested, -1),
-        scenario(SLOW, limits={"max_wall_clock": "2s"}),
-    ),
-    (
-        "max-wall-clock-enforced",
-        unheard_stop,
-        scenario(SLOW, limits={"max_wall_clock": "2s"}),
-    ),
-]
+    ("failure-class-matches-policy", changed(Classified, error_class=ErrorClass.SERVER),
+     scenario({"http": {"status": 408}}, DONE)),
+    ("model-call-timeouts", later(Classified, 5),
+     scenario(SLOW, DONE, limits={"first_part_timeout": "5s"})),
+    ("model-call-timeouts", later(Classified, -2),
+     scenario(SLOW, DONE, limits={"first_part_timeout": "5s"})),
+    ("max-wall-clock-enforced", later(StopRequested, -1),
+     scenario(SLOW, limits={"max_wall_clock": "2s"})),
+    ("max-wall-clock-enforced", unheard_stop, scenario(SLOW, limits={"max_wall_clock": "2s"})),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), RECORDS)

@@ -20,49 +20,21 @@ def called(*tools: str) -> Recording:
 
 
 BAD: list[tuple[Invariant, Recording, Subject, str]] = [
-    (
-        no_tools_for_incomplete_replies,
-        called().finish(FinishReason.LENGTH).started("a"),
-        Subject(),
-        "its reply ended with length",
-    ),
-    (
-        no_tools_for_failed_replies,
-        called().failed().started("a"),
-        Subject(),
-        "its reply failed",
-    ),
-    (
-        no_tools_for_failed_replies,
-        called().finish().started("a").result("a").request([GO]).call("a").failed().started("a"),
-        Subject(),
-        "its reply failed",
-    ),
-    (
-        no_tools_for_failed_replies,
-        called().cut().started("a"),
-        of_machine(),
-        "its reply failed",
-    ),
-    (
-        no_tools_for_failed_replies,
-        called().finish(FinishReason.ERROR).started("a"),
-        of_machine(),
-        "its reply ended with error",
-    ),
-    (
-        only_offered_tools_run,
-        called("read").finish(FinishReason.TOOL_CALLS).started("a"),
-        Subject(),
-        "request 1 did not offer it",
-    ),
-    (
-        only_offered_tools_run,
-        Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"),
-        of_machine(),
-        "request 1 did not offer it",
-    ),
-]
+    (no_tools_for_incomplete_replies, called().finish(FinishReason.LENGTH).started("a"), Subject(),
+     "its reply ended with length"),
+    (no_tools_for_failed_replies, called().failed().started("a"), Subject(), "its reply failed"),
+    (no_tools_for_failed_replies,
+     called().finish().started("a").result("a").request([GO]).call("a").failed().started("a"),
+     Subject(), "its reply failed"),
+    (no_tools_for_failed_replies, called().cut().started("a"), of_machine(), "its reply failed"),
+    (no_tools_for_failed_replies, called().finish(FinishReason.ERROR).started("a"), of_machine(),
+     "its reply ended with error"),
+    (only_offered_tools_run, called("read").finish(FinishReason.TOOL_CALLS).started("a"), Subject(),
+     "request 1 did not offer it"),
+    (only_offered_tools_run,
+     Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"), of_machine(),
+     "request 1 did not offer it"),
+]  # fmt: skip
 
 
 @in_cases(BAD)

@@ -27,24 +27,15 @@ def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
     [
         (nothing_starts_after_stop, stopped().request([GO]), f"request 2 is sent {STOPPED}"),
         (nothing_starts_after_stop, stopped().started("a"), f"a tool starts {STOPPED}"),
-        (
-            stopped_run_ends_in_time,
-            stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
-            "the run ends 251 ms after the stop",
-        ),
+        (stopped_run_ends_in_time, stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
+         "the run ends 251 ms after the stop"),
         (outcome_matches_stop, stopped().ended(), "(abort), and ends as completed"),
-        (
-            outcome_matches_stop,
-            stopped(StopCause.WALL_CLOCK).ended(Outcome.ABORTED),
-            "(wall-clock), and ends as aborted",
-        ),
-        (
-            outcome_matches_stop,
-            Recording().prompt().ended(Outcome.TIMED_OUT),
-            "no stop was requested",
-        ),
+        (outcome_matches_stop, stopped(StopCause.WALL_CLOCK).ended(Outcome.ABORTED),
+         "(wall-clock), and ends as aborted"),
+        (outcome_matches_stop, Recording().prompt().ended(Outcome.TIMED_OUT),
+         "no stop was requested"),
     ],
-)
+)  # fmt: skip
 def test_a_run_that_does_not_stop_is_found(invariant: Invariant, run: Recording, why: str) -> None:
     (found,) = run.found(invariant)
     assert why in found

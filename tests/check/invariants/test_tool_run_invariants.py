@@ -1,6 +1,6 @@
 import pytest
 from incases import in_cases
-from oracle.answers import (
+from oracle.calls import (
     answers_match_tool_runs,
     scripted_results,
     sequential_tools_do_not_overlap,
@@ -61,90 +61,44 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
     (only_called_tools_run, asked("a").started("a", '{"x":1}'), of_machine(), "the model called"),
     (only_called_tools_run, asked("a").started("a", name="delete"), of_machine(), "'delete'"),
     (only_called_tools_run, asked("a").started("a", '{"x":1}'), Subject(), "no call of the model"),
-    (
-        only_called_tools_run,
-        asked("a").started("b").started("c"), Subject(), "no call of the model",
-    ),
+    (only_called_tools_run, asked("a").started("b").started("c"), Subject(),
+     "no call of the model"),
     (tool_arguments_are_objects, asked("a").started("a", '{"x":'), Subject(), "no JSON object"),
     (tool_arguments_are_objects, asked("a").started("a", "[]"), Subject(), "no JSON object"),
-    (
-        tool_ends_before_its_answer,
-        asked("a").started("a").ended(), of_machine(), "has not ended before the end",
-    ),
-    (
-        tool_ends_before_its_answer,
-        asked("a").started("a").request([GO, said("", "a"), returned("a")]).result("a"),
-        Subject(),
-        "ends after request 2",
-    ),
-    (
-        tool_ends_before_its_answer,
-        asked("a").started("a").ended().result("a"), Subject(), "after the end of the run",
-    ),
-    (
-        tool_timeouts,
-        asked("a").started("a").after(3).result("a"),
-        with_tool(timeout="2s"),
-        "took 3000000000 ns, and its timeout is 2000 ms",
-    ),
-    (
-        tool_timeouts,
-        asked("a").started("a").after(1).result("a", "Error: timed out after 1 ms", is_error=True),
-        with_tool(timeout="2s"),
-        "timed out after 1000000000 ns",
-    ),
-    (
-        tool_timeouts,
-        asked("a").started("a").after(1).result("a", "Error: timed out after 1 ms", is_error=True),
-        with_tool(),
-        "its timeout is None",
-    ),
-    (
-        tool_timeouts,
-        asked("a").started("a").after(3).result("a"),
-        with_tool(timeout="2s", outlives_cancel="5s"),
-        "took 3000000000 ns",
-    ),
-    (
-        tool_ends_before_its_answer,
-        asked("a").started("a").answered("a", "aborted").result("a"),
-        of_machine(),
-        "ends after its call was answered",
-    ),
+    (tool_ends_before_its_answer, asked("a").started("a").ended(), of_machine(),
+     "has not ended before the end"),
+    (tool_ends_before_its_answer,
+     asked("a").started("a").request([GO, said("", "a"), returned("a")]).result("a"), Subject(),
+     "ends after request 2"),
+    (tool_ends_before_its_answer, asked("a").started("a").ended().result("a"), Subject(),
+     "after the end of the run"),
+    (tool_timeouts, asked("a").started("a").after(3).result("a"), with_tool(timeout="2s"),
+     "took 3000000000 ns, and its timeout is 2000 ms"),
+    (tool_timeouts,
+     asked("a").started("a").after(1).result("a", "Error: timed out after 1 ms", is_error=True),
+     with_tool(timeout="2s"), "timed out after 1000000000 ns"),
+    (tool_timeouts,
+     asked("a").started("a").after(1).result("a", "Error: timed out after 1 ms", is_error=True),
+     with_tool(), "its timeout is None"),
+    (tool_timeouts, asked("a").started("a").after(3).result("a"),
+     with_tool(timeout="2s", outlives_cancel="5s"), "took 3000000000 ns"),
+    (tool_ends_before_its_answer, asked("a").started("a").answered("a", "aborted").result("a"),
+     of_machine(), "ends after its call was answered"),
     (scripted_results, ran("a"), with_tool(returns="blue"), "returns 'seen'"),
     (scripted_results, ran("a"), with_tool(returns="", raises="no"), "returns 'seen' as no error"),
-    (
-        scripted_results,
-        asked("a").started("a").result("a", "Error: no", is_error=True),
-        with_tool(),
-        "as an error",
-    ),
-    (
-        sequential_tools_do_not_overlap,
-        asked("a", "b").started("a").started("b"),
-        in_order("sequential"),
-        "of call 'b' with {} runs beside that of 'a'",
-    ),
-    (
-        sequential_tools_do_not_overlap,
-        asked("a", "b").started("a").started("b"),
-        in_order("parallel", sequential=True),
-        "beside that of 'a'",
-    ),
+    (scripted_results, asked("a").started("a").result("a", "Error: no", is_error=True), with_tool(),
+     "as an error"),
+    (sequential_tools_do_not_overlap, asked("a", "b").started("a").started("b"),
+     in_order("sequential"), "of call 'b' with {} runs beside that of 'a'"),
+    (sequential_tools_do_not_overlap, asked("a", "b").started("a").started("b"),
+     in_order("parallel", sequential=True), "beside that of 'a'"),
     (answers_match_tool_runs, asked("a").answered("a"), of_machine(), "and its tool did not start"),
-    (
-        answers_match_tool_runs,
-        ran("a").answered("a", "aborted", ran=False),
-        of_machine(),
-        "is answered as not run",
-    ),
-    (
-        no_tool_cancelled_by_another,
-        asked("a", "b").started("a").started("b").after(1).result("a")
-        .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped")]),
-        Subject(),
-        "of call 'b' with {} was ended when another tool of its batch ended",
-    ),
+    (answers_match_tool_runs, ran("a").answered("a", "aborted", ran=False), of_machine(),
+     "is answered as not run"),
+    (no_tool_cancelled_by_another,
+     asked("a", "b").started("a").started("b").after(1).result("a")
+     .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped")]), Subject(),
+     "of call 'b' with {} was ended when another tool of its batch ended"),
 ]  # fmt: skip
 
 
@@ -162,56 +116,35 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
     (only_called_tools_run, ran("a", "b"), of_machine()),
     (only_called_tools_run, asked("a").started("own-id"), Subject()),
     (tool_arguments_are_objects, asked("a").started("a", '{"x":1}'), Subject()),
-    (
-        tool_ends_before_its_answer,
-        ran("a").request([GO, said("", "a"), returned("a")]).ended(), of_machine(),
-    ),
+    (tool_ends_before_its_answer, ran("a").request([GO, said("", "a"), returned("a")]).ended(),
+     of_machine()),
     (tool_ends_before_its_answer, asked("a").started("a").answered("a").ended(), of_machine()),
     (tool_ends_before_its_answer, asked("a").started("a").ended(), Subject()),
     (tool_ends_before_its_answer, asked("a").started("a").request([GO]).result("a"), Subject()),
     (tool_timeouts, asked("a").started("a").after(2).result("a"), with_tool(timeout="2s")),
-    (
-        tool_timeouts,
-        asked("a").started("a").after(3).result("a", "Error: timed out after 2 s", is_error=True),
-        with_tool(timeout="2s", outlives_cancel="1s"),
-    ),
-    (
-        tool_timeouts,
-        asked("a").started("a").stop().after(3).result("a"),
-        with_tool(timeout="2s", outlives_cancel="1s"),
-    ),
+    (tool_timeouts,
+     asked("a").started("a").after(3).result("a", "Error: timed out after 2 s", is_error=True),
+     with_tool(timeout="2s", outlives_cancel="1s")),
+    (tool_timeouts, asked("a").started("a").stop().after(3).result("a"),
+     with_tool(timeout="2s", outlives_cancel="1s")),
     (scripted_results, ran("a"), with_tool()),
-    (
-        scripted_results,
-        asked("a").started("a").result("a", "Error: no", is_error=True),
-        with_tool(returns="", raises="no"),
-    ),
+    (scripted_results, asked("a").started("a").result("a", "Error: no", is_error=True),
+     with_tool(returns="", raises="no")),
     (scripted_results, asked("a").result("a", "Error: no", is_error=True), with_tool()),
-    (
-        no_tool_cancelled_by_another,
-        asked("a", "b").queued("Wait.").started("a").after(1).result("b", "Error: unknown")
-        .request([GO, said("", "a", "b"), returned("a", "interrupted"), returned("b")]),
-        Subject(),
-    ),
+    (no_tool_cancelled_by_another,
+     asked("a", "b").queued("Wait.").started("a").after(1).result("b", "Error: unknown")
+     .request([GO, said("", "a", "b"), returned("a", "interrupted"), returned("b")]), Subject()),
     (sequential_tools_do_not_overlap, ran("a", "b"), in_order("sequential")),
-    (
-        sequential_tools_do_not_overlap,
-        asked("a", "b").started("a").started("b"), in_order("parallel"),
-    ),
+    (sequential_tools_do_not_overlap, asked("a", "b").started("a").started("b"),
+     in_order("parallel")),
     (answers_match_tool_runs, ran("a").answered("a"), of_machine()),
     (answers_match_tool_runs, asked("a").started("a").answered("a", ran=False), of_machine()),
-    (
-        no_tool_cancelled_by_another,
-        asked("a", "b").started("a").started("b").after(1).result("a").after(30)
-        .request([GO, said("", "a", "b"), returned("a"), returned("b", "timed out")]),
-        Subject(),
-    ),
-    (
-        no_tool_cancelled_by_another,
-        asked("a", "b").started("a").started("b").after(1).result("a").stop().ended().prompt()
-        .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped"), GO]),
-        Subject(),
-    ),
+    (no_tool_cancelled_by_another,
+     asked("a", "b").started("a").started("b").after(1).result("a").after(30)
+     .request([GO, said("", "a", "b"), returned("a"), returned("b", "timed out")]), Subject()),
+    (no_tool_cancelled_by_another,
+     asked("a", "b").started("a").started("b").after(1).result("a").stop().ended().prompt()
+     .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped"), GO]), Subject()),
 ]  # fmt: skip
 
 

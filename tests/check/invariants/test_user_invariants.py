@@ -4,7 +4,6 @@ from recording import Recording, said
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.user import (
     conversation_kept_between_prompts,
-    messages_follow_earlier_replies,
     queued_messages_delivered,
     queued_messages_in_order,
 )
@@ -24,78 +23,31 @@ def queued() -> Recording:
 
 YES = said("Yes.")
 BAD: list[tuple[Invariant, Recording, str]] = [
-    (
-        queued_messages_in_order,
-        queued().request([GO, YES, TWO, ONE]),
-        "'Two?' is delivered before 'One?'",
-    ),
-    (
-        queued_messages_in_order,
-        queued().request([GO, YES, TWO]),
-        "'Two?' is delivered before 'One?'",
-    ),
-    (
-        queued_messages_in_order,
-        queued().ended().prompt("Two?").request([GO, YES, TWO]),
-        "'Two?' is delivered before 'One?'",
-    ),
-    (
-        messages_follow_earlier_replies,
-        queued().request([GO, ONE, TWO, YES]),
-        "request 2 has 'One?' before an earlier reply",
-    ),
-    (
-        queued_messages_delivered,
-        queued().ended(),
-        "'One?' was taken from the queue, and no request has",
-    ),
-    (
-        queued_messages_delivered,
-        queued().request([GO, YES, ONE]).replied("Yes.").ended(),
-        "'Two?' was taken",
-    ),
-    (
-        queued_messages_delivered,
-        queued().ended(Outcome.ABORTED).prompt("Next.").request([GO, YES, NEXT]),
-        "'One?' was taken from the queue, and request 2 lacks it",
-    ),
-    (
-        queued_messages_in_order,
-        queued().ended(Outcome.ABORTED).prompt("Two?").request([GO, YES, TWO]),
-        "'Two?' is delivered before 'One?'",
-    ),
-    (
-        queued_messages_delivered,
-        queued().ended(Outcome.FAILED).prompt("Next.").request([NEXT]),
-        "'One?' was taken from the queue, and request 2 lacks it",
-    ),
-    (
-        conversation_kept_between_prompts,
-        asked()
-        .replied("Yes.")
-        .ended()
-        .prompt("Next.")
-        .request([GO, YES, NEXT])
-        .failed()
-        .ended(Outcome.FAILED)
-        .prompt("Last.")
-        .request([LAST]),
-        "and request 3 has forgotten it",
-    ),
-    (
-        conversation_kept_between_prompts,
-        asked()
-        .failed()
-        .ended(Outcome.FAILED)
-        .prompt("Next.")
-        .request([NEXT])
-        .replied("Yes.")
-        .ended()
-        .prompt("Last.")
-        .request([NEXT, YES, LAST]),
-        "and request 2 has forgotten it",
-    ),
-]
+    (queued_messages_in_order, queued().request([GO, YES, TWO, ONE]),
+     "'Two?' is delivered before 'One?'"),
+    (queued_messages_in_order, queued().request([GO, YES, TWO]),
+     "'Two?' is delivered before 'One?'"),
+    (queued_messages_in_order, queued().ended().prompt("Two?").request([GO, YES, TWO]),
+     "'Two?' is delivered before 'One?'"),
+    (queued_messages_delivered, queued().ended(),
+     "'One?' was taken from the queue, and no request has"),
+    (queued_messages_delivered, queued().request([GO, YES, ONE]).replied("Yes.").ended(),
+     "'Two?' was taken"),
+    (queued_messages_delivered,
+     queued().ended(Outcome.ABORTED).prompt("Next.").request([GO, YES, NEXT]),
+     "'One?' was taken from the queue, and request 2 lacks it"),
+    (queued_messages_in_order,
+     queued().ended(Outcome.ABORTED).prompt("Two?").request([GO, YES, TWO]),
+     "'Two?' is delivered before 'One?'"),
+    (queued_messages_delivered, queued().ended(Outcome.FAILED).prompt("Next.").request([NEXT]),
+     "'One?' was taken from the queue, and request 2 lacks it"),
+    (conversation_kept_between_prompts,
+     asked().replied("Yes.").ended().prompt("Next.").request([GO, YES, NEXT]).failed()
+     .ended(Outcome.FAILED).prompt("Last.").request([LAST]), "and request 3 has forgotten it"),
+    (conversation_kept_between_prompts,
+     asked().failed().ended(Outcome.FAILED).prompt("Next.").request([NEXT]).replied("Yes.").ended()
+     .prompt("Last.").request([NEXT, YES, LAST]), "and request 2 has forgotten it"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("invariant", "run", "why"), BAD)
