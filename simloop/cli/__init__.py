@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from simloop import __version__
-from simloop.cli.process import insistent_interrupts, load
+from simloop.cli.process import load
 from simloop.cli.terminal import abandon_stdout, explain, note, plain, wants_colour
 
 INTERRUPTED = 130
@@ -35,8 +35,8 @@ GROUPS = {
         "run": ("run", "Run scenarios and check their expectations."),
         "check": ("check", "Run scenarios twice, check expectations and compare the runs."),
         "compare": ("compare", "Run scenarios on several loops, side by side."),
-        "record": ("record", "Write the traces of scenarios to files."),
-        "replay": ("replay", "Run recorded traces again and show the first difference."),
+        "record": ("traces", "Write the traces of scenarios to files."),
+        "replay": ("traces", "Run recorded traces again and show the first difference."),
     },
     "Search for failures": {
         "fuzz": ("fuzz", "Search generated worlds for failures of a loop."),
@@ -48,10 +48,10 @@ GROUPS = {
         ),
     },
     "Look at a run": {
-        "show": ("show", "Show a recorded trace as a timeline, or the facts at an entry."),
+        "show": ("traces", "Show a recorded trace as a timeline, or the facts at an entry."),
         "step": ("step", "Step through a run in the terminal, forwards and backwards."),
-        "diff": ("replay", "Show where two recorded traces first differ."),
-        "export": ("export", "Write a run as a page for a browser, or as spans."),
+        "diff": ("traces", "Show where two recorded traces first differ."),
+        "export": ("traces", "Write a run as a page for a browser, or as spans."),
     },
     "Measure": {
         "bench": ("bench", "Measure what hooks cost in real time."),
@@ -75,19 +75,6 @@ def _closed_output_told() -> Iterator[None]:
     except BrokenPipeError as error:
         abandon_stdout()
         raise OutputClosed from error
-    except OSError as error:
-        if not _is_of_echo(error):
-            raise
-        abandon_stdout()
-        raise click.ClickException(f"stdout cannot be written: {error.strerror}") from error
-
-
-def _is_of_echo(error: OSError) -> bool:
-    """Return whether click raised the error while it printed, as for `--help` and `--version`."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_code is not click.echo.__code__:
-        traceback = traceback.tb_next
-    return traceback is not None
 
 
 class Verbs(click.Group):
@@ -167,8 +154,7 @@ class Verbs(click.Group):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII only
         try:
             extra |= {"complete_var": complete_var, "windows_expand_args": windows_expand_args}
-            with insistent_interrupts():
-                code = super().main(args, prog_name, standalone_mode=False, **extra) or 0
+            code = super().main(args, prog_name, standalone_mode=False, **extra) or 0
         except click.Abort:
             note("interrupted")
             code = INTERRUPTED

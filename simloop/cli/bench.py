@@ -11,7 +11,7 @@ from simloop.bench.given import GivenHook, given_hooks
 from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, tried
 from simloop.bench.report import HookReport, plot_of, read_report
 from simloop.cli.options import formats
-from simloop.cli.terminal import note, out_exactly, out_lines, plain
+from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import (
     format_duration,
@@ -94,7 +94,7 @@ def hooks(
     if plot is not None:
         write_file(plot, plot_of(report, against).encode())
     if output_format == "json":
-        out_exactly(msgspec.json.format(msgspec.json.encode(report)).decode())
+        out(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
         out_lines(_lines(report, against))
     failures = list(report.failures(max_ns=max_ns, fail_on=fail_on))

@@ -23,7 +23,7 @@ from simloop.cli.terminal import (
     columns_of,
     explain,
     json_text,
-    out_exactly,
+    out,
     out_lines,
     padded,
     plain,
@@ -82,7 +82,7 @@ def command(
             "loops": list(loops),
             "scenarios": [one.json_format() for one in comparisons],
         }
-        out_exactly(json_text(document, indent=2))
+        out(json_text(document, indent=2))
     elif len(comparisons) == 1:
         out_lines((*comparisons[0].table(width), *_legend(comparisons)))
     else:

@@ -6,10 +6,9 @@ Each test takes a moment, and the message of a failure states its consequence fo
 
 import os
 import platform
-import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ from simloop.errors import InternalError, ScenarioError, SimloopError
 DISTRIBUTION = "agent-simloop"
 _HOUR_S = 3_600
 _PATIENCE_S = 60
-_REQUIREMENT = re.compile(r"([\w.-]+)>=([\d.]+)")
 
 
 class CheckResult(NamedTuple):
@@ -47,55 +45,22 @@ def command() -> int:
 
 
 def _checks() -> Iterator[CheckResult]:
-    yield python_check(sys.version_info[:2])
-    yield from _installed()
+    python = f"{platform.python_version()} ({sys.executable})"
+    yield CheckResult(ok=True, subject="Python", detail=python)
+    yield _installed()
     for subject in TESTS:
         yield _self_test(subject)
     yield CheckResult(ok=True, subject="terminal", detail=_terminal())
 
 
-def python_check(version: tuple[int, ...]) -> CheckResult:
-    """Return whether this Python is new enough; `version` is its major and minor number."""
-    detail = f"{platform.python_version()} ({sys.executable})"
-    if version < (3, 11):
-        return CheckResult(
-            ok=False, subject="Python", detail=f"{detail}; simloop needs 3.11 or newer"
-        )
-    return CheckResult(ok=True, subject="Python", detail=detail)
-
-
-def _installed() -> Iterator[CheckResult]:
+def _installed() -> CheckResult:
     folder = Path(__file__).resolve().parent.parent
     try:
         version = metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         detail = f"runs from {folder}, but is not installed; try: pip install {folder}"
-        yield CheckResult(ok=False, subject="simloop", detail=detail)
-        return
-    yield CheckResult(ok=True, subject="simloop", detail=f"{version} ({folder})")
-    yield from dependency_checks(metadata.requires(DISTRIBUTION) or ())
-
-
-def dependency_checks(requirements: Iterable[str]) -> Iterator[CheckResult]:
-    """Yield whether each of `requirements` (`name>=1.2`) is installed; extras are skipped."""
-    for requirement in requirements:
-        match = _REQUIREMENT.match(requirement)
-        if match is None or "extra ==" in requirement:
-            continue
-        name, least = match.groups()
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            mend = f"not installed; try: pip install '{name}>={least}'"
-            yield CheckResult(ok=False, subject=name, detail=mend)
-            continue
-        new_enough = _numbers(version) >= _numbers(least)
-        mend = "" if new_enough else f", which is too old; try: pip install '{name}>={least}'"
-        yield CheckResult(ok=new_enough, subject=name, detail=f"{version}{mend}")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+        return CheckResult(ok=False, subject="simloop", detail=detail)
+    return CheckResult(ok=True, subject="simloop", detail=f"{version} ({folder})")
 
 
 def _self_test(subject: str) -> CheckResult:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from simloop.check import counterexamples
 from simloop.cli.options import Decorator, formats, loop_names, read_options
 from simloop.cli.report import FORMAT_VERSION, status_for
-from simloop.cli.terminal import StatusLine, note, out_exactly, out_lines, plain
+from simloop.cli.terminal import StatusLine, note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.checks import as_written
 from simloop.kernel.durations import format_duration
@@ -118,9 +118,9 @@ def command(
     with StatusLine(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, through=through, say=status.say)
     if output_format == "json":
-        out_exactly(proof_json(proof, limits, options_of(machine)))
+        out(proof_json(proof, limits, options_of(machine)))
     elif output_format == "mermaid":
-        out_exactly(proof_mermaid(proof, machine.legal))
+        out(proof_mermaid(proof, machine.legal))
     else:
         out_lines(plain(line) for line in proof_lines(proof, limits, _unusual(machine)))
     if folder is not None:

@@ -22,7 +22,7 @@ from simloop.cli.options import (
     targets_of,
 )
 from simloop.cli.process import signals_to_stop
-from simloop.cli.terminal import StatusLine, json_text, note, out, out_exactly, out_lines, plain
+from simloop.cli.terminal import StatusLine, json_text, note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.fuzz.executor import (
     MOST_OF_WORKER,
@@ -45,7 +45,7 @@ from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
 
-NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
+_NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
 _S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
 _SECONDS = 30.0
 
@@ -157,21 +157,19 @@ def command(
         note("interrupted: the report covers the runs so far")
     written = files.written if files else {}
     if output_format == "json":
-        out_exactly(report_json(sums, written))
+        out(report_json(sums, written))
     else:
         out_lines(report_lines(sums, written))
     return 128 + came[0] if came else int(bool(sums.failures))
 
 
 def _stop(ranges: Ranges, *, here: bool) -> None:
-    """Break off a run of this process, and let workers finish their ranges."""
     ranges.stopped = True
-    if here:
+    if here:  # workers finish their ranges
         raise KeyboardInterrupt
 
 
 def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
-    """Yield the scenarios that PATH|NAME select. Raises ScenarioError."""
     for target in targets_of(sources) if sources else ():
         if isinstance(target.file, ScenarioError):
             raise target.file
@@ -181,7 +179,6 @@ def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
 def _take(
     finding: SearchFinding | None, files: "_Files | None", shown: StatusLine | None = None
 ) -> None:
-    """Print a new failure, and write its file."""
     if finding is None:
         return
     if shown is not None:
@@ -192,10 +189,7 @@ def _take(
 
 
 class _Files:
-    """The files of failures in a folder; `written` has their names by the runs.
-
-    Failures that shrink to equal scenarios share one file.
-    """
+    """The files of failures in a folder; `written` has their names by the runs."""
 
     def __init__(self, folder: Path, settings: SearchSettings) -> None:
         self._folder, self._settings = folder, settings
@@ -207,7 +201,7 @@ class _Files:
         if not finding.scenario:
             note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
             return
-        path = self._paths.get(finding.scenario)
+        path = self._paths.get(finding.scenario)  # equal scenarios share one file
         if path is None:
             path = self._paths[finding.scenario] = self._free(finding.name)
             comment = self._comment(finding, path)
@@ -217,7 +211,6 @@ class _Files:
         self.written[finding.run] = str(path)
 
     def _free(self, name: str) -> Path:
-        """Return a path that no other failure of this search uses."""
         path, number = self._folder / f"{name.lower()}{SUFFIX}", 1
         while path in self._paths.values():
             number += 1
@@ -229,7 +222,7 @@ class _Files:
         command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
         if finding.reproduced is False:
-            again = NOT_REPRODUCED
+            again = _NOT_REPRODUCED
         return (
             f"{finding.name}: {finding.sentence}\n{finding.shown}\n"
             f"found by: {command} --runs {finding.run}\n{again}"
@@ -298,14 +291,13 @@ def _failure(finding: SearchFinding, count: int, file: str | None) -> Iterator[s
     runs = "1 run" if count == 1 else f"{count} runs"
     yield f"  first in run {finding.run}; {runs} in total"
     if finding.reproduced is False:
-        yield f"  {NOT_REPRODUCED}"
+        yield f"  {_NOT_REPRODUCED}"
     yield from (f"  {plain(line)}" for line in finding.printed)
     if file is not None:
         yield f"  written to {plain(file)}"
 
 
 def _goals(sums: Sums) -> Iterator[str]:
-    """Yield the number of goals that were reached, and the names of the others."""
     never = [name for name, count in sums.goals.items() if not count]
     yield (
         f"{len(sums.goals) - len(never)} of {len(sums.goals)} goals reached, "

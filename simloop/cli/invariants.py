@@ -13,7 +13,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import all_invariants, choose
 from simloop.check.invariants.subject import Subject
 from simloop.cli.options import formats, invariants_of_ones_own, loop_names
-from simloop.cli.terminal import json_text, out, out_exactly, out_lines, plain
+from simloop.cli.terminal import json_text, out, out_lines, plain
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
@@ -41,7 +41,7 @@ def command(*, loop: str | None, output_format: str) -> None:
     reasons: Mapping[str, str] = {} if loop is None else _unjudged(loop, invariants)
     if output_format == "json":
         rows = [_row(each, reasons.get(each.name), of_loop=loop is not None) for each in invariants]
-        out_exactly(json_text(rows, indent=2))
+        out(json_text(rows, indent=2))
         return
     for each in invariants:
         out_lines(_lines(each, reasons.get(each.name, "")))

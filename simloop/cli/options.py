@@ -1,7 +1,4 @@
-"""The parameters that verbs share: scenarios, a seed, a loop design, and tab completion of them.
-
-An unknown loop is one error that is reported before anything is run, and not one for each scenario.
-"""
+"""The parameters that verbs share: scenarios, a seed, a loop design, and their completion."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,8 +35,8 @@ _INSTEAD = f"Use this loop instead of the scenario's: {_NAMES}"
 class Target(Struct, frozen=True):
     """One scenario to run; or an invalid argument, with the reason as its `file`.
 
-    `name` is the bundled name or the path as it was given, and `run` accepts it again. `argument`
-    is the argument that selected the scenario: the file, a folder that contains it, or a name.
+    `name` is the bundled name or the path as it was given. `argument` selected the scenario: the
+    file, a folder that contains it, or a name.
     """
 
     name: str
@@ -48,10 +45,7 @@ class Target(Struct, frozen=True):
 
 
 def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
-    """Return each scenario that the arguments select, once.
-
-    The order is that of the arguments, and inside a folder that of the paths.
-    """
+    """Return each scenario that the arguments select, once; those of a folder by their paths."""
     seen: set[Path] = set()
     for argument in arguments:
         try:
@@ -130,11 +124,8 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
 
 
 def read_options(given: tuple[str, ...]) -> dict[str, Any]:
-    """Return the options, each given as KEY=VALUE. Raises ScenarioError if one is given twice."""
-    pairs = dict(pair.partition("=")[::2] for pair in given)
-    if len(pairs) < len(given):
-        raise ScenarioError("an option is given twice", key="--option")
-    return {key: _read(value) for key, value in pairs.items()}
+    """Return the options, each given as KEY=VALUE."""
+    return {key: _read(value) for key, _, value in (pair.partition("=") for pair in given)}
 
 
 def _read(text: str) -> Any:
@@ -238,10 +229,7 @@ def formats(*others: str) -> Decorator:
 
 
 def _settings(loop: Decorator, command: Command) -> Command:
-    """Give a verb the settings of a run as `given`, and the parameters for them.
-
-    `loops`, if there are several, stay a parameter of their own.
-    """
+    """Give a verb the settings of a run as `given`, and the parameters for them."""
 
     @wraps(command)
     def with_settings(**values: Any) -> Any:
@@ -272,10 +260,9 @@ _OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on
 
 
 def settings_by_loop(loops: Sequence[str], given: RunOptions) -> dict[str, RunOptions]:
-    """Return the settings of each loop; those of a single loop are for one of them.
+    """Return the settings of each loop; those of a single loop are for the only one, or only own.
 
-    That is the only loop of the user's own, or else the only loop. Raises UsageError if there are
-    more.
+    Raises UsageError if there are several.
     """
     settings: dict[str, RunOptions] = {loop: {} for loop in loops}
     chosen = [loop for loop in loops if is_own(loop)] or loops

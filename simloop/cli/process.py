@@ -1,4 +1,4 @@
-"""The process of the command: the import of a verb's module, and Ctrl-C.
+"""The process of the command: the import of a verb's module, and signals.
 
 Only the command changes the garbage collector, the plugins of pydantic and the handling of signals.
 A program that imports simloop keeps its own.
@@ -14,9 +14,6 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-import click
-
-_AGAIN_S = 0.01
 _METADATA = "importlib.metadata"
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
@@ -70,43 +67,6 @@ def _entry_points(**selected: Any) -> Any:
 
 
 @contextmanager
-def insistent_interrupts() -> Iterator[None]:
-    """Raise a lost interrupt again inside the block. Raises Abort at the end if there was one.
-
-    Python raises KeyboardInterrupt at any point of the main thread. In a `__del__` or a weakref
-    callback, which garbage collection calls between any two steps of a run, it is printed as
-    ignored and lost; in a function that pydantic calls it becomes an error of pydantic's. Measured:
-    one Ctrl-C in 25 during a long run.
-    """
-    came = False
-    hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
-
-    def interrupt(number: int, frame: Any) -> None:
-        nonlocal came
-        came = True
-        signal.default_int_handler(number, frame)
-
-    def insist(unraisable: Any) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            _raise_soon()
-        else:
-            hook(unraisable)
-
-    ours = handler is signal.default_int_handler  # false if a shell makes us ignore Ctrl-C
-    if ours:
-        signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = insist
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
-        if ours:
-            signal.signal(signal.SIGINT, handler)
-        if came:
-            raise click.Abort
-
-
-@contextmanager
 def signals_to_stop(tell: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
     """Yield the numbers of the signals that come, Ctrl-C and SIGTERM, and call `tell` at each.
 
@@ -131,11 +91,3 @@ def signals_to_stop(tell: Callable[[], None] = lambda: None) -> Iterator[list[in
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _raise_soon() -> None:
-    # From another thread: raised here, it would be lost again.
-    import _thread  # noqa: PLC0415 - rarely needed
-    import threading  # noqa: PLC0415 - rarely needed
-
-    threading.Timer(_AGAIN_S, _thread.interrupt_main).start()

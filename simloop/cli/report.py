@@ -1,8 +1,7 @@
 """The result of a scenario that a verb has run, as text and as JSON.
 
 The JSON of `run`, `check`, `compare` and `replay` names every key, so that a program can rely on
-it, and a word has one meaning in all of them. FORMAT_VERSION grows when a key changes its meaning
-or is removed.
+it. FORMAT_VERSION grows when a key changes its meaning or is removed.
 """
 
 import dataclasses
@@ -21,7 +20,6 @@ from simloop.cli.terminal import (
     explain,
     json_text,
     out,
-    out_exactly,
     out_lines,
     padded,
     plain,
@@ -65,30 +63,20 @@ class Report(Struct):
         return self.verdict.exit_code
 
     @property
-    def word(self) -> str:
-        """Return `ok`, `FAILED` (the loop is wrong) or `ERROR` (file, call or simloop is wrong)."""
-        return word_for(self.exit_code)
-
-    @property
     def elapsed_ns(self) -> int:
         """Return the virtual time of the run, up to its end or its error."""
         return self.verdict.trace.elapsed_ns if self.verdict.trace else 0
 
     def lines(self, name_width: int = 0) -> Iterator[str]:
         """Yield one line, then the expectations that do not hold, and what a failed run printed."""
-        yield verdict_line(self.word, self.name, self._ending(), name_width)
-        yield from indented(self.findings())
-        if self.exit_code:
-            yield from indented(printed(self.verdict.output))
-
-    def findings(self) -> Iterator[str]:
-        """Yield the expectations that do not hold, and the command that reproduces them."""
+        yield verdict_line(word_for(self.exit_code), self.name, self._ending(), name_width)
         verdict = self.verdict
-        if verdict.failures:
-            yield from verdict.failures
-            run = verdict.result or verdict.ended_by  # an error that is expected leaves no result
-            if isinstance(run, Result | CheckFailed):
-                yield f"reproduce: {run.reproduce}"
+        yield from indented(iter(verdict.failures))
+        run = verdict.result or verdict.ended_by  # an error that is expected leaves no result
+        if verdict.failures and isinstance(run, Result | CheckFailed):
+            yield from indented(iter([f"reproduce: {run.reproduce}"]))
+        if self.exit_code:
+            yield from indented(printed(verdict.output))
 
     def explain(self) -> None:
         """Print the errors to stderr."""
@@ -227,7 +215,7 @@ def print_json(reports: Iterable[_Reported], name: str = "runs") -> int:
         report.explain()
     status = status_for(exit_code)
     document = {"format_version": FORMAT_VERSION, "status": status, name: documents}
-    out_exactly(json_text(document, indent=2))
+    out(json_text(document, indent=2))
     return exit_code
 
 
@@ -309,7 +297,6 @@ def _failure(key: str, expected: Any, got: Any, seq: int | None, message: str) -
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as it is written in a file."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     return value

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from simloop.cli.options import formats, scenario_names
-from simloop.cli.terminal import cells, json_text, note, out, out_exactly, out_lines, padded, plain
+from simloop.cli.terminal import cells, json_text, note, out, out_lines, padded, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX, Listed, bundled, bundled_folder, find_bundled
 from simloop.scenario.jsonschema import schema_text
@@ -81,7 +81,7 @@ def listing(names: tuple[str, ...], output_format: str) -> None:
     """
     listed = list(bundled(names))
     if output_format == "json":
-        out_exactly(json_text([_row(one) for one in listed], indent=2))
+        out(json_text([_row(one) for one in listed], indent=2))
         return
     width = max((cells(one.name) for one in listed), default=0)
     out_lines(f"{padded(plain(one.name), width)}  {plain(one.title)}".rstrip() for one in listed)
@@ -101,7 +101,7 @@ def cat(name: str) -> None:
     NAME is a name from `simloop list`. `simloop cat retry/rate-limit > mine.simloop.yaml` copies
     one.
     """
-    out_exactly(find_bundled(name).read_text("utf-8").removesuffix("\n"))
+    out(find_bundled(name).read_text("utf-8").removesuffix("\n"))
 
 
 @click.command("schema")
@@ -112,4 +112,4 @@ def schema() -> None:
 
     # yaml-language-server: $schema=PATH
     """
-    out_exactly(schema_text().removesuffix("\n"))
+    out(schema_text().removesuffix("\n"))

@@ -14,7 +14,7 @@ from simloop.check.replay import recorded_run
 from simloop.check.trial import Failure
 from simloop.cli.options import invariants_of_ones_own, run_settings, scenarios_and_files
 from simloop.cli.process import signals_to_stop
-from simloop.cli.terminal import StatusLine, note, out, out_exactly, plain
+from simloop.cli.terminal import StatusLine, note, out, plain
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
@@ -127,7 +127,7 @@ def _judged(failure: Failure) -> str:
 
 def _print(scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
     """Print the scenario, the failure, the sizes, and the command that reproduces the failure."""
-    out_exactly(scenario_text(shrunk.scenario).rstrip("\n"))
+    out(scenario_text(shrunk.scenario).rstrip("\n"))
     for line in _judged(shrunk.failure).split("\n"):
         out(plain(line))
     before, after = _size(scenario), _size(shrunk.scenario)

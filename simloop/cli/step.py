@@ -3,7 +3,6 @@
 What prevents the start of the replayer is one message on stderr, before the terminal is touched.
 """
 
-import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,7 +56,8 @@ def command(*, named: str | None, other: str | None, against: str | None, given:
     if against is not None:
         check_loop_exists(against)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
-        raise ScenarioError("the replayer needs a terminal", hint=f"use: {_as_text(named, other)}")
+        hint = "use: simloop show TRACE --at 0, of a trace that `simloop run --trace` writes"
+        raise ScenarioError("the replayer needs a terminal", hint=hint)
     if find_spec("textual") is None:
         raise ScenarioError("the replayer needs textual", hint=install_hint("tui"))
     return _step(named, other, against, given)
@@ -86,22 +86,3 @@ def _step(named: str | None, other: str | None, against: str | None, given: RunO
     if error is not None:
         raise error
     return _CRASHED if app.return_code else 0
-
-
-def _as_text(named: str | None, other: str | None) -> str:
-    """Return the command that prints the same facts as text."""
-    if named is None:
-        return "simloop list"
-    if other is None:
-        made, trace = _trace(named, "run")
-        return f"{made}simloop show {trace} --at 0"
-    (made, one), (also_made, two) = _trace(named, "a"), _trace(other, "b")
-    return f"{made}{also_made}simloop diff {one} {two}"
-
-
-def _trace(named: str, name: str) -> tuple[str, str]:
-    """Return the command that makes the trace, and the file of the trace."""
-    quoted = shlex.quote(named)
-    if named.endswith(".jsonl"):
-        return "", quoted
-    return f"simloop run {quoted} --trace {name}.jsonl && ", f"{name}.jsonl"

@@ -1,4 +1,4 @@
-"""Output to the terminal: results on stdout, the rest on stderr, folded to its width.
+"""Output to the terminal: results on stdout, the rest on stderr.
 
 Colour only repeats the meaning of a word. Text that simloop did not write itself passes `plain`
 before it is printed.
@@ -29,9 +29,6 @@ _COLOURS = {"ok": "green", "FAILED": "red", "ERROR": "red"}
 _INTERNAL = 3
 
 _SEQUENCE = re.compile("\x1b\\[[0-9;]*m")
-_GAP = re.compile(r"\S\s{2,}(?=\S)")
-_WORD = re.compile(r"\s*\S+")
-_COMMAND = re.compile(r"^\s*(reproduce|see it|run): ")
 
 T = TypeVar("T")
 
@@ -55,20 +52,8 @@ def columns_of(stream: Any) -> int | None:
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 
-def _fitted(text: str, stream: Any) -> str:
-    columns = columns_of(stream)
-    if columns is None:
-        return text
-    return "\n".join(piece for line in text.split("\n") for piece in folded(line, columns))
-
-
 def out(text: str) -> None:
     """Print a result. Raises ClickException, which ends with 2, if it cannot be written."""
-    out_exactly(_fitted(text, sys.stdout))
-
-
-def out_exactly(text: str) -> None:
-    """Print JSON, XML, YAML and the like unfolded. Raises ClickException as `out` does."""
     try:
         click.echo(text)
     except BrokenPipeError:
@@ -87,7 +72,7 @@ def out_lines(lines: Iterable[str]) -> None:
 
 def note(text: str) -> None:
     """Print a message to stderr."""
-    click.echo(_fitted(text, sys.stderr), err=True)
+    click.echo(text, err=True)
 
 
 def plain(text: str) -> str:
@@ -220,56 +205,3 @@ def cells(text: str) -> int:
 def padded(text: str, width: int) -> str:
     """Return `text` with spaces behind it up to `width` cells."""
     return text + " " * (width - cells(text))
-
-
-def folded(line: str, columns: int) -> Iterator[str]:
-    """Yield `line` in pieces of at most `columns` cells, without loss of anything but spaces.
-
-    The pieces after the first stand below the last column that begins in the left half. A command
-    is cut anywhere, with a backslash at each cut: a shell joins such lines again.
-    """
-    if cells(line) <= columns:
-        yield line
-        return
-    if _COMMAND.match(line):
-        *cut, last = _cut(line, columns - 1)
-        yield from (f"{piece}\\" for piece in cut)
-        yield last
-        return
-    indent, piece = " " * _indent(line, columns), ""
-    for word in _words(line, columns - len(indent)):
-        if piece.strip() and cells(piece + word) > columns:
-            yield piece
-            piece = indent + word.lstrip()
-        else:
-            piece += word
-    yield piece
-
-
-def _cut(text: str, columns: int) -> Iterator[str]:
-    """Yield pieces of `columns` cells, or one less where a wide character does not fit."""
-    while text:
-        end = 1
-        while end < len(text) and cells(text[: end + 1]) <= columns:
-            end += 1
-        yield text[:end]
-        text = text[end:]
-
-
-def _indent(line: str, columns: int) -> int:
-    text = _SEQUENCE.sub("", line)
-    lead = len(text) - len(text.lstrip())
-    columns_begin = [cells(text[: gap.end()]) for gap in _GAP.finditer(text)]
-    return max((at for at in (lead, *columns_begin) if at <= columns // 2), default=0)
-
-
-def _words(line: str, room: int) -> Iterator[str]:
-    """Yield the words, each with the spaces before it; split a word longer than a line."""
-    for match in _WORD.finditer(line):
-        word = match.group()
-        if cells(word.lstrip()) <= room:
-            yield word
-        else:
-            first, *rest = _cut(word.lstrip(), room)
-            yield word[: len(word) - len(word.lstrip())] + first
-            yield from rest

@@ -369,13 +369,6 @@ def test_an_option_that_is_a_duration_is_given_and_shown_as_in_a_file(cli: Cli) 
     assert "1500 has no unit: write '1500s' or '1500ms'" in refused.stderr
 
 
-def test_an_option_that_is_given_twice_is_refused(cli: Cli) -> None:
-    twice = ("--option", "parallel=true", "--option", "parallel=false")
-    result = cli("explore", "--loop", "pi", *twice)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "an option is given twice" in result.stderr
-
-
 @pytest.mark.parametrize("option", ["nope=1", "steps=nope", "max_retries=-1", "max_retries=x"])
 def test_an_option_that_there_is_not_is_named(cli: Cli, option: str) -> None:
     result = cli("explore", "--loop", "opencode", "--option", option)

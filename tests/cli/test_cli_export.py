@@ -80,7 +80,7 @@ def test_neither_a_trace_nor_the_source_is_overwritten(cli: Cli, folder: Path, f
     ("arguments", "complaint"),
     [
         (["a.jsonl"], "name a format"),
-        (["a.jsonl", "--html", "-", "--otel"], "cannot share stdout"),
+        (["a.jsonl", "--html", "-", "--otel"], "cannot share a file"),
         (["--otel", "a.jsonl"], "Missing argument"),
         (["a.jsonl", "--html", "x", "--seed", "1"], "--seed is for a scenario"),
         (["nowhere", "--html", "x"], "there is no scenario `nowhere`"),

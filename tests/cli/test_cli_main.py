@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -214,49 +213,9 @@ class TestExitCodes:
         ended = subprocess.run(SIMLOOP, env=env, capture_output=True, check=False)
         assert (ended.returncode, ended.stderr) == (130, b"interrupted\n")
 
-    def test_ctrl_c_while_garbage_is_collected_is_not_lost(self, cli: Cli) -> None:
-        class Interrupting:
-            def __del__(self) -> None:
-                signal.raise_signal(signal.SIGINT)  # Python only prints what is raised here
-
-        group = Verbs("simloop")
-
-        @group.command("wait")
-        def wait() -> None:
-            Interrupting()
-            start_s = time.monotonic()
-            while time.monotonic() < start_s + 60:
-                pass
-            click.echo("waited in vain")
-
-        cli.command = group
-        result = cli("wait")
-        assert result.exit_code == 130
-        assert result.output.split() == ["interrupted"]
-
-    def test_ctrl_c_that_a_library_turns_into_an_error_is_130(self, cli: Cli) -> None:
-        group = Verbs("simloop")
-
-        @group.command("convert")
-        def convert() -> None:
-            try:
-                signal.raise_signal(signal.SIGINT)
-            except KeyboardInterrupt as error:
-                raise ValueError("as pydantic does in a serializer") from error
-
-        cli.command = group
-        result = cli("convert")
-        assert result.exit_code == 130
-        assert result.output.split() == ["interrupted"]
-
-    def test_the_handlers_of_the_process_are_put_back(self, cli: Cli) -> None:
-        before = sys.unraisablehook, signal.getsignal(signal.SIGINT)
-        cli("--version")
-        assert (sys.unraisablehook, signal.getsignal(signal.SIGINT)) == before
-
 
 class TestOutput:
-    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema"], ["list"]])
+    @pytest.mark.parametrize("arguments", [["--help"], ["schema"]])
     @pytest.mark.slow
     def test_a_reader_that_goes_away_ends_it_quietly(self, arguments: list[str]) -> None:
         reading, writing = os.pipe()
@@ -269,25 +228,12 @@ class TestOutput:
 
     @pytest.mark.slow
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-    @pytest.mark.parametrize(
-        "arguments", [["--version"], ["--help"], ["run", "--help"], ["schema"]]
-    )
-    def test_a_full_device_is_one_line_on_stderr(self, arguments: list[str]) -> None:
+    def test_a_full_device_is_one_line_on_stderr(self) -> None:
         with Path("/dev/full").open("wb") as full:
-            command = [*SIMLOOP, *arguments]
+            command = [*SIMLOOP, "schema"]
             ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
         assert ended.returncode == 2
         assert ended.stderr == b"Error: stdout cannot be written: No space left on device\n"
-
-    @pytest.mark.slow
-    def test_output_that_cannot_be_written_is_one_line_on_stderr(self, tmp_path: Path) -> None:
-        unwritable = tmp_path / "out"
-        unwritable.touch()
-        with unwritable.open("rb") as stdout:
-            command = [*SIMLOOP, "schema"]
-            ended = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, check=False)
-        assert ended.returncode == 2
-        assert ended.stderr == b"Error: stdout cannot be written: Bad file descriptor\n"
 
     @pytest.mark.slow
     def test_a_terminal_that_lacks_a_character_gets_it_as_an_escape(self, folder: Path) -> None:

@@ -1,23 +1,17 @@
-"""Folded lines: none is wider than the terminal, and nothing but spaces is lost."""
+"""The line that shows the progress of a command, and the cells that a text takes."""
 
 import contextlib
 import io
 import os
 import pty
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import click.testing
 import pytest
-from commandline import Cli
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simloop.cli.terminal import StatusLine, cells, columns_of, folded, padded
+from simloop.cli.terminal import StatusLine, cells, columns_of, padded
 from simloop.messages import FinishReason
 from simloop.runs.run import Simulation
 from simloop.trace import entries
@@ -228,23 +222,6 @@ def test_run_and_check_show_how_far_a_run_has_come_where_stderr_is_a_terminal(fo
     assert b"] 1 of 3, request 1, 0s virtual\r " in on_a_terminal(folder, "check", ".")[1]
 
 
-LINES = st.text(
-    st.sampled_from("ab  日本\u0301é-/\\'\"") | st.characters(exclude_categories=("Cs", "Cc")),
-    max_size=300,
-)
-
-
-@given(LINES, st.integers(20, 120))
-def test_no_piece_is_wider_than_the_terminal(line: str, columns: int) -> None:
-    assert all(cells(piece) <= columns for piece in folded(line, columns))
-
-
-@given(LINES.map(lambda line: f"ok  name  {line}"), st.integers(20, 120))
-def test_nothing_but_spaces_is_lost(line: str, columns: int) -> None:
-    pieces = "".join(folded(line, columns))
-    assert "".join(pieces.split()) == "".join(line.split())
-
-
 def test_a_wide_character_takes_two_cells_and_a_combining_one_none() -> None:
     assert cells("日本") == 4
     assert cells("e\u0301") == 1
@@ -254,88 +231,8 @@ def test_a_sequence_for_colour_takes_no_cell() -> None:
     assert cells("\x1b[32mok\x1b[0m") == 2
 
 
-def test_a_short_line_stays_as_it_is() -> None:
-    assert list(folded("  two  columns", 20)) == ["  two  columns"]
-
-
-def test_pieces_stand_below_the_last_column_of_the_left_half() -> None:
-    assert list(folded("ok  retry/limit  completed in 5 s and then some", 40)) == [
-        "ok  retry/limit  completed in 5 s and",
-        "                 then some",
-    ]
-
-
-@given(st.text(st.characters(categories=("L", "N", "P")), min_size=1, max_size=200))
-def test_a_folded_command_can_be_copied_into_a_shell(path: str) -> None:
-    line = f"reproduce: simloop run {shlex.quote(path)} --seed 7"
-    pieces = "\n".join(folded(line, 40))
-    assert pieces.replace("\\\n", "") == line
-
-
 def test_padding_counts_cells() -> None:
     assert padded("日本", 6) == "日本  "
-
-
-LONG = "この文はとても長いので折り返されます。" * 6
-FILE = f"""\
-title: {LONG}
-prompt: {LONG}
-tools: {{a_tool_with_a_rather_long_name: {{returns: "{LONG}"}}}}
-model:
-  - call: {{a_tool_with_a_rather_long_name: {{}}}}
-  - say: {LONG}
-expect: {{text: No.}}
-"""
-
-
-@pytest.fixture(params=[60, 80])
-def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """A terminal of that width, for the streams that click's runner puts in place."""
-    width: int = request.param
-    monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda _: True)
-    monkeypatch.setenv("COLUMNS", str(width))
-    return width
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("run", "FILE"),
-        ("run", "FILE", "quickstart"),
-        ("check", "FILE", "-v"),
-        ("check", "loops/", "--loop", "react", "-v"),
-        ("compare", "FILE"),
-        ("compare", "retry/", "FILE"),
-        ("record", "FILE", "--to", "."),
-        pytest.param(("list",), marks=pytest.mark.slow),
-        ("explore", "--loop", "pi"),
-        ("run", "no-such-scenario-and-a-name-that-is-longer-than-the-terminal-is-wide-by-far"),
-        ("run", "FILE", "--format", "a-format-that-does-not-exist-and-is-longer-than-a-line"),
-        ("no-such-command-and-a-name-that-is-longer-than-the-terminal-is-wide-by-far-and-more",),
-    ],
-)
-def test_no_line_is_wider_than_the_terminal(
-    cli: Cli,
-    arguments: tuple[str, ...],
-    columns: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "長い名前.simloop.yaml").write_text(FILE, "utf-8")
-    given = [one.replace("FILE", "長い名前.simloop.yaml") for one in arguments]
-    run = cli(*given)
-    lines = re.split("[\r\n]", run.stdout + run.stderr)  # a bar ends with a carriage return
-    assert len(lines) > 1
-    assert [line for line in lines if cells(line) > columns] == []
-
-
-@pytest.mark.usefixtures("columns")
-def test_json_is_not_folded(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.simloop.yaml").write_text(FILE, "utf-8")
-    run = cli("run", "--format", "json", "a.simloop.yaml")
-    assert max(map(cells, run.stdout.split("\n"))) > 80
 
 
 def test_a_file_or_a_pipe_has_no_width() -> None:

@@ -1,0 +1,369 @@
+"""The verbs around traces: `record`, `replay`, `diff`, `show` and `export`.
+
+Only a run that came to an end is recorded, so that a broken scenario never replaces a good trace,
+and one trace that cannot be replayed never keeps the others from it.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import click
+
+from simloop.check.replay import Setting, as_far_as, different_settings, rerun
+from simloop.check.trial import Until, verify
+from simloop.cli.options import (
+    Target,
+    formats,
+    replay_loop,
+    run_settings,
+    scenario_settings,
+    scenarios_and_files,
+    targets_of,
+)
+from simloop.cli.report import (
+    Report,
+    errors_of,
+    failure_of,
+    indented,
+    print_each,
+    print_json,
+    status_for,
+    verdict_line,
+    word_for,
+)
+from simloop.cli.terminal import cells, explain, json_text, note, out, out_lines, plain
+from simloop.cursor.keys import FactView
+from simloop.cursor.opening import is_trace, opened_run
+from simloop.cursor.position import Position, place_of
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.views import view
+from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
+from simloop.page.page import page
+from simloop.runs.options import RunOptions
+from simloop.scenario.catalog import SUFFIX, find_folder
+from simloop.trace.codec import read_trace, write_trace
+from simloop.trace.diff import Divergence, first_difference
+from simloop.trace.otel import otel as spans
+from simloop.trace.storage import create_folder, write_file
+from simloop.trace.timeline import timeline
+
+TRACE_SUFFIX = ".trace.jsonl"
+
+
+@click.command("record")
+@scenario_settings
+@click.option(
+    "--to",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write to FOLDER, not beside the scenarios. The command creates the folder if needed.",
+)
+def record(*, targets: tuple[str, ...], given: RunOptions, folder: Path | None) -> int:
+    """Write the traces of scenarios to files.
+
+    The trace of x.simloop.yaml is x.trace.jsonl beside it. The trace of a bundled NAME is written
+    to the current folder. FOLDER gets the subfolders of each PATH that is a folder. The command
+    replaces an old trace, even if an expectation fails (exit code 1). A run without an outcome is
+    not recorded. `simloop replay` runs a recorded trace again.
+    """
+    found = [(target, _trace_file(target, folder)) for target in targets_of(targets)]
+    width = max(cells(plain(str(file or target.name))) for target, file in found)
+    written: dict[Path, str] = {}
+    reports = (_recorded(target, file, given, written) for target, file in found)
+    return print_each(reports, width, counted=len(found) > 1)
+
+
+def _trace_file(target: Target, folder: Path | None) -> Path | None:
+    """Return the file for the trace of a target; None if the target is no scenario."""
+    if isinstance(target.file, ScenarioError):
+        return None
+    name = target.file.name
+    stem = name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else target.file.stem
+    argument = PurePath(target.argument)
+    if not target.file.is_relative_to(argument):  # the name of a bundled scenario, or of several
+        theme = target.file.relative_to(find_folder(target.argument) or target.file.parent).parent
+        return (folder or Path()) / theme / f"{stem}{TRACE_SUFFIX}"
+    beside = target.file.parent
+    if folder is not None:
+        beside = folder / target.file.relative_to(argument).parent
+    return beside / f"{stem}{TRACE_SUFFIX}"
+
+
+def _recorded(
+    target: Target, file: Path | None, given: RunOptions, written: dict[Path, str]
+) -> Report:
+    """Run a scenario and write the trace; the report then has the name of its file."""
+    report = Report.on(target)
+    if report.path is not None and file is not None:
+        report.verdict = verify(report.path, Until.END, **given)
+        _write_trace(report, file, written)
+    return report
+
+
+def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
+    verdict = report.verdict
+    if verdict.trace is None:
+        return
+    if verdict.trace.footer is None:
+        keep = "keep what there is of it with: simloop run PATH --trace FILE"
+        note(f"{plain(report.name)}: not recorded, because the run has no outcome ({keep})")
+        return
+    try:
+        _check_free(file, report.path, written)
+        create_folder(file.parent)
+        write_trace(verdict.trace, file)
+    except ScenarioError as error:
+        verdict.errors.append(error)
+    else:
+        written[file] = report.name
+        report.name = str(file)
+
+
+def _check_free(file: Path, scenario: Path | None, written: dict[Path, str]) -> None:
+    """Raise ScenarioError if the trace would overwrite another one of this command, or a scenario.
+
+    A link with the name of a trace may lead to the scenario.
+    """
+    if file in written:
+        hint = "record them one after the other, with another --to"
+        raise ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
+    if scenario is not None and file.exists() and file.samefile(scenario):
+        hint = "remove the link, or write elsewhere with --to"
+        raise ScenarioError("this is a link to the scenario", path=file, hint=hint)
+
+
+@click.command("replay")
+@click.argument(
+    "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@replay_loop
+@formats("json")
+def replay(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
+    """Run recorded traces again and show the first difference.
+
+    A TRACE is a file that `simloop record` or `simloop run --trace` has written. It holds
+    everything that its run needs, except a loop of your own, which --loop names. The command shows
+    the first entry that differs, after the three entries before it; the exit code is then 1. A
+    truncated trace is compared up to its end.
+    """
+    replays = (_replay(path, loop) for path in traces)
+    if output_format == "json":
+        return print_json(replays, "replays")
+    width = max(cells(plain(str(path))) for path in traces)
+    return print_each(replays, width, counted=len(traces) > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """One trace and the comparison with its second run.
+
+    `entries` is None if there was no second run, because of `error`.
+    """
+
+    name: str
+    entries: int | None = None
+    truncated: str = ""
+    no_end: str = ""
+    difference: Divergence | None = None
+    settings: tuple[Setting, ...] = ()
+    error: SimloopError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code for this trace alone."""
+        if self.error is not None:
+            return self.error.exit_code
+        return CheckFailed.exit_code if self.difference else 0
+
+    def lines(self, name_width: int) -> Iterator[str]:
+        """Yield the verdict, and below it the first difference; safe to print."""
+        identical = f"identical, {self.entries} entries"
+        ended = "not replayed" if self.error else "diverged" if self.difference else identical
+        yield verdict_line(word_for(self.exit_code), self.name, ended, name_width)
+        if self.difference is not None:
+            yield from indented(self.difference.lines("recorded", "replayed"))
+            yield from indented(iter([f"see it: simloop show {shlex.quote(self.name)}"]))
+
+    def explain(self) -> None:
+        """Write to stderr why there was no second run, or which circumstances differ."""
+        if self.error is not None:
+            explain(self.error)
+        if self.no_end:
+            note(plain(f"{self.name}: {self.no_end}"))
+        for setting in self.settings:
+            one, other = setting.as_text()
+            note(plain(f"{self.name}: {setting.name} differs: recorded {one}, replayed {other}"))
+
+    def json_format(self) -> dict[str, Any]:
+        """Return one of `replays`, with null for an unknown value."""
+        return {
+            "name": self.name,
+            "status": status_for(self.exit_code, cannot=isinstance(self.error, CannotExpress)),
+            "entries": self.entries,
+            "truncated": self.truncated or None,
+            "settings": [
+                {"key": name, "recorded": one, "replayed": other}
+                for name, one, other in self.settings
+            ],
+            "failures": [failure_of(self.difference)] if self.difference else [],
+            "errors": errors_of([self.error] if self.error else []),
+        }
+
+
+def _replay(path: Path, loop: str | None) -> _Replay:
+    """Replay one trace."""
+    try:
+        recorded = read_trace(path)
+        again = rerun(recorded, loop)
+    except SimloopError as error:
+        if isinstance(error, ScenarioError):
+            error.path = error.path or path
+        return _Replay(str(path), error=error)
+    return _Replay(
+        str(path),
+        len(recorded.entries),
+        recorded.truncated,
+        recorded.no_end,
+        first_difference(recorded, again),
+        tuple(different_settings(recorded.header, again.header)),
+    )
+
+
+@click.command("diff")
+@click.argument("one", metavar="A", type=click.Path(path_type=Path))
+@click.argument("other", metavar="B", type=click.Path(path_type=Path))
+def diff(one: Path, other: Path) -> int:
+    """Show where two recorded traces first differ.
+
+    The runs are compared entry by entry. A scenario, loop, seed or limit that differs is printed to
+    stderr and is no difference by itself. The exit code is 1 if the runs differ. A truncated
+    trace is compared up to its end.
+    """
+    first, second = read_trace(one), read_trace(other)
+    for setting in different_settings(first.header, second.header):
+        a, b = setting.as_text()
+        note(plain(f"{setting.name} differs: {a} and {b}"))
+    for path, trace in ((one, first), (other, second)):
+        if trace.no_end:
+            note(plain(f"{path}: {trace.no_end}"))
+    first, second = as_far_as(second, first), as_far_as(first, second)
+    found = first_difference(first, second)
+    if found is None:
+        out(f"the runs are the same, {len(first.entries)} entries")
+        return 0
+    out_lines(plain(line) for line in found.lines(str(one), str(other)))
+    return CheckFailed.exit_code
+
+
+@click.command("show")
+@click.option(
+    "--at",
+    metavar="N|TIME",
+    help="Show the facts at entry number N, or at a virtual time such as 5.2s. The default is the "
+    "last entry.",
+)
+@click.option(
+    "--view",
+    "views",
+    type=click.Choice([str(each) for each in FactView]),
+    multiple=True,
+    help="Show this view of the facts; may be repeated. The default with --at is all of them.",
+)
+@replay_loop
+@click.argument("trace", type=click.Path(path_type=Path))
+def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) -> None:
+    """Show a recorded trace as a timeline, or the facts at an entry.
+
+    TRACE is a file that `simloop record` or `simloop run --trace` has written. A truncated trace
+    is shown up to its end, and a run that is wrong with its findings. `--loop` names a loop that
+    does not come with simloop, whose limits and map the facts then include. An agent is run again
+    for that, and the facts then include its timeouts, and the tasks that wait.
+    """
+    recorded = read_trace(trace)
+    recording = RecordedRun.of_trace(recorded, loop)
+    wrong = [line for found in recording.findings for line in found.sentence(-1).splitlines()]
+    if at is None and not views:
+        out_lines(timeline(recorded, wrong))
+    else:
+        position = Position(recording, place_of(recorded, at))
+        if wrong:
+            out_lines((*(f"FAILED: {plain(line)}" for line in wrong), ""))
+        for name in views or FactView:
+            out_lines((f"{name}:", *(f"  {each}" for each in view(FactView(name), position)), ""))
+    if recorded.no_end:
+        note(plain(f"{trace}: {recorded.no_end}"))
+
+
+_STDOUT = "-"
+_Format = Callable[[RecordedRun], str]
+
+
+@click.command("export")
+@click.argument("source", metavar="TRACE|SCENARIO|NAME", shell_complete=scenarios_and_files)
+@click.option(
+    "--html",
+    metavar="FILE",
+    help="Write a page for a browser, in one file that loads nothing: the timeline, and the facts "
+    "at each entry.",
+)
+@click.option(
+    "--otel",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=_STDOUT,
+    help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.",
+)
+@run_settings
+def export(*, source: str, html: str | None, otel: str | None, given: RunOptions) -> None:
+    """Write a run as a page for a browser, or as spans.
+
+    FILE is a file, or - for stdout, which is meant where it is left out. TRACE is a file that
+    `simloop record` or `simloop run --trace` has written; write it before the options. A SCENARIO,
+    or a bundled scenario by its NAME, is run first, and written however the run ends. The exit code
+    is 0 if everything is written. `--loop` names a loop that does not come with simloop, whose
+    limits and map the facts of a trace then include.
+    """
+    chosen = {html: _page_of(source), otel: _spans}
+    formats = {file: as_text for file, as_text in chosen.items() if file is not None}
+    if not formats:
+        raise click.UsageError("name a format: --html FILE or --otel [FILE]")
+    if html == otel:
+        raise click.UsageError("two formats cannot share a file: name another one")
+    for file in formats:
+        _check_file(file, source)
+    if given["seed"] is not None and is_trace(source):
+        raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
+    recording = opened_run(source, **given)
+    for file, as_text in formats.items():
+        _write(file, as_text(recording))
+    if recording.trace.no_end:
+        note(plain(f"{source}: {recording.trace.no_end}"))
+
+
+def _page_of(source: str) -> _Format:
+    return lambda recording: page(recording, Path(source).name)
+
+
+def _spans(recording: RecordedRun) -> str:
+    return json_text(spans(recording.trace), indent=2) + "\n"
+
+
+def _check_file(file: str, source: str) -> None:
+    """Raise UsageError if the file is the source, or a trace that would be lost."""
+    path = Path(file)
+    if file == _STDOUT or not path.is_file():
+        return
+    if is_trace(file) or (Path(source).exists() and path.samefile(source)):
+        raise click.UsageError(f"{plain(file)} is a trace or the source: name another file")
+
+
+def _write(file: str, text: str) -> None:
+    if file == _STDOUT:
+        out(text.removesuffix("\n"))
+        return
+    write_file(Path(file), text.encode())
+    note(plain(f"written to {file}"))
