@@ -7,27 +7,154 @@ The rest of Python stays real, other than in a run: so do `time.sleep`, files an
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import inspect
+import typing
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
 from random import Random
 from statistics import median
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from simloop.bench.given import GivenHook, points_of
-from simloop.bench.passages import INPUTS, Passages
+from simloop import messages
 from simloop.engine.hook_meter import RealClock
+from simloop.engine.hooks import (
+    POINTS,
+    AfterLLMCall,
+    AfterToolCall,
+    BeforeLLMCall,
+    BeforeToolCall,
+    HookInput,
+    Hooks,
+)
+from simloop.engine.user_code import UserCode
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
+from simloop.kernel.policies import HookIsolation
+from simloop.runs.loop import loaded
 from simloop.runs.run import Runner
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
+from simloop.trace.entries import Hook
+from simloop.trace.recorder import Recorder
+from simloop.virtual.clock.timeouts import Timeouts
 from simloop.virtual.simulate import run_virtual
+from simloop.world.cancellation import Cancellation
 from simloop.world.tools import Tool
 from simloop.world.user_function import UserFunction
+
+_PATIENT = HookIsolation(timeout_ms=86_400_000)
+"""A hook may wait for a day of virtual time. Real time does not depend on the length of it."""
+_CALL = messages.ToolCall("call-1", "read_file", '{"path": "README.md"}')
+_RESULT, _ASKS = messages.ToolResult("# Hello"), messages.FinishReason.TOOL_CALLS
+_STEP = (
+    messages.UserMessage("Read it."),
+    messages.AssistantMessage("", (_CALL,)),
+    messages.ToolMessage("call-1", _RESULT.text),
+)
+_TOOLS = {"read_file": Tool(lambda path: path, name="read_file")}
+_MAKERS: tuple[Callable[[], HookInput], ...] = (
+    lambda: BeforeLLMCall(1, _STEP * 10, "You help.", _TOOLS),
+    lambda: AfterLLMCall(1, "Let me look.", (_CALL,), _ASKS, "tool-calls", None),
+    lambda: BeforeToolCall(_CALL, {"path": "README.md"}),
+    lambda: AfterToolCall(_CALL, {"path": "README.md"}, _RESULT),
+)
+INPUTS = dict(zip(POINTS, _MAKERS, strict=True))
+"""The input of the hooks of each point, in the middle of a conversation of 30 messages."""
+
+
+class Passages:
+    """Passages of one point, on a running virtual clock.
+
+    Hooks that are compared share one object: equal engines at other places in memory differ by up
+    to 6 % on a busy machine.
+    """
+
+    def __init__(self, point: str, clock: RealClock) -> None:
+        loop: Any = asyncio.get_running_loop()
+        task: Any = asyncio.current_task()
+        self._point, self._clock, self._make = point, clock, INPUTS[point]
+        self._recorder, cancellation = Recorder([], loop), Cancellation(loop)
+        cancellation.open(task, None)
+        self._user_code = UserCode(_PATIENT, self._recorder, cancellation, [])
+        self._timeouts = Timeouts(loop, task)
+
+    async def batch(self, hooks: tuple[UserFunction, ...], calls: int) -> int:
+        """Pass through the point so many times, and return the nanoseconds that it took.
+
+        Raises ScenarioError if a hook fails: the time of a failure is no cost.
+        """
+        make, fire, timeouts = self._make, self._user_code.fire, self._timeouts
+        start_ns = self._clock()
+        for _ in range(calls):
+            if hooks:
+                await fire(self._point, hooks, make(), timeouts)
+        took_ns = self._clock() - start_ns
+        record = self._recorder.entries
+        for entry in record:
+            if isinstance(entry, Hook) and entry.result in {"failed", "timed-out"}:
+                message = f"the hook {entry.hook} fails at {self._point}: {entry.detail}"
+                hint = "mend the hook, or annotate its parameter with the input of a point"
+                raise ScenarioError(message, key="hook", hint=hint)
+        record.clear()
+        return took_ns
+
+
+_A_HOOK = (
+    "write module:attribute for a hook or for Hooks; the module is looked up in the current folder "
+    "and among the installed packages"
+)
+
+
+class GivenHook(NamedTuple):
+    """A hook at one point. `is_stated` is whether the user says that it is for this point."""
+
+    point: str
+    function: UserFunction
+    is_stated: bool = True
+
+
+def given_hooks(name: str) -> Iterator[GivenHook]:
+    """Yield the hooks at `name`, of the form `module:attribute`, each with a point.
+
+    A function runs at each point whose input its first parameter may have, by its annotation; one
+    without may be for any point. Raises ScenarioError if there is no hook.
+    """
+    if ":" not in name:
+        raise ScenarioError(f"`{name}` does not name a hook", key="hook", hint=_A_HOOK)
+    found = loaded(name, "hook", _A_HOOK, key="hook")
+    if isinstance(found, Hooks) and found:
+        yield from (GivenHook(point, hook) for point in POINTS for hook in getattr(found, point))
+        return
+    if not callable(found):
+        kind = "empty Hooks" if isinstance(found, Hooks) else type(found).__name__
+        raise ScenarioError(f"`{name}` is no hook, but {kind}", key="hook", hint=_A_HOOK)
+    hook, points = UserFunction(found, name), _points_of(found)
+    if not points:
+        message = f"the annotation of the first parameter of `{name}` is the input of no point"
+        hint = "annotate it with an input such as BeforeToolCall, or not at all"
+        raise ScenarioError(message, key="hook", hint=hint)
+    is_stated = _annotation_of(found) is not None
+    yield from (GivenHook(point, hook, is_stated) for point in points)
+
+
+def _points_of(function: Any) -> list[str]:
+    wanted = _annotation_of(function)
+    return [point for point in POINTS if wanted is None or isinstance(INPUTS[point](), wanted)]
+
+
+def _annotation_of(function: Any) -> Any:
+    call = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        found = typing.get_type_hints(call)[next(iter(inspect.signature(function).parameters))]
+        isinstance(None, found)
+    except (KeyError, NameError, StopIteration, TypeError, ValueError):
+        return None
+    return found
+
 
 CONFIDENCE = 0.9999
 """Of each interval. A job in CI has tens of them each day, and at 95 % it would fail by chance."""
@@ -61,8 +188,7 @@ def median_interval(samples: Sequence[float], wider: float = 0) -> Interval:
     """Return the median of at least 15 samples, and its interval at `CONFIDENCE`, or a `wider` one.
 
     A sample lies below the true median with a probability of one half, so the number of those that
-    do is binomial (the sign test). The bounds are samples, and stay if a few are far too large, as
-    on a busy machine. They are exact; a bootstrap needs 100,000 resamples for so rare an error.
+    do is binomial (the sign test). A bootstrap needs 100,000 resamples for so rare an error.
     """
     ordered, size = sorted(samples), len(samples)
     allowed, rank, below = (1 - CONFIDENCE) / 2 * 2**size, 0, 1
@@ -109,11 +235,7 @@ async def _nothing(given: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookBench:
-    """Measures hooks by a clock.
-
-    `unit` is the computation in which reports of different days are compared, and `tool` the tool
-    of a round.
-    """
+    """Measures hooks. `unit` is the computation in which reports of different days are compared."""
 
     clock: RealClock = perf_counter_ns
     unit: Callable[[], object] = _computation
@@ -259,7 +381,7 @@ class HookBenchmark:
         unknown point, and for a hook that fails there.
         """
         own = hook if isinstance(hook, UserFunction) else UserFunction(hook)
-        points, hint = [at] if at else points_of(own.function), f"give one of {', '.join(INPUTS)}"
+        points, hint = [at] if at else _points_of(own.function), f"give one of {', '.join(INPUTS)}"
         if len(points) != 1:
             raise ScenarioError(f"{own.name} fits several points", key="at", hint=hint)
         if points[0] not in INPUTS:

@@ -90,7 +90,7 @@ def _hooks_named(names: tuple[str, ...]) -> Hooks:
 
     Raises ScenarioError if there is no hook, or if nothing says where a hook is to run.
     """
-    from simloop.bench.given import given_hooks  # noqa: PLC0415 - in case of need
+    from simloop.bench.hook_bench import given_hooks  # noqa: PLC0415 - in case of need
 
     by_point: dict[str, list[UserFunction]] = {point: [] for point in POINTS}
     for name in names:

@@ -15,9 +15,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from usual_hooks import usual_hooks
 
-from simloop.bench.given import GivenHook
-from simloop.bench.hook_bench import HookBenchmark
-from simloop.bench.passages import INPUTS
+from simloop.bench.hook_bench import INPUTS, GivenHook, HookBenchmark
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 
 CALLS, COUNTS = 1_000, (1, 4, 16)

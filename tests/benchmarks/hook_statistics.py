@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
 
-from simloop.bench.given import GivenHook
-from simloop.bench.hook_bench import HookBench, HookRow
+from simloop.bench.hook_bench import GivenHook, HookBench, HookRow
 from simloop.bench.report import HookReport
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 from simloop.world.user_function import UserFunction
