@@ -15,6 +15,7 @@ limits.
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import getattr_static
 from itertools import accumulate
 from typing import Any, ClassVar, TypeVar, cast
@@ -30,9 +31,7 @@ from simloop.fuzz.alphabet import (
     LAST,
     LAST_SUMMARY,
     Abilities,
-    hook_execution_for,
     hook_for,
-    hook_isolation_for,
     tool_for,
 )
 from simloop.fuzz.choices import Choices
@@ -152,34 +151,33 @@ def hooks() -> st.SearchStrategy[ScriptedHook]:
 
 def limits() -> st.SearchStrategy[Limits]:
     """Return the strategy of limits: small ones and the defaults."""
-    return _drawn(
-        lambda choices: Limits(**alphabet.limits_for(choices), **alphabet.timeouts_for(choices))
-    )
+    draw = alphabet.policy_for
+    return _drawn(lambda choices: Limits(**draw(choices, "limits"), **draw(choices, "timeouts")))
 
 
 def retry_policies() -> st.SearchStrategy[ExponentialBackoff]:
     """Return the strategy of retry policies."""
-    return _drawn(alphabet.retry_for)
+    return _drawn(partial(alphabet.policy_for, feature="retry"))
 
 
 def compactions() -> st.SearchStrategy[Compaction]:
     """Return the strategy of compaction policies: small windows and the default one."""
-    return _drawn(alphabet.compaction_for)
+    return _drawn(partial(alphabet.policy_for, feature="compaction"))
 
 
 def tool_executions() -> st.SearchStrategy[ToolExecution]:
     """Return the strategy of tool execution policies."""
-    return _drawn(lambda choices: alphabet.tool_execution_for(choices, _SETTINGS))
+    return _drawn(alphabet.tool_execution_for)
 
 
 def hook_executions() -> st.SearchStrategy[HookExecution]:
     """Return the strategy of hook execution policies."""
-    return _drawn(hook_execution_for)
+    return _drawn(partial(alphabet.policy_for, feature="hook execution"))
 
 
 def hook_isolations() -> st.SearchStrategy[HookIsolation]:
     """Return the strategy of hook isolation policies."""
-    return _drawn(hook_isolation_for)
+    return _drawn(partial(alphabet.policy_for, feature="hook isolation"))
 
 
 def aborts() -> st.SearchStrategy[Trigger]:

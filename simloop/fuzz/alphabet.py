@@ -348,20 +348,6 @@ def _failure_for(choices: Choices) -> dict[str, Any]:
     return keys
 
 
-def hook_execution_for(choices: Choices) -> HookExecution:
-    """Draw whether independent hooks run at once."""
-    return HookExecution(order=one_of(choices, ("sequential", "parallel", "parallel")))
-
-
-def hook_isolation_for(choices: Choices) -> HookIsolation:
-    """Draw the isolation policy of hooks."""
-    words = ("isolate", "fail-run", "block-call", "error-result")
-    return HookIsolation(
-        on_failure=one_of(choices, words),
-        timeout_ms=one_of(choices, (5_000, 1, 100, 1_000, None)),
-    )
-
-
 _WAIT_MS = 4_000
 """The limit of a tool or hook that hangs, if nothing else bounds it."""
 
@@ -431,75 +417,67 @@ def possible(abilities: Abilities) -> list[str]:
     return [feature for feature in FEATURES if _NEEDS.get(feature) not in abilities.lacks]
 
 
-_LIMITS: Mapping[str, Mapping[str, Sequence[int | None]]] = {
-    "limits": {
+_LIMITS, _EXECUTION = (
+    ("limits", "timeouts", "wall clock"),
+    ("tool order", "tool start", "tool timeout"),
+)
+_POLICIES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Sequence[Any]]]] = {
+    "limits": (dict, {
         "max_steps": (100, 1, 2, 3, 4, 6, 20),
         "max_steps_per_round": (20, 1, 2, 5),
         "max_error_count": (3, 1, 2, 4, 6, 12),
         "max_compaction_attempts": (2, 0, 1, 3, 6),
-    },
-    "timeouts": {
+    }),
+    "timeouts": (dict, {
         "first_part_timeout_ms": (180_000, 1, 1_000, 1_500, 29_999),
         "model_call_timeout_ms": (600_000, 1, 1_000, 2_500, 30_000),
-    },
-    "wall clock": {"max_wall_clock_ms": (None, 1, 100, 2_000, 5_000, 60_000)},
-}
-"""The values of the limits, by the feature of a family that draws them."""
+    }),
+    "wall clock": (dict, {"max_wall_clock_ms": (None, 1, 100, 2_000, 5_000, 60_000)}),
+    "tool order": (dict, {"order": (None, "parallel", "sequential")}),
+    "tool start": (dict, {"start": (None, "when-called", "after-reply", "when-called")}),
+    "tool timeout": (dict, {"timeout_ms": (None, 1, 100, 1_000, 5_000)}),
+    "retry": (ExponentialBackoff, {
+        "initial_delay_ms": (2_000, 0, 1, 300, 1_000, 40_000),
+        "max_delay_ms": (30_000, 0, 1, 1_500, 5_000, 600_000),
+        "max_retry_after_ms": (120_000, 0, 1_000, 3_000, 10_000_000),
+        "jitter": (0.0, 0.25, 0.5, 1.0),
+    }),
+    "compaction": (Compaction, {
+        "window": (64_000, 1, 40, 150, 400, 1_500),
+        "trigger_percent": (75, 1, 50, 100),
+        "target_percent": (50, 1, 20, 100),
+        "max_messages": (None, None, 1, 2, 3, 5, 8),
+        "keep_turns": (4, 1, 2, 3),
+        "strategy": ("summarise", "drop-oldest"),
+    }),
+    "hook isolation": (HookIsolation, {
+        "on_failure": ("isolate", "fail-run", "block-call", "error-result"),
+        "timeout_ms": (5_000, 1, 100, 1_000, None),
+    }),
+    "hook execution": (HookExecution, {"order": ("sequential", "parallel", "parallel")}),
+}  # fmt: skip
+"""The limits and policies, by the feature of a family that draws them."""
 
 
-def _drawn(choices: Choices, feature: str) -> dict[str, Any]:
-    return {name: one_of(choices, values) for name, values in _LIMITS[feature].items()}
+def policy_for(choices: Choices, feature: str) -> Any:
+    """Draw the limits, or the policy, of a feature."""
+    make, fields = _POLICIES[feature]
+    return make(**{name: one_of(choices, values) for name, values in fields.items()})
 
 
-def limits_for(choices: Choices) -> dict[str, int]:
-    """Draw the bounds on steps, errors and compactions."""
-    return _drawn(choices, "limits")
+def tool_execution_for(choices: Choices) -> ToolExecution:
+    """Draw a whole policy of tool execution."""
+    parts: dict[str, Any] = {}
+    for feature in _EXECUTION:
+        parts |= policy_for(choices, feature)
+    return ToolExecution(**parts)
 
 
-def timeouts_for(choices: Choices) -> dict[str, int]:
-    """Draw the time limits of a model call."""
-    return _drawn(choices, "timeouts")
-
-
-def retry_for(choices: Choices) -> ExponentialBackoff:
-    """Draw a retry policy."""
-    return ExponentialBackoff(
-        initial_delay_ms=one_of(choices, (2_000, 0, 1, 300, 1_000, 40_000)),
-        max_delay_ms=one_of(choices, (30_000, 0, 1, 1_500, 5_000, 600_000)),
-        max_retry_after_ms=one_of(choices, (120_000, 0, 1_000, 3_000, 10_000_000)),
-        jitter=one_of(choices, (0.0, 0.25, 0.5, 1.0)),
-    )
-
-
-def compaction_for(choices: Choices) -> Compaction:
-    """Draw a compaction policy."""
-    return Compaction(
-        window=one_of(choices, (64_000, 1, 40, 150, 400, 1_500)),
-        trigger_percent=one_of(choices, (75, 1, 50, 100)),
-        target_percent=one_of(choices, (50, 1, 20, 100)),
-        max_messages=one_of(choices, (None, None, 1, 2, 3, 5, 8)),
-        keep_turns=one_of(choices, (4, 1, 2, 3)),
-        strategy=one_of(choices, ("summarise", "drop-oldest")),
-    )
-
-
-def context_for(choices: Choices) -> Context:
-    """Draw scripted results of measuring and compacting the context."""
+def _context(choices: Choices) -> Context:
     first = choices.boolean(0.4)
     over = choices.several(5, lambda _: choices.boolean(0.4))
     shrunk = choices.several(4, lambda _: choices.boolean(0.6))
     return Context(over=[first, *over, False], shrunk=shrunk)
-
-
-def tool_execution_for(choices: Choices, on: Collection[str]) -> ToolExecution:
-    """Draw the policy of tool execution; `on` are the features of the family."""
-    return ToolExecution(
-        order=one_of(choices, (None, "parallel", "sequential")) if "tool order" in on else None,
-        start=one_of(choices, (None, "when-called", "after-reply", "when-called"))
-        if "tool start" in on
-        else None,
-        timeout_ms=one_of(choices, (None, 1, 100, 1_000, 5_000)) if "tool timeout" in on else None,
-    )
 
 
 _READ_BOTH: Sequence[Mapping[str, Any]] = (
@@ -528,18 +506,10 @@ def _clock(choices: Choices) -> ClockSkew:
     return ClockSkew(**one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
 
 
-_EXECUTION = {"tool order": "order", "tool start": "start", "tool timeout": "timeout_ms"}
-"""The fields of ToolExecution, by the feature of a family that draws them."""
-
 _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
-    **{feature: partial(_drawn, feature=feature) for feature in _LIMITS},
-    **{feature: partial(tool_execution_for, on=(feature,)) for feature in _EXECUTION},
-    "retry": retry_for,
-    "compaction": compaction_for,
-    "context": context_for,
+    **{feature: partial(policy_for, feature=feature) for feature in _POLICIES},
+    "context": _context,
     "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
-    "hook isolation": hook_isolation_for,
-    "hook execution": hook_execution_for,
     "history": _history,
     "system prompt": lambda _: "You are a tool for tests.",
     "clock": _clock,
@@ -566,13 +536,13 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     on = features_on(choices, draws)
     keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
     keys["tools"] = _tools(choices, on)
-    limits: dict[str, Any] = {}
-    for feature in _LIMITS:
-        limits |= on.get(feature, {})
+    limits, execution = (
+        {name: value for each in features if each in on for name, value in on[each].items()}
+        for features in (_LIMITS, _EXECUTION)
+    )
     keys["limits"] = Limits(**limits)
-    fields = {name: getattr(on[each], name) for each, name in _EXECUTION.items() if each in on}
-    if fields:
-        keys["tool_execution"] = ToolExecution(**fields)
+    if execution:
+        keys["tool_execution"] = ToolExecution(**execution)
     keys["hook_isolation"] = _bounded(keys.get("hooks", ()), keys.get("hook_isolation"))
     return Scenario(
         loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys

@@ -1,6 +1,6 @@
 from searching import RecordedChoices
 
-from simloop.fuzz.alphabet import hook_execution_for, hook_for, tool_for
+from simloop.fuzz.alphabet import hook_for, policy_for, tool_for
 from simloop.fuzz.choices import SeededChoices
 from simloop.kernel.policies import HookExecution
 from simloop.scenario.schema import ScriptedHook, ScriptedTool
@@ -74,9 +74,9 @@ def test_hooks_of_each_point_run_at_once_in_some_worlds() -> None:
     assert any(h.independent and h.block for h in hooks)
     assert any(h.independent and h.arguments for h in hooks)
     choices = SeededChoices(1)
-    orders = {hook_execution_for(choices).order for _ in range(20)}
+    orders = {policy_for(choices, "hook execution").order for _ in range(20)}
     assert orders == {"sequential", "parallel"}
 
 
 def test_the_benign_policy_runs_hooks_one_after_the_other() -> None:
-    assert hook_execution_for(RecordedChoices([])) == HookExecution()
+    assert policy_for(RecordedChoices([]), "hook execution") == HookExecution()
