@@ -1,8 +1,7 @@
-"""The alphabet of the settings of a world: edges of limits, policies, tools, hooks, a history.
+"""The alphabet of a world: replies and their faults, and the edges of all settings.
 
-The first value of each list is the default. A tool or hook that hangs always has a limit: no loop
-could end such a run without one. The axes of a tool and the changes of a hook are drawn one by
-one, so that any two of them can meet.
+The first value of each list is the benign one, or the default. Axes are drawn one by one, so that
+any two values can meet. A tool or hook that hangs has a limit: no loop could end without one.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +24,7 @@ from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, 
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 TOOLS = ("read", "search", "write", "shell")
-"""The names of the tools that replies call; `tools.py` draws them."""
+"""The names of the tools that replies call."""
 
 
 def _path(n: int) -> Keys:
@@ -69,8 +68,6 @@ CONTENTS: Mapping[str, Callable[[int], Keys]] = {
     "text and half call": lambda n: {"say": f"Cut {n}.", "half_call": {"write": '{"path": "'}},
     "call and half call": lambda n: {"call": {"read": _path(n)}, "half_call": {"write": "{"}},
 }  # fmt: skip
-"""The contents of a reply; each one is made with a number, so that texts and arguments differ."""
-
 
 _PLAIN = ReplyFault("plain", Stage.END, {})
 ENDS: Sequence[ReplyFault] = (_PLAIN, *(fault for fault in FAULTS if fault.weight))
@@ -86,7 +83,6 @@ PACES: Sequence[Keys] = (
     {"per_token": "20ms"},
     {"first_part": "170s", "per_part": "60s"},
 )
-"""The paces at which parts arrive."""
 
 USAGES: Sequence[Keys | None] = (
     None,
@@ -95,10 +91,8 @@ USAGES: Sequence[Keys | None] = (
     {"input": 500_000, "output": 4_000},
     {"input": 10**9, "output": 10**9},
 )
-"""The token counts that a provider reports."""
 
 STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
-"""The steps that a reply reports."""
 
 IDS: Sequence[Callable[[int], list[str]]] = (
     lambda _: [],
@@ -140,9 +134,8 @@ class Recipe(NamedTuple):
 def reply_of(recipe: Recipe) -> Reply:
     """Return the reply of a recipe; equal recipes share it.
 
-    If two choices contradict each other, the end decides: a failed call has no content. A reply is
-    a copy of a validated reply with validated values, because validating each combination takes as
-    long as a run.
+    If two choices contradict each other, the end decides. A reply is a copy of a validated one with
+    validated values, because validating each combination takes as long as a run.
     """
     fault, end = ENDS[recipe.end], _end_of(recipe.end)
     update: dict[str, Any] = {"pace": _paces()[recipe.pace], "finish": None, **end}
@@ -417,10 +410,8 @@ def possible(abilities: Abilities) -> list[str]:
     return [feature for feature in FEATURES if _NEEDS.get(feature) not in abilities.lacks]
 
 
-_LIMITS, _EXECUTION = (
-    ("limits", "timeouts", "wall clock"),
-    ("tool order", "tool start", "tool timeout"),
-)
+_LIMITS = ("limits", "timeouts", "wall clock")
+_EXECUTION = ("tool order", "tool start", "tool timeout")
 _POLICIES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Sequence[Any]]]] = {
     "limits": (dict, {
         "max_steps": (100, 1, 2, 3, 4, 6, 20),
@@ -467,10 +458,15 @@ def policy_for(choices: Choices, feature: str) -> Any:
 
 def tool_execution_for(choices: Choices) -> ToolExecution:
     """Draw a whole policy of tool execution."""
-    parts: dict[str, Any] = {}
-    for feature in _EXECUTION:
-        parts |= policy_for(choices, feature)
-    return ToolExecution(**parts)
+    drawn = {feature: policy_for(choices, feature) for feature in _EXECUTION}
+    return ToolExecution(**_merged(drawn, _EXECUTION))
+
+
+def _merged(drawn: Mapping[str, Any], features: Sequence[str]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for feature in features:
+        merged |= drawn.get(feature, {})
+    return merged
 
 
 def _context(choices: Choices) -> Context:
@@ -536,12 +532,8 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
     on = features_on(choices, draws)
     keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
     keys["tools"] = _tools(choices, on)
-    limits, execution = (
-        {name: value for each in features if each in on for name, value in on[each].items()}
-        for features in (_LIMITS, _EXECUTION)
-    )
-    keys["limits"] = Limits(**limits)
-    if execution:
+    keys["limits"] = Limits(**_merged(on, _LIMITS))
+    if execution := _merged(on, _EXECUTION):
         keys["tool_execution"] = ToolExecution(**execution)
     keys["hook_isolation"] = _bounded(keys.get("hooks", ()), keys.get("hook_isolation"))
     return Scenario(
@@ -550,9 +542,8 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
 
 
 def _tools(choices: Choices, on: Collection[str]) -> dict[str, ScriptedTool]:
-    """Draw the tools. In some families all of them ask for the end of the run."""
     tools = {name: tool_for(choices, name, on) for name in TOOLS}
-    if "tools" in on and choices.boolean(0.1):
+    if "tools" in on and choices.boolean(0.1):  # all of them ask for the end of the run
         return {n: tool.model_copy(update={"terminate": True}) for n, tool in tools.items()}
     return tools
 

@@ -367,7 +367,7 @@ COMPARISONS = st.builds(
 )
 
 
-@settings(derandomize=True)
+@settings(derandomize=True, max_examples=50)
 @given(st.lists(COMPARISONS, min_size=1, max_size=3), st.lists(st.text(), min_size=2, max_size=2))
 def test_whatever_texts_there_are_each_line_of_the_text_is_one_line(
     comparisons: list[Comparison], loops: list[str]
@@ -387,15 +387,13 @@ def test_prints_no_control_character(cli: Cli) -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_library_fills_every_cell_and_gives_the_same_bytes_twice(cli: Cli) -> None:
+def test_the_whole_library_fills_every_cell(cli: Cli) -> None:
     listed = json.loads(cli("list", "--format", "json").stdout)
     names = [one["name"] for one in listed]
-    first = cli("compare", *names, "--format", "json").stdout
-    document = json.loads(first)
+    document = cli.json("compare", *names)
     assert [scenario["name"] for scenario in document["scenarios"]] == names
     for scenario in document["scenarios"]:
         assert [row["loop"] for row in scenario["rows"]] == list(DESIGNS)
         for row in scenario["rows"]:
             assert row["outcome"] or row["error"] or row["cannot"]
             assert (row["status"] == "cannot") == bool(row["cannot"])
-    assert cli("compare", *names, "--format", "json").stdout == first

@@ -65,7 +65,7 @@ def test_nothing_is_found_in_the_reference_loop() -> None:
 def test_a_search_is_a_function_of_its_seed() -> None:
     def found(seed: int) -> tuple[list[tuple[str, int, str]], int]:
         search = Search(CountsNoFailure, seed=seed)
-        failures = [(each.name, each.run, each.failure.text) for each in search.run(runs=RUNS)]
+        failures = [(each.name, each.run, each.failure.text) for each in search.run(runs=50)]
         return failures, search.virtual_ns
 
     assert found(5) == found(5)

@@ -14,7 +14,7 @@ AGENTS = (
     "summarising:Summarising",
     "native:Native",
 )
-RUNS_OF_AGENT, RUNS_OF_DESIGN = 1_000, 500
+RUNS_OF_AGENT, RUNS_OF_DESIGN = 400, 200
 _EACH = [(name, RUNS_OF_AGENT) for name in AGENTS] + [(name, RUNS_OF_DESIGN) for name in names()]
 
 
