@@ -2,14 +2,10 @@
 
 import subprocess
 import sys
-import tomllib
-import venv
 from pathlib import Path
 
 import pytest
-from environments import RECORDED, digests_of_bundled
-
-TOP = Path(__file__).resolve().parent.parent
+from environments import RECORDED, digests_of_bundled, with_lowest_versions
 
 
 @pytest.mark.slow
@@ -21,12 +17,6 @@ def test_another_hash_seed_changes_no_byte_of_a_recorded_trace() -> None:
 
 @pytest.mark.versions
 def test_the_lowest_versions_that_the_package_allows_pass_every_scenario(tmp_path: Path) -> None:
-    project = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
-    lowest = [each.replace(">=", "==") for each in project["dependencies"]]
-    venv.create(tmp_path / "venv", with_pip=True)
-    inside = tmp_path / "venv" / "bin"
-    install = [str(inside / "python"), "-m", "pip", "install", "-q", "--no-compile"]
-    subprocess.run([*install, str(TOP), *lowest], check=True)
-    check = [str(inside / "simloop"), "check", "all"]
-    run = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [str(with_lowest_versions()), "-m", "simloop", "check", "all"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (run.returncode, " passed" in run.stdout) == (0, True), run.stdout + run.stderr

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from regenerate import GENERATED
 
@@ -35,7 +35,6 @@ def test_a_generated_file_is_current(name: str) -> None:
     assert path.read_text("utf-8") == GENERATED[path](), "run: python tests/regenerate.py"
 
 
-@settings(max_examples=200)
 @given(st.sampled_from(names()).flatmap(sim.scenarios))
 def test_every_loop_keeps_counters_compaction_backoff_and_termination(scenario: Scenario) -> None:
     sim.check(scenario, invariants=in_module(machines))

@@ -14,10 +14,6 @@ def checked(failing: set[int]) -> list[int]:
     return seen
 
 
-def test_every_case_is_checked() -> None:
-    assert checked(set()) == [0, 1, 2, 3, 4]
-
-
 def test_the_case_that_fails_is_named() -> None:
     with pytest.raises(AssertionError) as raised:
         checked({3})
@@ -40,17 +36,6 @@ def test_a_test_of_several_parameters_takes_a_case_apart() -> None:
 
     test()
     assert seen == [("one", 1), ("two", 2)]
-
-
-def test_a_generator_is_read_when_the_test_runs() -> None:
-    seen: list[int] = []
-
-    @in_cases(len(seen) for _ in range(2))
-    def test(case: int) -> None:
-        assert case == 1
-
-    seen.append(1)
-    test()
 
 
 def test_no_case_is_an_error() -> None:

@@ -1,8 +1,5 @@
 """The nouns: finish reasons are read strictly, outcomes speak the documents' words."""
 
-import copy
-from typing import Any, get_args
-
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -11,16 +8,12 @@ from hypothesis import strategies as st
 from simloop.messages import (
     AssistantMessage,
     Fault,
-    Finish,
     FinishReason,
     Message,
     Outcome,
     SummaryMessage,
-    TextDelta,
     ToolCall,
-    ToolCallPart,
     ToolMessage,
-    Usage,
     UserMessage,
 )
 
@@ -76,10 +69,6 @@ def test_any_word_reads_as_a_finish_reason_a_provider_can_give(word: str) -> Non
     assert FinishReason.read(word).value in PROVIDER_WORDS
 
 
-def test_the_finish_reasons_are_those_of_the_design() -> None:
-    assert {reason.value for reason in FinishReason} == {*PROVIDER_WORDS, "interrupted"}
-
-
 @pytest.mark.parametrize(
     ("outcome", "message"),
     [
@@ -99,15 +88,6 @@ def test_an_outcome_tells_the_user_in_the_documents_words(outcome: str, message:
     assert Outcome(outcome).message(errors=3, cause="rl") == message
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_every_outcome_has_a_message_when_nothing_is_known_of_the_cause(outcome: Outcome) -> None:
-    assert outcome.message().strip()
-
-
-def test_no_two_outcomes_tell_the_user_the_same() -> None:
-    assert len({outcome.message() for outcome in Outcome}) == len(Outcome)
-
-
 def test_an_unknown_cause_is_called_unknown() -> None:
     assert Outcome.FAILED.message() == "Error: unknown"
 
@@ -117,18 +97,10 @@ def test_a_cause_is_quoted_never_interpreted(cause: str) -> None:
     assert Outcome.FAILED.message(cause=cause) == f"Error: {cause}"
 
 
-def test_a_header_is_found_by_its_lower_case_name() -> None:
-    fault = Fault("slow down", status=429, headers=(("date", "today"), ("retry-after", "5")))
-    assert fault.header("retry-after") == "5"
-
-
-def test_the_first_of_two_equal_headers_counts() -> None:
-    fault = Fault("slow down", headers=(("retry-after", "5"), ("retry-after", "9")))
-    assert fault.header("retry-after") == "5"
-
-
-def test_a_header_that_was_not_sent_is_none() -> None:
-    assert Fault("slow down", headers=(("date", "today"),)).header("retry-after") is None
+def test_the_first_header_of_a_name_counts() -> None:
+    headers = (("date", "today"), ("retry-after", "5"), ("retry-after", "9"))
+    fault = Fault("slow down", status=429, headers=headers)
+    assert (fault.header("retry-after"), fault.header("age")) == ("5", None)
 
 
 @every_message
@@ -155,31 +127,3 @@ def test_a_message_is_written_with_its_role_and_nothing_that_is_default(
         "hi",
         {"role", "text"},
     )
-
-
-@every_message
-def test_a_message_cannot_be_changed(message: Message) -> None:
-    with pytest.raises(AttributeError):
-        message.text = "something else"  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    "noun",
-    [*MESSAGES.values(), CALL, TextDelta("hi"), ToolCallPart(CALL), Usage(1, 2), Fault("lost")],
-    ids=[*MESSAGES, "call", "text-delta", "tool-call-part", "usage", "fault"],
-)
-def test_a_noun_is_equal_to_its_copy_and_hashes_alike(noun: Any) -> None:
-    twin = copy.deepcopy(noun)
-    assert (twin, hash(twin)) == (noun, hash(noun))
-
-
-def test_two_roles_with_the_same_text_are_two_messages() -> None:
-    assert len({UserMessage("hi"), AssistantMessage("hi"), SummaryMessage("hi")}) == 3
-
-
-def test_a_reply_counts_as_one_step_unless_it_says_otherwise() -> None:
-    assert Finish(FinishReason.STOP, "stop").steps == 1
-
-
-def test_every_kind_of_message_is_tried_here() -> None:
-    assert {type(message) for message in MESSAGES.values()} == set(get_args(Message))

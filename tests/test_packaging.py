@@ -51,40 +51,16 @@ def test_the_wheel_holds_every_module_and_nothing_else_of_python(contents: set[s
         for path in (folder / package).rglob("*.py")
     }
     assert {name for name in contents if name.endswith(".py")} == modules
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_the_parts_of_the_html_pages(contents: set[str]) -> None:
-    names = ("parts.css", "parts.js", "views.js")
-    parts = (
-        *names,
-        *(f"{name}.{kind}" for name in ("page", "matrix") for kind in ("html", "css", "js")),
-    )
-    assert {f"simloop/page/{name}" for name in parts} <= contents
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_every_scenario(contents: set[str]) -> None:
-    scenarios = {path.relative_to(TOP).as_posix() for path in TOP.glob(f"scenarios/*/*{SUFFIX}")}
-    assert scenarios
-    assert {f"simloop/_{name}" for name in scenarios} <= contents
-
-
-@pytest.mark.slow
-def test_the_wheel_tells_type_checkers_that_it_is_typed(contents: set[str]) -> None:
-    assert "simloop/py.typed" in contents
-
-
-@pytest.mark.slow
-def test_the_wheel_puts_nothing_outside_its_packages(contents: set[str]) -> None:
     assert {name.partition("/")[0] for name in contents} == {"simloop", "simloop_tui"}
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_styles_of_the_replayer(contents: set[str]) -> None:
-    styles = {path.relative_to(TOP / "tui").as_posix() for path in TOP.glob("tui/*/styles/*")}
-    assert styles
-    assert styles <= contents
+def test_the_wheel_holds_every_file_that_is_read(contents: set[str]) -> None:
+    scenarios = {f"simloop/_{one.relative_to(TOP)}" for one in TOP.glob(f"scenarios/*/*{SUFFIX}")}
+    pages = {str(one.relative_to(TOP)) for one in (TOP / "simloop" / "page").glob("*.[chj]*s*")}
+    styles = {str(one.relative_to(TOP / "tui")) for one in TOP.glob("tui/*/styles/*")}
+    assert all((scenarios, pages, styles))
+    assert scenarios | pages | styles | {"simloop/py.typed"} <= contents
 
 
 @pytest.mark.slow
@@ -132,16 +108,10 @@ def test_a_checkout_finds_its_scenarios_beside_the_package() -> None:
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_finds_its_scenarios_inside_the_package(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_an_installed_wheel_lists_and_runs_its_scenarios(installed: Path, tmp_path: Path) -> None:
     script = "from simloop.scenario.catalog import bundled_folder; print(bundled_folder())"
     found = python(installed, "-c", script, cwd=tmp_path)
     assert found.strip() == str(installed / "simloop" / "_scenarios")
-
-
-@pytest.mark.slow
-def test_an_installed_wheel_lists_and_runs_its_scenarios(installed: Path, tmp_path: Path) -> None:
     listed = python(installed, "-m", "simloop", "list", cwd=tmp_path)
     assert "start/quickstart" in listed
     assert "completed" in python(installed, "-m", "simloop", "run", "quickstart", cwd=tmp_path)

@@ -7,6 +7,7 @@ import re
 
 import click
 import pytest
+from hypothesis import settings
 from regenerate import FAILING_TEST, PAGES, PROGRAMS, TOP
 
 import simloop
@@ -42,10 +43,14 @@ def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
         for block in python
     )
     files = [f"test_{number}.py" for number in range(len(python))]
+    # Few examples show that a property of a page runs.
+    profile = settings.get_current_profile_name()
+    settings.register_profile("pages", max_examples=5)
+    settings.load_profile("pages")
     # The last of several `-p` counts: the pages have an example for pytest-benchmark.
-    project.runpytest("-p", "pytest_benchmark.plugin", "--snapshot-update", *files).assert_outcomes(
-        passed=tests
-    )
+    run = project.runpytest("-p", "pytest_benchmark.plugin", "--snapshot-update", *files)
+    settings.load_profile(profile)
+    run.assert_outcomes(passed=tests)
 
 
 @pytest.mark.parametrize("block", blocks("yaml"))

@@ -45,7 +45,7 @@ from simloop.virtual.border.output import Output
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
-from simloop.wire.clients.interception import intercepted, kept_interception
+from simloop.wire.clients.interception import intercept, kept_interception
 from simloop.wire.endpoint import Endpoint
 from simloop.world.agent import Ending
 from simloop.world.current import inhabited
@@ -285,10 +285,11 @@ class Simulation:
                 hint="start a new conversation",
             )
         world = self._world or self._open_world(running_loop())
-        with intercepted(self._provider) if self._provider else _NOTHING:
-            # Made here and not before: the constructor of an agent may look at the clock and keys.
-            agent = self._agent = self._agent or self.loop.agent(self.settings)
-            return await self._answer(agent, prompt, world)
+        if self._provider is not None:
+            intercept(self._provider)
+        # Made here and not before: the constructor of an agent may look at the clock and keys.
+        agent = self._agent = self._agent or self.loop.agent(self.settings)
+        return await self._answer(agent, prompt, world)
 
     async def _answer(self, agent: Performer, prompt: str, world: World) -> Ending:
         task = asyncio.current_task()

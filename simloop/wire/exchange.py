@@ -19,23 +19,15 @@ between them, and these rules hold for every format and every client:
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
-from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
 
-from simloop.messages import Fault, Finish, Part, StreamError, TextDelta
+from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.threads.calls import run_blocking
+from simloop.wire import http
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
-from simloop.wire.http import (
-    ConnectionLost,
-    ConnectionRefused,
-    Headers,
-    HttpReply,
-    HttpRequest,
-    Phase,
-    TimedOut,
-)
+from simloop.wire.http import HttpReply, HttpRequest, TimedOut
 from simloop.world.model_port import RecordedStream
 
 
@@ -43,7 +35,7 @@ class Head(NamedTuple):
     """The status and the headers of a reply."""
 
     status: int
-    headers: Headers
+    headers: http.Headers
 
 
 ReplySteps = Generator[Head | bytes | None]
@@ -78,7 +70,7 @@ class Exchange:
         self._unreachable = unreachable
         self.is_open = True
         self._begun = False  # whether the headers are sent
-        self._phase: Phase = "read"
+        self._phase: http.Phase = "read"
         self._course = self._steps()
 
     async def reply(self) -> HttpReply:
@@ -128,12 +120,6 @@ class Exchange:
             self.stream.fail(Fault(silence, code="timeout"))
         return TimedOut(phase, seconds)
 
-    def _parts(self) -> Iterator[Part | None]:
-        """Yield each part as it arrives, and None where the caller has to wait."""
-        stream = self.stream
-        while not stream.ended:
-            yield stream.take()
-
     def _head(self) -> Head:
         form, request, created_s = self._answered
         self._begun = True
@@ -147,7 +133,8 @@ class Exchange:
         streams, framer = self._answered.request.streams, self._answered.form.framer()
         encoder: Encoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
-        for part in self._parts():
+        while not self.stream.ended:
+            part = self.stream.take()
             if self.stream.has_headers and not self._begun:
                 yield self._head()
             if part is None:
@@ -155,8 +142,10 @@ class Exchange:
                 continue
             if type(part) is StreamError:
                 if (self._begun and not streams) or self._breaks(part):
-                    raise self._loss()
-                if not self._begun and (not streams or self._is_status(part)):
+                    is_refused = self.stream.is_unreachable
+                    raise http.ConnectionRefused if is_refused else http.ConnectionLost
+                has_status = part.fault.status is not msgspec.UNSET or self.stream.raised
+                if not self._begun and (not streams or has_status):
                     yield from self._failed(part)
                     return
             if not streams:
@@ -167,7 +156,8 @@ class Exchange:
             events: list[WireEvent] = []
             if encoder is None:
                 encoder = self._encoder()
-                events += encoder.begin(self._finish(part))
+                # The finish of the reply, as far as it is known with its first part.
+                events += encoder.begin(part if type(part) is Finish else self.stream.ahead())
             events += encoder.feed(part)
             yield from framer.frame(events, is_last=self.stream.ended)
         if not self._begun:
@@ -176,22 +166,12 @@ class Exchange:
             yield self._written(parts)
 
     def _written(self, parts: list[Part]) -> bytes:
-        """Return a body with all parts. Texts that follow one another are one: none is streamed."""
         encoder = self._encoder()
         if parts:
             encoder.begin(parts[-1] if isinstance(parts[-1], Finish) else None)
-        for kind, group in groupby(parts, type):
-            if kind is TextDelta:
-                texts = (part.text for part in group if isinstance(part, TextDelta))
-                encoder.feed(TextDelta("".join(texts)))
-            else:
-                for part in group:
-                    encoder.feed(part)
+        for part in parts:
+            encoder.feed(part)
         return encoder.whole()
-
-    def _finish(self, first: Part) -> Finish | None:
-        """Return the finish that the reply has, as far as it is known with its first part."""
-        return first if isinstance(first, Finish) else self.stream.ahead()
 
     def _breaks(self, failure: StreamError) -> bool:
         """Return whether the connection breaks. Raises TimedOut where the model's code has."""
@@ -200,14 +180,7 @@ class Exchange:
         is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
         return is_lost or self.stream.is_unreachable
 
-    def _loss(self) -> ConnectionLost:
-        return ConnectionRefused() if self.stream.is_unreachable else ConnectionLost()
-
-    def _is_status(self, failure: StreamError) -> bool:
-        return failure.fault.status is not msgspec.UNSET or self.stream.raised
-
     def _failed(self, failure: StreamError) -> Iterator[Head | bytes]:
-        """Yield the reply of a failed call."""
         form, _, created_s = self._answered
         status, headers, body = form.error(failure, self._number, created_s)
         yield Head(status, headers)

@@ -60,9 +60,13 @@ class HttpReply:
 class ConnectionLost(Exception):  # noqa: N818 - a failure of the simulated network, not of simloop
     """The connection broke; each transport raises the error of its client in its place."""
 
+    phase: Phase = "read"
+
 
 class ConnectionRefused(ConnectionLost):
     """No connection was made: the provider refused it."""
+
+    phase = "connect"
 
 
 class TimedOut(Exception):  # noqa: N818 - as ConnectionLost
@@ -71,10 +75,3 @@ class TimedOut(Exception):  # noqa: N818 - as ConnectionLost
     def __init__(self, phase: Phase, seconds: float) -> None:
         super().__init__(f"no {phase} within {seconds:g} s")
         self.phase = phase
-
-
-def is_of_connecting(failure: Exception) -> bool:
-    """Return whether no connection was made."""
-    return isinstance(failure, ConnectionRefused) or (
-        isinstance(failure, TimedOut) and failure.phase == "connect"
-    )

@@ -42,21 +42,18 @@ async def mcp_session(
     connection the caller opens another session. Raises ScenarioError without the package `mcp`, or
     outside of a run.
     """
-    mcp = _package()
+    mcp, memory = _package()
     world = world or current_world()
     if world is None:
-        raise ScenarioError(
-            "an MCP session needs the world of a run",
-            key="world",
-            hint="give the world that the agent gets: simloop.mcp_session(world)",
-        )
+        hint = "give the world that the agent gets: simloop.mcp_session(world)"
+        raise ScenarioError("an MCP session needs the world of a run", key="world", hint=hint)
     server = _Server(world.tools, world.model.loop.now_ns)
     is_open, is_dropped = True, False
     opened = OpenSession("mcp.ClientSession", server, callers_place(), lambda: not is_open)
     report_session(world.model.loop, opened)
     try:
         async with (
-            _memory().create_client_server_memory_streams() as (client, (reading, writing)),
+            memory.create_client_server_memory_streams() as (client, (reading, writing)),
             _running(server.run(mcp, reading, writing)),
             mcp.ClientSession(*client, **settings) as session,
         ):
@@ -70,24 +67,15 @@ async def mcp_session(
         is_open = is_dropped
 
 
-def _package() -> Any:
-    """Import the package. Raises ScenarioError without it."""
+def _package() -> tuple[Any, Any]:
+    """Import the package, and its streams in memory. Raises ScenarioError without them."""
     try:
         import mcp  # noqa: PLC0415 - an extra
-
-        _memory()
+        from mcp.shared import memory  # noqa: PLC0415
     except ImportError as error:
-        raise ScenarioError(
-            "an MCP session needs the package mcp",
-            hint=install_hint("mcp"),
-        ) from error
-    return mcp
-
-
-def _memory() -> Any:
-    from mcp.shared import memory  # noqa: PLC0415 - an extra
-
-    return memory
+        hint = install_hint("mcp")
+        raise ScenarioError("an MCP session needs the package mcp", hint=hint) from error
+    return mcp, memory
 
 
 @contextlib.asynccontextmanager
@@ -154,7 +142,7 @@ class _Server:
                 "inputSchema": msgspec.json.decode(spec.parameters),
             }
             for spec in self._tools.specs
-            if self._server.lists(spec.name, now_ns)
+            if self._tools.server.lists(spec.name, now_ns)
         ]
         # Read from JSON: the names of the fields differ between the versions of the package.
         return self._types.ListToolsResult.model_validate({"tools": listed})
@@ -162,13 +150,13 @@ class _Server:
     async def _call(self, _: Any, parameters: Any) -> Any:
         """Answer one call; a lost connection never answers."""
         tools, name, arguments = self._tools, parameters.name, parameters.arguments or {}
-        if tools.count_served() in self._server.lost_calls:
+        if tools.count_served() in self._tools.server.lost_calls:
             tools.own_calls.end(tools.own_calls.start(name, arguments), _LOST, is_error=True)
             await self._writing.aclose()
             await asyncio.get_running_loop().create_future()
         shown = shown_arguments(arguments)
         call = ToolCall(tools.own_calls.id_for(name, shown), name, shown)
-        if self._server.lists(name, tools.now_ns):
+        if self._tools.server.lists(name, tools.now_ns):
             answer = await tools.run(call)
         else:  # no tool runs
             answer = ToolMessage(call.id, f"Error: tool {name} not found", is_error=True)
@@ -179,14 +167,10 @@ class _Server:
 
     async def _tell_changes(self) -> None:
         """Tell the client each change of the list, at its time."""
-        for at_ns in self._server.changes_after(self._opened_ns):
+        for at_ns in self._tools.server.changes_after(self._opened_ns):
             await asyncio.sleep((at_ns - self._tools.now_ns) / 1e9)
             if self._client is not None:
                 await self._client.send_tool_list_changed()
-
-    @property
-    def _server(self) -> Any:
-        return self._tools.server
 
 
 def _check_names(tools: ToolsPort) -> None:

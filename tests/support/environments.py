@@ -6,13 +6,14 @@ tests/wire/environments. A test marked `frameworks` builds one, and runs tests i
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +43,18 @@ def built(name: str, version: str = THIS) -> Path:
 
     It is built once for each set of pins, and kept in a folder of the user's cache.
     """
-    python = _packages(name, version)
+    return with_simloop(_packages(name, version))
+
+
+def with_lowest_versions() -> Path:
+    """Return the Python of an environment with the lowest versions that the package allows."""
+    project = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
+    lowest = [each.replace(">=", "==") for each in project["dependencies"]]
+    return with_simloop(_kept("lowest", THIS, "\n".join(lowest)))
+
+
+def with_simloop(python: Path) -> Path:
+    """Install this simloop in an environment, and return its Python."""
     folder = python.parent.parent
     # The workers of one session share it: what one of them uses, the others must not install anew.
     session = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
@@ -56,16 +68,18 @@ def built(name: str, version: str = THIS) -> Path:
 
 def _packages(name: str, version: str) -> Path:
     """Return the Python of an environment with the pinned packages, and no simloop yet."""
+    return _kept(name, version, (PINNED / f"{name}.txt").read_text("utf-8"))
+
+
+def _kept(name: str, version: str, pins: str) -> Path:
     outer = interpreter(version)
     assert outer is not None, f"there is no Python {version}"
-    pins = PINNED / f"{name}.txt"
-    digest = hashlib.sha256(pins.read_bytes()).hexdigest()[:12]
-    folder = KEPT / f"{name}-{version}-{digest}"
+    folder = KEPT / f"{name}-{version}-{sha256(pins.encode()).hexdigest()[:12]}"
     with _alone(folder):
         python = folder / "bin" / "python"
         if not (folder / "complete").exists():
             subprocess.run([outer, "-m", "venv", "--clear", folder], check=True)
-            _install(python, "-r", str(pins))
+            _install(python, *pins.split())
             (folder / "complete").touch()
     return python
 
@@ -203,6 +217,7 @@ def digests_of_bundled(python: str | Path, hash_seed: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":  # builds all environments, in the order in which tests ask for them
+    with_lowest_versions()
     for name in ("async-plugins", "frameworks", "sdks", "sdks-older"):
         _packages(name, THIS)
     for version in PYTHONS:

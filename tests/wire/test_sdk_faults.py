@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from loopback import HEAD, End, serving, unreachable
-from wire import ASK, HTTPX, SDKS, in_run
+from wire import ASK, HTTPX, in_run
 
 from simloop import Reply
 
@@ -19,16 +19,6 @@ FRAME = (
     b'data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"Hello"}}]}\n\n'
 )
 CHUNK = b"%x\r\n%b\r\n" % (len(FRAME), FRAME)
-
-
-def chain(error: BaseException | None) -> list[str]:
-    """Return the types of an exception and of its causes, without those of other packages."""
-    found = []
-    while error is not None:
-        if type(error).__module__.partition(".")[0] in {*SDKS, *HTTPX}:
-            found.append(type(error).__name__)
-        error = error.__cause__
-    return found
 
 
 LOST: dict[str, tuple[Reply, tuple[bytes, ...], End]] = {
@@ -96,26 +86,3 @@ def test_a_client_without_a_connection_raises_what_it_raises_in_reality(
     simulated: list[Any] = []
     in_run(lambda: main("https://api.openai.com/v1", simulated), UNREACHABLE[how])
     assert simulated == real
-
-
-@pytest.mark.parametrize("name", LOST)
-def test_the_sdk_of_openai_raises_what_it_raises_in_reality(name: str) -> None:
-    reply, pieces, end = LOST[name]
-    openai: Any = importlib.import_module("openai")
-
-    async def main(url: str, heard: list[Any]) -> None:
-        async with openai.AsyncOpenAI(
-            base_url=url, api_key="x", max_retries=0, timeout=0.5
-        ) as client:
-            try:
-                stream = await client.chat.completions.create(**ASK, stream=True)
-                heard.extend([chunk.choices[0].delta.content async for chunk in stream])
-            except Exception as error:  # noqa: BLE001 - compared
-                heard.append(chain(error))
-
-    real: list[Any] = []
-    with serving(pieces, end) as url:
-        asyncio.run(main(url, real))
-    simulated: list[Any] = []
-    in_run(lambda: main("https://api.openai.com/v1", simulated), reply)
-    assert simulated[-1] == real[-1]

@@ -11,21 +11,7 @@ from typing import Any
 
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.endpoint import Endpoint
-from simloop.wire.http import (
-    ConnectionLost,
-    ConnectionRefused,
-    HttpBody,
-    HttpReply,
-    HttpRequest,
-    TimedOut,
-    is_of_connecting,
-)
-
-
-@cache
-def conversion_of(module: ModuleType) -> "HttpxConversion":
-    """Return the conversion for `module`, which is made once: it has a class of its own."""
-    return HttpxConversion(module)
+from simloop.wire.http import ConnectionLost, ConnectionRefused, HttpBody, HttpRequest, TimedOut
 
 
 class HttpxConversion:
@@ -69,25 +55,22 @@ class HttpxConversion:
             try:
                 reply = await endpoint.answer(given)
             except (ConnectionLost, TimedOut) as error:
-                delay_s = next(delays_s, None) if is_of_connecting(error) else None
+                delay_s = next(delays_s, None) if error.phase == "connect" else None
                 if delay_s is None:
                     raise self.error(error, request) from error
                 await asyncio.sleep(delay_s)
             else:
-                return self._response(reply, request)
+                return self._module.Response(
+                    reply.status,
+                    headers=list(reply.headers),
+                    stream=self._stream(reply.body, request),
+                    extensions={"http_version": b"HTTP/1.1"},
+                )
 
     def answer_blocking(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
         """Return the endpoint's response to a request of a synchronous client, as `answer` does."""
         request.read()
         return run_blocking(self.answer(endpoint, request, retries))
-
-    def _response(self, reply: HttpReply, request: Any) -> Any:
-        return self._module.Response(
-            reply.status,
-            headers=list(reply.headers),
-            stream=self._stream(reply.body, request),
-            extensions={"http_version": b"HTTP/1.1"},
-        )
 
     def error(self, error: Exception, request: Any, *, in_body: bool = False) -> Exception:
         """Return the exception of the module for a connection that failed."""
@@ -104,6 +87,10 @@ class HttpxConversion:
             message = "Server disconnected without sending a response."
         made: Exception = kind(message, request=request)
         return made
+
+
+conversion_of = cache(HttpxConversion)
+"""The conversion for a module, which is made once: it has a class of its own."""
 
 
 def _delays_s(retries: int) -> Iterator[float]:

@@ -22,21 +22,13 @@ from simloop.wire.api_keys import Environment
 from simloop.wire.endpoint import Endpoint, current_endpoint
 
 
-class intercepted:  # noqa: N801 - a context manager, named as one reads it
-    """Let `endpoint` answer the HTTP requests of the code that belongs to its run."""
+def intercept(endpoint: Endpoint) -> None:
+    """Let `endpoint` answer the HTTP requests of the code that belongs to its run.
 
-    __slots__ = ("_endpoint",)
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    def __enter__(self) -> None:
-        _interception.enter()
-        # Not at the exit, which a run never comes to whose agent catches all exceptions.
-        self._endpoint.port.loop.at_end.append(_interception.leave)
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing: see above."""
+    That ends with the simulation: an agent that catches all exceptions never ends its prompt.
+    """
+    _interception.enter()
+    endpoint.port.loop.at_end.append(_interception.leave)
 
 
 class _Patch(NamedTuple):
@@ -53,9 +45,14 @@ class _Patch(NamedTuple):
             setattr(self.owner, self.name, self.original)
 
 
-def _patched(owner: Any, name: str, make: Callable[[Any], Any]) -> _Patch:
+def _patched(owner: Any, name: str, function: Callable[..., Any]) -> _Patch:
+    """Put `function` in the place of another one, which it gets before its arguments."""
     original = vars(owner)[name]
-    ours = functools.wraps(original)(make(original))
+
+    @functools.wraps(original)
+    def ours(*args: Any, **kwargs: Any) -> Any:
+        return function(original, *args, **kwargs)
+
     setattr(owner, name, ours)
     return _Patch(owner, name, original, ours)
 
@@ -67,29 +64,23 @@ def _httpx(module: Any) -> Iterator[_Patch]:
 
     conversion = conversion_of(module)
 
-    def asynchronous(original: Any) -> Any:
-        async def handle_async_request(self: Any, request: Any) -> Any:
-            endpoint = current_endpoint()
-            if endpoint is None:
-                return await original(self, request)
-            return await conversion.answer(endpoint, request, _retries(self))
+    async def asynchronous(original: Any, transport: Any, request: Any) -> Any:
+        endpoint = current_endpoint()
+        if endpoint is None:
+            return await original(transport, request)
+        return await conversion.answer(endpoint, request, _retries(transport))
 
-        return handle_async_request
-
-    def synchronous(original: Any) -> Any:
-        def handle_request(self: Any, request: Any) -> Any:
-            endpoint = current_endpoint()
-            if endpoint is None:
-                return original(self, request)
-            return conversion.answer_blocking(endpoint, request, _retries(self))
-
-        return handle_request
+    def synchronous(original: Any, transport: Any, request: Any) -> Any:
+        endpoint = current_endpoint()
+        if endpoint is None:
+            return original(transport, request)
+        return conversion.answer_blocking(endpoint, request, _retries(transport))
 
     yield _patched(module.AsyncHTTPTransport, "handle_async_request", asynchronous)
     yield _patched(module.HTTPTransport, "handle_request", synchronous)
     transports = sys.modules.get(f"{module.__name__}._transports.default")
     if hasattr(transports, "create_ssl_context"):
-        yield _patched(transports, "create_ssl_context", _once)
+        yield _patched(transports, "create_ssl_context", _shared_context)
 
 
 def _retries(transport: Any) -> int:
@@ -101,21 +92,17 @@ def _retries(transport: Any) -> int:
 _CONTEXTS: dict[Any, Any] = {}
 
 
-def _once(original: Any) -> Any:
-    """Return a function that makes the context of TLS for clients in runs once in the process.
+def _shared_context(original: Any, verify: Any = True, cert: Any = None, **more: Any) -> Any:  # noqa: FBT002 - the client's signature
+    """Make the context of TLS for clients in runs once in the process.
 
     To read the certificates takes 50 ms for each client, and no run connects to anything.
     """
-
-    def create_ssl_context(verify: Any = True, cert: Any = None, **more: Any) -> Any:  # noqa: FBT002 - the client's signature
-        if verify is not True or cert is not None or current_endpoint() is None:
-            return original(verify=verify, cert=cert, **more)
-        key = original, tuple(more.items())
-        if key not in _CONTEXTS:
-            _CONTEXTS[key] = original(verify=verify, cert=cert, **more)
-        return _CONTEXTS[key]
-
-    return create_ssl_context
+    if verify is not True or cert is not None or current_endpoint() is None:
+        return original(verify=verify, cert=cert, **more)
+    key = original, tuple(more.items())
+    if key not in _CONTEXTS:
+        _CONTEXTS[key] = original(verify=verify, cert=cert, **more)
+    return _CONTEXTS[key]
 
 
 _SESSIONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -125,39 +112,26 @@ _SESSIONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 def _aiohttp(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.sockets import connected
 
-    def report(connector: Any, is_closed: Callable[[], bool]) -> None:
-        session = OpenSession("aiohttp.ClientSession", connector, _SESSIONS[connector], is_closed)
+    def report(connector: Any) -> None:
+        place, is_closed = _SESSIONS[connector], lambda: bool(connector.closed)
+        session = OpenSession("aiohttp.ClientSession", connector, place, is_closed)
         report_session(loop_here(), session)
 
-    def connecting(original: Any) -> Any:
-        async def _create_connection(
-            self: Any,
-            req: Any,
-            traces: Any,
-            timeout: Any,  # noqa: ASYNC109 - aiohttp's signature
-        ) -> Any:
-            endpoint = current_endpoint()
-            if endpoint is None:
-                return await original(self, req, traces, timeout)
-            return await connected(endpoint, self, req, timeout)
+    async def connecting(original: Any, connector: Any, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - aiohttp's signature
+        endpoint = current_endpoint()
+        if endpoint is None:
+            return await original(connector, req, traces, timeout)
+        return await connected(endpoint, connector, req, timeout)
 
-        return _create_connection
+    def using(original: Any, connector: Any, *args: Any, **kwargs: Any) -> Any:
+        if connector in _SESSIONS:  # perhaps of an earlier run, which a module has kept
+            report(connector)
+        return original(connector, *args, **kwargs)
 
-    def using(original: Any) -> Any:
-        def connect(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if self in _SESSIONS:  # perhaps the session of an earlier run, which a module has kept
-                report(self, lambda: bool(self.closed))
-            return original(self, *args, **kwargs)
-
-        return connect
-
-    def opening(original: Any) -> Any:
-        def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
-            _SESSIONS[self.connector] = callers_place()
-            report(self.connector, lambda: bool(self.closed))
-
-        return init
+    def opening(original: Any, session: Any, *args: Any, **kwargs: Any) -> None:
+        original(session, *args, **kwargs)
+        _SESSIONS[session.connector] = callers_place()
+        report(session.connector)
 
     yield _patched(module.TCPConnector, "_create_connection", connecting)
     yield _patched(module.BaseConnector, "connect", using)
@@ -167,17 +141,15 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
 def _urllib3(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.sockets import WireSocket
 
-    def connecting(original: Any) -> Any:
-        def connect(self: Any) -> None:
-            endpoint = current_endpoint()
-            if endpoint is None:
-                original(self)
-                return
-            scheme = "https" if isinstance(self, module.connection.HTTPSConnection) else "http"
-            self.sock = WireSocket(endpoint, self, f"{scheme}://{self.host}:{self.port}")
-            self.is_verified = True
-
-        return connect
+    def connecting(original: Any, connection: Any) -> None:
+        endpoint = current_endpoint()
+        if endpoint is None:
+            original(connection)
+            return
+        is_https = isinstance(connection, module.connection.HTTPSConnection)
+        origin = f"{'https' if is_https else 'http'}://{connection.host}:{connection.port}"
+        connection.sock = WireSocket(endpoint, connection, origin)
+        connection.is_verified = True
 
     yield _patched(module.connection.HTTPConnection, "connect", connecting)
     yield _patched(module.connection.HTTPSConnection, "connect", connecting)
@@ -191,13 +163,10 @@ def _agents_tracing(module: Any) -> Iterator[_Patch]:
     if not hasattr(module, "BackendSpanExporter"):  # another package with the name `agents`
         return
 
-    def queueing(original: Any) -> Any:
-        def queue(self: Any, item: Any) -> None:
-            is_sent = isinstance(getattr(self, "_exporter", None), module.BackendSpanExporter)
-            if not is_sent or loop_here() is None:
-                original(self, item)
-
-        return queue
+    def queueing(original: Any, processor: Any, item: Any) -> None:
+        is_sent = isinstance(getattr(processor, "_exporter", None), module.BackendSpanExporter)
+        if not is_sent or loop_here() is None:
+            original(processor, item)
 
     yield _patched(module.BatchTraceProcessor, "on_trace_start", queueing)
     yield _patched(module.BatchTraceProcessor, "on_span_end", queueing)

@@ -52,27 +52,22 @@ class ServerSide:
                 return None
 
     def _request(self) -> HttpRequest:
-        assert self._head is not None
-        target = self._head.target.decode("latin-1")
-        return HttpRequest(
-            self._head.method.decode("latin-1"),
-            target if "://" in target else self._origin + target,
-            tuple(
-                (name.decode("latin-1"), value.decode("latin-1"))
-                for name, value in self._head.headers
-            ),
-            self._body,
-        )
+        head = self._head
+        assert head is not None
+        target = head.target.decode("latin-1")
+        url = target if "://" in target else self._origin + target
+        pairs = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers)
+        return HttpRequest(head.method.decode("latin-1"), url, tuple(pairs), self._body)
 
     def head(self, reply: HttpReply) -> bytes:
         """Return the status line and the headers of a reply."""
-        headers = [
-            (
-                name.encode("latin-1"),
-                " ".join(_NOT_IN_VALUES.sub("?", value).split()).encode("latin-1"),
-            )
+        pairs = [
+            (name, _NOT_IN_VALUES.sub("?", value).split())
             for name, value in reply.headers
             if name.lower() not in _FRAMING
+        ]
+        headers = [
+            (name.encode("latin-1"), " ".join(words).encode("latin-1")) for name, words in pairs
         ]
         headers.append((b"connection", b"close"))
         self._has_body = reply.status != HTTPStatus.NOT_MODIFIED
@@ -116,7 +111,7 @@ def _connect_limit_s(limits: Any) -> float | None:
 
 
 class WireTransport(asyncio.Transport):
-    """A connection to the endpoint, for one request."""
+    """A connection to the endpoint, for one request. No buffer of it fills up."""
 
     def __init__(
         self, endpoint: Endpoint, protocol: Any, asked: Any, connect_timeout_s: float | None
@@ -182,22 +177,8 @@ class WireTransport(asyncio.Transport):
             refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
             made = aiohttp.ClientConnectorError(self._asked.connection_key, refused)
         elif isinstance(failure, TimedOut) and failure.phase == "connect":
-            kind = getattr(aiohttp, "ConnectionTimeoutError", aiohttp.ServerTimeoutError)
-            made = kind(f"Connection timeout to host {self._asked.url}")  # the kind of 3.10
+            made = aiohttp.ConnectionTimeoutError(f"Connection timeout to host {self._asked.url}")
         return made
-
-    def get_write_buffer_size(self) -> int:
-        """Return 0: what is written is there."""
-        return 0
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Do nothing: no buffer fills up."""
-
-    def pause_reading(self) -> None:
-        """Do nothing: a model does not wait for its reader."""
-
-    def resume_reading(self) -> None:
-        """Do nothing, as above."""
 
     def is_closing(self) -> bool:
         """Return whether the connection is over."""

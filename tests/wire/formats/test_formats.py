@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby, zip_longest
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, get_args
 
 import msgspec
@@ -25,24 +25,18 @@ from wirereading import (
 )
 
 from simloop.messages import (
-    AssistantMessage,
     Fault,
     Finish,
     FinishReason,
     HeadersSent,
-    Message,
     Part,
     ReasoningDelta,
     StreamError,
-    SummaryMessage,
     TextDelta,
     ToolCall,
     ToolCallDelta,
     ToolCallPart,
-    ToolMessage,
-    ToolSpec,
     Usage,
-    UserMessage,
 )
 from simloop.wire.formats.replies import EventFramer
 from simloop.wire.formats.wire_format import WireFormat, WrongRequest
@@ -50,116 +44,10 @@ from simloop.wire.http import HttpRequest
 from simloop.world.tools import canonical_json
 from simloop.world.wire_options import FramingName, WireOptions
 
-Json = dict[str, Any]
-
-
-def ask_chat(system: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Json:
-    """Return the body of Chat Completions."""
-    given: list[Json] = [{"role": "system", "content": system}] if system else []
-    wire_tools = [
-        {"type": "function", "function": {
-            "name": one.name, "description": one.description,
-            "parameters": json.loads(bytes(one.parameters))}}
-        for one in tools
-    ]  # fmt: skip
-    return {"model": "m", "messages": given + [_chat(one) for one in messages], "tools": wire_tools}
-
-
-def _chat(message: Message) -> Json:
-    match message:
-        case UserMessage() | SummaryMessage():
-            return {"role": "user", "content": message.text}
-        case ToolMessage():
-            return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
-        case AssistantMessage():
-            calls = [
-                {"id": one.id, "type": "function",
-                 "function": {"name": one.name, "arguments": one.arguments}}
-                for one in message.calls
-            ]  # fmt: skip
-            more: Json = {"tool_calls": calls} if calls else {}
-            more |= {"reasoning_content": message.reasoning} if message.reasoning else {}
-            return {"role": "assistant", "content": message.text or None, **more}
-
-
-def ask_responses(system: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Json:
-    """Return the body of Responses."""
-    wire_tools = [
-        {"type": "function", "name": one.name, "description": one.description,
-         "parameters": json.loads(bytes(one.parameters))}
-        for one in tools
-    ]  # fmt: skip
-    items = [item for one in messages for item in _items(one)]
-    return {"model": "m", "instructions": system or None, "input": items, "tools": wire_tools}
-
-
-def _items(message: Message) -> Iterator[Json]:
-    match message:
-        case UserMessage() | SummaryMessage():
-            yield {"role": "user", "content": message.text}
-        case ToolMessage():
-            call = {"call_id": message.call_id, "output": message.text}
-            yield {"type": "function_call_output", **call}
-        case AssistantMessage():
-            if message.reasoning:
-                summary = [{"type": "summary_text", "text": message.reasoning}]
-                yield {"type": "reasoning", "id": "rs", "summary": summary}
-            if message.text:
-                content = [{"type": "output_text", "text": message.text, "annotations": []}]
-                yield {"type": "message", "role": "assistant", "content": content}
-            for one in message.calls:
-                call = {"call_id": one.id, "name": one.name, "arguments": one.arguments}
-                yield {"type": "function_call", **call}
-
-
-def ask_anthropic(system: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Json:
-    """Return the body of Anthropic Messages: results in a row are in one message."""
-    wire_tools = [
-        {"name": one.name, "description": one.description,
-         "input_schema": json.loads(bytes(one.parameters))}
-        for one in tools
-    ]  # fmt: skip
-    given: list[Json] = []
-    for kind, group in groupby(messages, type):
-        if kind is ToolMessage:
-            blocks = [block for one in group for block in _content(one)]
-            given.append({"role": "user", "content": blocks})
-            continue
-        role = "assistant" if kind is AssistantMessage else "user"
-        given += [{"role": role, "content": list(_content(one))} for one in group]
-    more = {"system": system} if system else {}
-    return {"model": "m", "max_tokens": 100, "messages": given, "tools": wire_tools, **more}
-
-
-def _content(message: Message) -> Iterator[Json]:
-    match message:
-        case UserMessage() | SummaryMessage():
-            yield {"type": "text", "text": message.text}
-        case ToolMessage():
-            result = {"tool_use_id": message.call_id, "content": message.text}
-            yield {"type": "tool_result", **result}
-        case AssistantMessage():
-            if message.reasoning:
-                yield {"type": "thinking", "thinking": message.reasoning, "signature": "s"}
-            if message.text:
-                yield {"type": "text", "text": message.text}
-            for one in message.calls:
-                given = {"id": one.id, "name": one.name, "input": json.loads(one.arguments)}
-                yield {"type": "tool_use", **given}
-
-
-ASKS: Mapping[str, Callable[[str, Sequence[Message], Sequence[ToolSpec]], Json]] = {
-    "openai-chat": ask_chat,
-    "openai-responses": ask_responses,
-    "anthropic-messages": ask_anthropic,
-}
-
-
 every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 # Text as a trace holds it: no lone surrogates. The formats must carry all else.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-SAID = TEXT.filter(str.strip)
 NAME = st.text("abcdefgh_", min_size=1, max_size=6)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
@@ -171,41 +59,6 @@ ARGUMENTS = st.dictionaries(TEXT, JSON, max_size=2).map(lambda one: canonical_js
 
 def numbered(drawn: Sequence[tuple[str, str]], first: int) -> list[ToolCall]:
     return [ToolCall(f"call-{first + n}", *one) for n, one in enumerate(drawn)]
-
-
-@st.composite
-def conversations(draw: st.DrawFn) -> list[Message]:
-    """Draw messages that each provider takes: every call has its result."""
-    messages: list[Message] = []
-    for turn in range(draw(st.integers(1, 4))):
-        messages += map(UserMessage, draw(st.lists(SAID, min_size=1, max_size=2)))
-        drawn = draw(st.lists(st.tuples(NAME, ARGUMENTS), max_size=2))
-        calls, text = numbered(drawn, turn * 10), draw(SAID if not drawn else SAID | st.just(""))
-        messages.append(AssistantMessage(text, tuple(calls), draw(st.just("") | SAID)))
-        messages += [ToolMessage(one.id, draw(TEXT)) for one in draw(st.permutations(calls))]
-    return messages
-
-
-TOOLS = st.lists(
-    st.builds(
-        lambda name, text, schema: ToolSpec(name, text, msgspec.Raw(canonical_json(schema))),
-        NAME,
-        TEXT,
-        st.dictionaries(TEXT, JSON, min_size=1, max_size=2),
-    ),
-    max_size=2,
-)
-
-
-@given(system=st.just("") | SAID, messages=conversations(), tools=TOOLS)
-def test_a_conversation_is_read_as_the_same_messages_from_each_format(
-    system: str, messages: list[Message], tools: list[ToolSpec]
-) -> None:
-    for name, ask in ASKS.items():
-        request = FORMATS[name].read(sent(ask(system, messages, tools)))
-        assert request.system_prompt == system, name
-        assert list(request.messages) == messages, name
-        assert list(request.tools) == tools, name
 
 
 @st.composite
@@ -277,22 +130,12 @@ def test_a_whole_reply_says_what_the_stream_says(form: WireFormat, parts: list[P
     assert body == stream
 
 
-@every_format
 @given(parts=replies(), framing=st.sampled_from(get_args(FramingName)))
-def test_a_stream_comes_through_every_framing(
-    form: WireFormat, parts: list[Part], framing: FramingName
-) -> None:
-    framer, events = EventFramer(framing), streamed(form, parts)
+def test_a_stream_comes_through_every_framing(parts: list[Part], framing: FramingName) -> None:
+    framer, events = EventFramer(framing), streamed(FORMATS["openai-responses"], parts)
     pieces = [piece for one in events[:-1] for piece in framer.frame([one])]
     pieces += framer.frame(events[-1:], is_last=True)
     assert read_events(b"".join(pieces)) == events
-
-
-@every_format
-@given(parts=replies())
-def test_a_reply_is_the_same_bytes_each_time(form: WireFormat, parts: list[Part]) -> None:
-    assert streamed(form, parts) == streamed(form, parts)
-    assert json.dumps(whole(form, parts)) == json.dumps(whole(form, parts))
 
 
 @every_format
