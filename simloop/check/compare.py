@@ -12,8 +12,7 @@ from typing import Self
 
 from simloop.check.trial import Until, Verdict, verify
 from simloop.errors import CheckFailed, ErrorDetails, ScenarioError, SimloopError
-from simloop.runs.calls import calls_of
-from simloop.runs.expectations import Mismatch
+from simloop.runs.expectations import Mismatch, calls_of
 from simloop.runs.options import RunOptions
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from simloop.check.trial import run_to_the_end
 from simloop.errors import ScenarioError
+from simloop.runs.fixtures import OF_A_TEST
 from simloop.runs.loop import is_own
 from simloop.runs.options import RunOptions
-from simloop.runs.testing import OF_A_TEST
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import Header
 from simloop.trace.looptrace import LoopTrace

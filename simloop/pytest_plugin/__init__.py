@@ -42,10 +42,10 @@ from simloop.trace import TRACES
 
 if TYPE_CHECKING:
     from simloop.bench.hook_bench import HookBenchmark
+    from simloop.runs.fixtures import MakeFakeModel, Played, Provider, Sim, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
     from simloop.runs.result import Result
     from simloop.runs.run import Simulation
-    from simloop.runs.testing import MakeFakeModel, Played, Provider, Sim, SimloopRun, VirtualClock
     from simloop.scenario.replies import Reply
     from simloop.scenario.schema import Scenario
     from simloop.world.fake_model import FakeModel
@@ -177,7 +177,7 @@ def provider(request: pytest.FixtureRequest) -> "Provider":
     See `Provider`. The test is async and marked with `simloop`. When it has passed, an unused reply
     is an error.
     """
-    from simloop.runs.testing import Provider  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.fixtures import Provider  # noqa: PLC0415 - see the module docstring
 
     _check_async(request)
     item: pytest.Item = request.node
@@ -187,7 +187,7 @@ def provider(request: pytest.FixtureRequest) -> "Provider":
 @pytest.fixture
 def sim(request: pytest.FixtureRequest) -> "Sim":
     """Show an async test its clock, its seed and its trace, and record its tools: see `Sim`."""
-    from simloop.runs.testing import Sim  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.fixtures import Sim  # noqa: PLC0415 - see the module docstring
 
     _check_async(request)
     item: pytest.Item = request.node

@@ -18,8 +18,8 @@ from simloop.pytest_plugin.reports import is_finding
 from simloop.pytest_plugin.settings import command, played_by, settings_of_async
 
 if TYPE_CHECKING:
+    from simloop.runs.fixtures import AsyncTest, Played, Provider, Sim
     from simloop.runs.run import Simulation
-    from simloop.runs.testing import AsyncTest, Played, Provider, Sim
 
 PROVIDER: "pytest.StashKey[Provider]" = pytest.StashKey()
 SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
@@ -137,7 +137,7 @@ def _body(
 def _test(
     item: pytest.Function, seed: int, settings: dict[str, Any], body: Callable[[], Awaitable[None]]
 ) -> "AsyncTest":
-    from simloop.runs.testing import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.runs.fixtures import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
 
     provider, sim = item.stash.get(PROVIDER, None), item.stash.get(SIM, None)
     qualified = item.nodeid.partition("::")[2].replace("::", ".").partition("[")[0]

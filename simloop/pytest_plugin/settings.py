@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from simloop.runs.testing import Played
+    from simloop.runs.fixtures import Played
 
 _OF_RUNS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
@@ -90,7 +90,7 @@ def _marked(item: pytest.Item, fitting: tuple[str, ...], other: str) -> dict[str
 
 def played_by(item: pytest.Item) -> "Played":
     """Return the runs of a test so far."""
-    from simloop.runs.testing import Played  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.runs.fixtures import Played  # noqa: PLC0415 - see the docstring of the plugin
 
     option = item.config.getoption
     kept = Played(option("--simloop-trace") != "off", option("--simloop-page"))

@@ -19,30 +19,20 @@ from simloop.engine.hook_meter import HookCost
 from simloop.errors import ScenarioError
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import Message
-from simloop.runs.loop import loop_of
-from simloop.runs.options import GivenLoop, RunOptions
-from simloop.runs.plan import Plan, tool_execution_of
+from simloop.runs.options import RunOptions
 from simloop.runs.run import Simulation
-from simloop.runs.scripted import scripted_tools
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
 from simloop.trace.events import DocumentEvents, Event
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.simulate import running_loop
-from simloop.world.tools import Tools, toolbox
 
 
-def event_view(scenario: Scenario, loop: GivenLoop, tools: Tools = ()) -> DocumentEvents:
-    """Return a view of the events of `scenario` on `loop`; `tools` are the caller's own."""
-    chosen = loop_of(scenario, {"loop": loop})
-    order = tool_execution_of(scenario, chosen.policies).order
-    parallel = order is ToolOrder.PARALLEL
-    in_order = {
-        name
-        for name, tool in {**scripted_tools(scenario), **toolbox(tools)}.items()
-        if tool.sequential
-    }
-    return DocumentEvents(parallel=parallel, sequential=in_order)
+def event_view(run: Simulation) -> DocumentEvents:
+    """Return a view of the events of `run`."""
+    in_order = {name for name, tool in run.tools.items() if tool.sequential}
+    order = run.settings.tool_execution.order
+    return DocumentEvents(parallel=order is ToolOrder.PARALLEL, sequential=in_order)
 
 
 class Conversation:
@@ -53,10 +43,9 @@ class Conversation:
     """
 
     def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
-        self._run = Simulation(Plan(scenario, given))
+        self._run = Simulation(scenario, **given)
         self._run.listen(self._see)
-        loop = given.get("loop") or scenario.loop
-        self._view = event_view(scenario, loop, given.get("tools", ()))
+        self._view = event_view(self._run)
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
         self._worker: asyncio.Task[None] | None = None
         self._is_due = False  # a task for a run exists, and has not started yet

@@ -4,10 +4,10 @@ Nothing in a plan changes during a run. An object that keeps state (the model, t
 script, the files, the faults of chance) is made anew for each run, by the methods.
 """
 
+import asyncio
 import copy
-import difflib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
@@ -18,25 +18,29 @@ from pydantic_core import PydanticSerializationError
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.engine.settings import ContextScript, EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
+from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import USUAL_MOVES, Limits
 from simloop.kernel.machine import Feature
-from simloop.kernel.policies import Policies, ToolExecution, ToolStart, utf8_bytes_over_4
+from simloop.kernel.policies import Policies, ToolStart, utf8_bytes_over_4
+from simloop.messages import ToolResult
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
-from simloop.runs.scripted import behaviours_of, file_tools_of, scripted_hooks, scripted_tools
 from simloop.scenario.catalog import Expectations, name_of
+from simloop.scenario.fields import differs
 from simloop.scenario.history import past_messages
 from simloop.scenario.replies import parts_of_fault
-from simloop.scenario.schema import Scenario
+from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
 from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
-from simloop.world.fake_model import FakeModel, FunctionModel, Model, ScriptEntry
+from simloop.world.fake_model import FakeModel, FunctionModel, Model, ScriptedFailure, ScriptEntry
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
 from simloop.world.tools import Tool, toolbox
+from simloop.world.tools_port import text_of
+from simloop.world.user_function import UserFunction
 
 _NO_HOOKS, _NO_CALLBACKS = Hooks(), Callbacks()
 
@@ -119,7 +123,7 @@ class Plan:
 
     @property
     def has_file(self) -> bool:
-        """Return whether a file can state the whole plan, so that another process can run it."""
+        """Return whether a file can state the whole plan."""
         return self.loop.has_name and not [name for name in self.python if name != "loop"]
 
     def playing(self, scenario: Scenario) -> "Plan":
@@ -155,7 +159,8 @@ class Plan:
         tools = self._tools
         if files is not None:
             tools = {**file_tools_of(scenario, files), **tools}
-        _check_tools_of_hooks(scenario, tools)
+        if scenario.hooks:
+            _check_tools_of_hooks(scenario, tools)
         if scenario.faults is None:
             return Surroundings(script, script, files, tools)
         sites = FaultSites(scenario.faults, seeds)
@@ -212,69 +217,42 @@ def reasons_against(
     unsupported: Mapping[Feature, str], scenario: Scenario, given: RunOptions
 ) -> list[str]:
     """Return the reasons why a loop without these features cannot make the run."""
-    return [why for feature, why in unsupported.items() if _NEEDS[feature](scenario, given)]
+    needs = set(_needs(scenario, given))
+    return [why for feature, why in unsupported.items() if feature in needs]
 
 
-def _needs_hooks(scenario: Scenario, given: RunOptions) -> bool:
-    return bool(scenario.hooks or given.get("hooks") or given.get("hook_cost"))
-
-
-def _needs_compaction(scenario: Scenario, _: RunOptions) -> bool:
-    """Return whether the engine must shorten the context, or ask for summaries.
-
-    A reply for `always` is also for an agent that asks for summaries itself.
-    """
+def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
+    """Yield the features, of those that not every loop has, that the run needs."""
+    tools = scenario.tool_execution
+    if scenario.hooks or given.get("hooks") or given.get("hook_cost"):
+        yield Feature.HOOKS
+    if scenario.abort is not None:
+        yield Feature.ABORT
+    # A summary for `always` is also for an agent that asks for summaries itself.
     asks = any(reply.times != "always" for reply in scenario.summaries)
-    return asks or bool(scenario.compaction or scenario.context)
+    if asks or scenario.compaction or scenario.context:
+        yield Feature.COMPACTION
+    if tools is not None and tools.start is ToolStart.WHEN_CALLED:
+        yield Feature.EARLY_TOOLS
+    if scenario.history:
+        yield Feature.HISTORY
+    if _limits_of_loops(scenario.limits) != _USUAL_LIMITS:
+        yield Feature.LIMITS
+    if any(trigger.after in ENGINE_TRIGGERS for trigger in scenario.triggers().values()):
+        yield Feature.TRIGGERS
+    if scenario.system_prompt:
+        yield Feature.SYSTEM_PROMPT
+    # A timeout alone of the tools is kept by the world.
+    ordered = tools is not None and (tools.order or tools.start) is not None
+    policies = scenario.retry, scenario.hook_isolation, scenario.hook_execution, scenario.warn_after
+    skewed = scenario.clock.ahead or scenario.clock.behind
+    if ordered or any(policies) or skewed or any(given.get(name) for name in _POLICIES):
+        yield Feature.POLICIES
 
 
-def _needs_early_tools(scenario: Scenario, _: RunOptions) -> bool:
-    policy = scenario.tool_execution
-    return policy is not None and policy.start is ToolStart.WHEN_CALLED
-
-
-def _needs_limits(scenario: Scenario, _: RunOptions) -> bool:
-    return bool(_limits_of_loops(scenario.limits) != _USUAL_LIMITS)
-
-
+_POLICIES = ("retry", "callbacks", "estimate_tokens")
 _limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
 _USUAL_LIMITS = _limits_of_loops(Limits())
-
-
-def _needs_triggers(scenario: Scenario, _: RunOptions) -> bool:
-    return any(trigger.after in ENGINE_TRIGGERS for trigger in scenario.triggers().values())
-
-
-def _needs_policies(scenario: Scenario, given: RunOptions) -> bool:
-    """Return whether the scenario or the caller sets a policy of the engine.
-
-    A timeout alone of the tools is kept by the world.
-    """
-    tools = scenario.tool_execution
-    return (
-        scenario.retry is not None
-        or scenario.hook_isolation is not None
-        or scenario.hook_execution is not None
-        or scenario.warn_after is not None
-        or bool(scenario.clock.ahead or scenario.clock.behind)
-        or (tools is not None and (tools.order is not None or tools.start is not None))
-        or any(given.get(name) for name in ("retry", "callbacks", "estimate_tokens"))
-    )
-
-
-_NEEDS: Mapping[Feature, Callable[[Scenario, RunOptions], bool]] = {
-    Feature.HOOKS: _needs_hooks,
-    Feature.ABORT: lambda scenario, _: scenario.abort is not None,
-    Feature.COMPACTION: _needs_compaction,
-    Feature.EARLY_TOOLS: _needs_early_tools,
-    Feature.HISTORY: lambda scenario, _: bool(scenario.history),
-    Feature.LIMITS: _needs_limits,
-    Feature.TRIGGERS: _needs_triggers,
-    Feature.SYSTEM_PROMPT: lambda scenario, _: bool(scenario.system_prompt),
-    Feature.POLICIES: _needs_policies,
-    Feature.QUEUE: lambda *_: False,  # a message that is left there is the next prompt
-}
-"""For each feature that not every loop has, whether a run needs it."""
 
 
 def script_of(scenario: Scenario) -> tuple[list[ScriptEntry], list[ScriptEntry]]:
@@ -285,15 +263,10 @@ def script_of(scenario: Scenario) -> tuple[list[ScriptEntry], list[ScriptEntry]]
     )
 
 
-def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:
-    """Return how tools run: the scenario's settings, with the loop's for those it leaves unset."""
-    own = policies.tool_execution
-    return scenario.tool_execution.on(own) if scenario.tool_execution else own
-
-
 def _settings_of(
     scenario: Scenario, given: RunOptions, policies: Policies
 ) -> Callable[..., EngineSettings]:
+    tools, context = scenario.tool_execution, scenario.context
     return partial(
         EngineSettings,
         callbacks=given.get("callbacks") or _NO_CALLBACKS,
@@ -302,7 +275,7 @@ def _settings_of(
         limits=scenario.limits,
         retry=given.get("retry") or scenario.retry or policies.retry,
         compaction=scenario.compaction or policies.compaction,
-        tool_execution=tool_execution_of(scenario, policies),
+        tool_execution=tools.on(policies.tool_execution) if tools else policies.tool_execution,
         hook_isolation=scenario.hook_isolation or policies.hook_isolation,
         hook_execution=scenario.hook_execution or policies.hook_execution,
         tool_rules=policies.tool_rules,
@@ -310,7 +283,9 @@ def _settings_of(
         sent_back=policies.sent_back,
         abort_is_flag=policies.abort_is_flag,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
-        context=_context(scenario),
+        context=None
+        if context is None
+        else ContextScript(over=tuple(context.over), shrunk=tuple(context.shrunk)),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         replies=policies.replies,
         warn_after=policies.warn_after if scenario.warn_after is None else scenario.warn_after,
@@ -318,29 +293,180 @@ def _settings_of(
     )
 
 
-def _context(scenario: Scenario) -> ContextScript | None:
-    if scenario.context is None:
-        return None
-    return ContextScript(over=tuple(scenario.context.over), shrunk=tuple(scenario.context.shrunk))
-
-
 def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
-    if not scenario.hooks:
-        return
-    tools = {**tools, **{name: None for hook in scenario.hooks for name in hook.add_tools}}
+    """Raise ScenarioError if a hook names a tool that does not exist."""
+    known = {*tools, *(name for hook in scenario.hooks for name in hook.add_tools)}
     for index, hook in enumerate(scenario.hooks):
         named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]
         for field, name in named:
-            if name is not None and name not in tools:
-                known = ", ".join(tools) or "none"
-                close = difflib.get_close_matches(name, tools, n=1)
-                hint = f"did you mean `{close[0]}`?" if close else f"there are: {known}"
+            if name is not None and name not in known:
                 raise ScenarioError(
                     f"there is no tool `{name}`",
                     path=scenario.path or None,
                     key=f"hooks.{index}.{field}",
-                    hint=hint,
+                    hint=f"there are: {', '.join(sorted(known)) or 'none'}",
                 )
+
+
+# ------------------------------------------------------------------ tools and hooks
+
+
+_ENDS = ("returns", "returns_chars", "raises", "cancels", "hangs")
+_SETTINGS = (*_ENDS, "takes", "outlives_cancel", "timeout", "details")
+
+
+def stated(spec: ScriptedTool) -> tuple[str, ...]:
+    """Return the settings of a tool that state how it behaves."""
+    return tuple(name for name in _SETTINGS if differs(spec, name))
+
+
+def behaviours_of(tools: Mapping[str, ScriptedTool]) -> dict[str, ToolBehaviour]:
+    """Return the behaviour of the tools for the case that the agent's own code calls them."""
+    return {name: _behaviour(spec) for name, spec in tools.items() if stated(spec)}
+
+
+def _behaviour(spec: ScriptedTool) -> ToolBehaviour:
+    has_end = any(differs(spec, name) for name in _ENDS)
+    return ToolBehaviour(
+        wait=partial(_wait, spec) if spec.takes or spec.hangs else None,
+        # A copy: the agent's code may change the value.
+        result=(lambda: copy.deepcopy(_end(spec))) if has_end else None,
+        details=spec.details,
+        timeout_ms=_timeout_ms(spec),
+    )
+
+
+def scripted_tool(name: str, spec: ScriptedTool) -> Tool:
+    """Return a tool of the world that behaves as `spec` says."""
+
+    def answer(**_: Any) -> Any:
+        value = _end(spec)
+        if spec.details is None and not spec.terminate:
+            return value
+        return ToolResult(text_of(value), details=spec.details, terminate=spec.terminate)
+
+    async def answer_later(**_: Any) -> Any:
+        await _wait(spec)
+        return answer()
+
+    return Tool(
+        answer_later if spec.takes or spec.hangs else answer,
+        name=name,
+        description=spec.description,
+        parameters=spec.schema_of_arguments(),
+        timeout_ms=_timeout_ms(spec),
+        sequential=spec.sequential,
+    )
+
+
+def _timeout_ms(spec: ScriptedTool) -> int | None:
+    return None if spec.timeout is None else spec.timeout // UNITS_NS["ms"]
+
+
+def _end(spec: ScriptedTool) -> Any:
+    if spec.raises is not None:
+        raise ScriptedFailure(spec.raises)
+    if spec.cancels:
+        raise asyncio.CancelledError
+    return spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
+
+
+async def _wait(spec: ScriptedTool) -> None:
+    """Take the time of the tool; go on after a cancellation if the tool outlives it."""
+    try:
+        await _pause(spec.takes, hangs=spec.hangs)
+    except asyncio.CancelledError:
+        if not spec.outlives_cancel:
+            raise
+        await asyncio.sleep(spec.outlives_cancel / 1e9)
+
+
+async def _pause(takes_ns: int, *, hangs: bool) -> None:
+    await asyncio.sleep(takes_ns / 1e9)
+    if hangs:
+        await asyncio.get_running_loop().create_future()
+
+
+def scripted_tools(scenario: Scenario) -> dict[str, Tool]:
+    """Return the scenario's tools by name, without those over its files."""
+    return {name: scripted_tool(name, spec) for name, spec in scenario.tools.items()}
+
+
+def file_tools_of(scenario: Scenario, files: Files) -> dict[str, Tool]:
+    """Return the tools over the files of one run."""
+    # Few scenarios have files, and the patterns of a shell take long to compile.
+    from simloop.world.file_tools import file_tools  # noqa: PLC0415
+
+    return file_tools(files, scenario.shell_timeout // 10**6)
+
+
+def scripted_hooks(scenario: Scenario) -> Hooks:
+    """Return the scenario's hooks, in order."""
+
+    def at(point: HookPoint) -> Iterable[UserFunction]:
+        numbered = enumerate(scenario.hooks)
+        return [_hook(spec, number) for number, spec in numbered if spec.at == point]
+
+    return Hooks(
+        before_llm_call=at("before_llm_call"),
+        after_llm_call=at("after_llm_call"),
+        before_tool_call=at("before_tool_call"),
+        after_tool_call=at("after_tool_call"),
+    )
+
+
+def _hook(spec: ScriptedHook, number: int) -> UserFunction:
+    asked = 0
+    added = {name: scripted_tool(name, tool) for name, tool in spec.add_tools.items()}
+
+    def is_due(given: Any) -> bool:
+        nonlocal asked
+        if spec.tool is not None and given.call.name != spec.tool:
+            return False
+        asked += 1
+        return spec.nth in (None, asked)
+
+    def act(given: Any) -> None:
+        if is_due(given):
+            do(given)
+
+    def do(given: Any) -> None:
+        if spec.raises is not None:
+            raise ScriptedFailure(spec.raises)
+        if added:
+            given.tools.update(added)
+        _change(spec, given)
+
+    async def act_later(given: Any) -> None:
+        if not is_due(given):
+            return
+        if spec.waits == "after":
+            do(given)
+        await _pause(spec.takes, hangs=spec.hangs)
+        if spec.waits == "before":
+            do(given)
+
+    return UserFunction(
+        act_later if spec.takes or spec.hangs else act,
+        spec.name or f"hook-{number}",
+        is_independent=spec.independent,
+    )
+
+
+def _change(spec: ScriptedHook, given: Any) -> None:
+    if spec.block is not None:
+        given.block(spec.block)
+    if spec.system_prompt is not None:
+        given.system_prompt = spec.system_prompt
+    for name in spec.hide_tools:
+        given.tools.pop(name, None)
+    if spec.arguments:
+        given.arguments.update(spec.arguments)  # in place: the change must not reach the reply
+    if spec.result is not None:
+        given.result = msgspec.structs.replace(given.result, text=spec.result)
+
+
+# ------------------------------------------------------------------ header and command
 
 
 def header_with(header: Header, scenario: Scenario) -> Header:
@@ -376,13 +502,16 @@ def _repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> 
     expect_on = given.get("expect_on")
     file = expect_on.path if isinstance(expect_on, Expectations) else ""
     if scenario.path and isinstance(loop, str) and (file or not expect_on):
-        flags = _flags(loop, scenario, judge_as, options)
         hooks = given.get("hooks")
-        if hooks is not None and hooks.names:
-            verb = "run"  # no other verb takes hooks
-            flags += "".join(f" --hooks {shlex.quote(name)}" for name in hooks.names)
-        flags += f" --expect {shlex.quote(file)}" if file else ""
-        return f"simloop {verb} {shlex.quote(scenario.path)} --seed ", flags
+        hook_names = () if hooks is None else hooks.names
+        verb = "run" if hook_names else verb  # no other verb takes hooks
+        flags = [("--loop", loop)] if loop != scenario.loop else []
+        flags += [("--judge-as", judge_as)] if judge_as else []
+        flags += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
+        flags += [("--hooks", name) for name in hook_names]
+        flags += [("--expect", file)] if file else []
+        after = "".join(f" {flag} {shlex.quote(word)}" for flag, word in flags)
+        return f"simloop {verb} {shlex.quote(scenario.path)} --seed ", after
     source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"
     words = []
     if loop != scenario.loop:
@@ -391,19 +520,6 @@ def _repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> 
     words += [f"loop_options={options!r}"] if options else []
     words += ["expect_on=expect_on"] if expect_on else []
     return f"{call}({source}, seed=", "".join(f", {word}" for word in words) + ")"
-
-
-def _flags(loop: GivenLoop, scenario: Scenario, judge_as: str, options: Mapping[str, Any]) -> str:
-    other = isinstance(loop, str) and loop != scenario.loop
-    chosen = f" --loop {shlex.quote(str(loop))}" if other else ""
-    return chosen + flags_of(judge_as, options)
-
-
-def flags_of(judge_as: str, options: Mapping[str, Any]) -> str:
-    """Return the command-line options that are for one loop, with a space before each."""
-    words = [("--judge-as", judge_as)] if judge_as else []
-    words += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
-    return "".join(f" {flag} {shlex.quote(word)}" for flag, word in words)
 
 
 def _written(value: Any) -> str:

@@ -13,8 +13,7 @@ from simloop.engine.hook_meter import HookCost
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.escape import escape
 from simloop.messages import Counters, Message, Outcome, Request
-from simloop.runs.calls import calls_of
-from simloop.runs.expectations import Mismatch, mismatches, mismatches_by_default
+from simloop.runs.expectations import Mismatch, calls_of, mismatches, mismatches_by_default
 from simloop.scenario import loader
 from simloop.scenario.expect import Expect
 from simloop.trace import looptrace

@@ -26,13 +26,11 @@ from simloop.escape import escape, writable
 from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
-from simloop.runs.calls import check_settings_of_tools
-from simloop.runs.expectations import mismatches_by_default
+from simloop.runs.expectations import check_settings_of_tools, mismatches_by_default
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan, header_with
-from simloop.runs.prompt import Performer, run_prompt
+from simloop.runs.prompt import Performer, Timetable, run_prompt
 from simloop.runs.result import Result
-from simloop.runs.user import Timetable
 from simloop.scenario.catalog import name_of
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario

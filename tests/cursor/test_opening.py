@@ -8,8 +8,8 @@ from msgspec import structs
 from simloop.cursor.opening import is_trace, opened_run
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.errors import ScenarioError
+from simloop.runs.fixtures import OF_A_TEST
 from simloop.runs.run import run
-from simloop.runs.testing import OF_A_TEST
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import write_trace
 

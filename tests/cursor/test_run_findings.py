@@ -14,7 +14,7 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.why import why
 from simloop.messages import Outcome, UserMessage
 from simloop.page.page import page
-from simloop.runs.testing import OF_A_TEST
+from simloop.runs.fixtures import OF_A_TEST
 from simloop.trace import entries
 from simloop.trace.codec import write_trace
 from simloop.world.world import World

@@ -26,6 +26,7 @@ from simloop import (
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, Message, UserMessage
 from simloop.runs.conversation import event_view
+from simloop.runs.run import Simulation
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 from simloop.trace.events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
@@ -58,7 +59,7 @@ def test_live_events_are_those_of_the_trace(loop: str, order: ToolOrder) -> None
     async def main() -> list[Any]:
         return await all_of(Conversation(world, loop=loop).run("Go."))
 
-    view, trace = event_view(world, loop), run(world, loop=loop).trace
+    view, trace = event_view(Simulation(world, loop=loop)), run(world, loop=loop).trace
     assert simulate(main()) == [event for line in trace.entries for event in view.feed(line)]
 
 
@@ -203,7 +204,7 @@ def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None
     trace = read_trace(tmp_path / "a.jsonl")
     assert trace.footer is not None
     assert trace.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
-    view = event_view(scenario(), "pi")
+    view = event_view(Simulation(scenario(), loop="pi"))
     assert [e for line in trace.entries for e in view.feed(line)] == told
 
 

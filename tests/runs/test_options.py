@@ -85,8 +85,8 @@ def test_what_needs_more_than_limits_to_make_a_machine_says_what() -> None:
     loop = f"{__name__}:needs_more"
     with pytest.raises(ScenarioError, match="missing a required argument: 'where'") as refused:
         run(Scenario(prompt="Hi"), loop=loop)
-    assert refused.value.message.startswith(f"the loop `{loop}` cannot be made from Limits alone")
-    told = "it takes where; an agent is `async def agent(prompt, world)`"
+    assert refused.value.message.startswith(f"the loop `{loop}` cannot be made with these options")
+    told = "it takes Limits and where; an agent is `async def agent(prompt, world)`"
     assert refused.value.hint.startswith(told)
     assert refused.value.key == f"loops.{loop}"
 

@@ -10,8 +10,8 @@ from worlds import Opened, in_world
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, run
 from simloop.kernel.signals import AbortRequested
 from simloop.messages import Counters, FinishReason
+from simloop.runs.prompt import Timetable
 from simloop.runs.run import Simulation
-from simloop.runs.user import Timetable
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.entries import Finish, TextDelta, Transition
 

@@ -27,6 +27,7 @@ from simloop import (
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import ToolCall, UserMessage
 from simloop.runs.conversation import event_view
+from simloop.runs.run import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Pace, StreamFault
 from simloop.scenario.triggers import Trigger
@@ -104,7 +105,7 @@ def runs(draw: st.DrawFn, *loops: str) -> tuple[Scenario, Result]:
 
 
 def told_by(world: Scenario, result: Result) -> list[Any]:
-    view = event_view(world, result.trace.header.loop)
+    view = event_view(Simulation(world, loop=result.trace.header.loop))
     return [event for line in result.trace.entries for event in view.feed(line)]
 
 

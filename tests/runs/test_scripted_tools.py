@@ -22,15 +22,13 @@ from simloop.messages import (
     ToolResult,
     UserMessage,
 )
-from simloop.runs.plan import script_of
+from simloop.runs.plan import script_of, scripted_hooks, scripted_tools
 from simloop.runs.run import Simulation, run
-from simloop.runs.scripted import scripted_hooks, scripted_tools
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.fake_model import FakeModel, ScriptedFailure
-from simloop.world.files import Files
 from simloop.world.world import World
 
 
@@ -161,7 +159,7 @@ def test_a_hook_for_a_tool_that_there_is_not_is_refused(hook: dict[str, Any], ke
     scenario = scenario_with(tools={"look": ScriptedTool()}, hooks=hooks).read_from("a.yaml")
     with pytest.raises(ScenarioError) as caught:
         Simulation(scenario)
-    assert str(caught.value) == f"a.yaml: {key}: there is no tool `lok` (did you mean `look`?)"
+    assert str(caught.value) == f"a.yaml: {key}: there is no tool `lok` (there are: look)"
 
 
 def test_a_hook_for_a_tool_that_a_caller_gives_is_none_of_those() -> None:
@@ -181,7 +179,7 @@ def test_the_details_of_a_scripted_tool_are_for_the_interface_and_its_text_for_t
 
 def test_a_tool_of_the_scenario_stands_in_the_place_of_its_namesake_over_files() -> None:
     scenario = scenario_with(tools={"ReadFile": ScriptedTool(returns="mine")}, files={"a": "b"})
-    tools = scripted_tools(scenario, Files(scenario.files or {}))
+    tools = Simulation(scenario).tools
     assert tools["ReadFile"].function.function() == "mine"
     assert set(tools) == {"RunShellCommand", "ReadFile", "ReadFolder", "WriteFile", "EditFile"}
 
