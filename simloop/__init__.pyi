@@ -56,13 +56,13 @@ from simloop.messages import ToolSpec as ToolSpec
 from simloop.messages import Usage as Usage
 from simloop.messages import UserMessage as UserMessage
 from simloop.runs.conversation import Conversation as Conversation
-from simloop.runs.expectations import Mismatch as Mismatch
 from simloop.runs.fixtures import MakeFakeModel as MakeFakeModel
 from simloop.runs.fixtures import Provider as Provider
 from simloop.runs.fixtures import Sim as Sim
 from simloop.runs.fixtures import SimloopRun as SimloopRun
 from simloop.runs.fixtures import VirtualClock as VirtualClock
 from simloop.runs.options import RunOptions as RunOptions
+from simloop.runs.result import Mismatch as Mismatch
 from simloop.runs.result import Result as Result
 from simloop.runs.run import Runner as Runner
 from simloop.runs.run import Simulation as Simulation

@@ -12,8 +12,8 @@ from typing import Self
 
 from simloop.check.trial import Until, Verdict, verify
 from simloop.errors import CheckFailed, ErrorDetails, ScenarioError, SimloopError
-from simloop.runs.expectations import Mismatch, calls_of
 from simloop.runs.options import RunOptions
+from simloop.runs.result import Mismatch, calls_of
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario

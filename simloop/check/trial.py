@@ -38,10 +38,9 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.escape import escape
-from simloop.runs.expectations import Mismatch, in_trace
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, repeat
-from simloop.runs.result import Result, printed
+from simloop.runs.result import Mismatch, Result, in_trace, printed
 from simloop.runs.run import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario

@@ -28,8 +28,7 @@ from simloop.cli.terminal import (
 from simloop.engine.hook_meter import HookCost
 from simloop.errors import AgentNotMade, CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.kernel.durations import format_duration, rounded_duration
-from simloop.runs.expectations import Mismatch
-from simloop.runs.result import Result, printed
+from simloop.runs.result import Mismatch, Result, printed
 from simloop.trace import entries
 from simloop.trace.diff import Divergence
 from simloop.trace.looptrace import LoopTrace

@@ -26,12 +26,11 @@ from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Outcome, Request
-from simloop.runs.expectations import Mismatch
 from simloop.runs.fixtures import OF_A_PROMPT, OF_A_TEST
 from simloop.runs.loop import without_engine
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
-from simloop.runs.result import unmet_in
+from simloop.runs.result import Mismatch, unmet_in
 from simloop.runs.run import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario

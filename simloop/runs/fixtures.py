@@ -22,10 +22,9 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.messages import Message, Outcome, Request, ToolSpec
-from simloop.runs.expectations import mismatches_so_far
 from simloop.runs.options import RunOptions
 from simloop.runs.prompt import UNSEEN
-from simloop.runs.result import Result
+from simloop.runs.result import Result, mismatches_so_far
 from simloop.runs.run import Simulation
 from simloop.scenario.expect import ExpectedTraffic
 from simloop.scenario.loader import expected

@@ -1,27 +1,55 @@
-"""The result of a run, its check against expectations, and the account of a run that failed.
+"""The result of a run, its comparison with expectations, and the account of a run that failed.
 
-The text of models, tools and exceptions in an account passes through `escape`.
+A comparison that fails names the key, the expected and the actual value, and the first entry of
+the trace that shows it. The text of models, tools and exceptions in an account passes through
+`escape`.
 """
 
+import operator
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
+import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simloop.engine.hook_meter import HookCost
-from simloop.errors import ExpectationFailed, ScenarioError
+from simloop.errors import CannotExpress, ExpectationFailed, ScenarioError
 from simloop.escape import escape
-from simloop.messages import Counters, Message, Outcome, Request
-from simloop.runs.expectations import Mismatch, calls_of, mismatches, mismatches_by_default
+from simloop.kernel.durations import format_duration
+from simloop.messages import Counters, Message, Outcome, Request, ToolMessage, ToolSpec
+from simloop.runs.plan import file_tools_of, scripted_tools, stated
 from simloop.scenario import loader
-from simloop.scenario.expect import Expect
-from simloop.trace import looptrace
-from simloop.trace.looptrace import LoopTrace
+from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span
+from simloop.scenario.schema import Scenario
+from simloop.trace import entries, looptrace
+from simloop.trace.entries import AnyEntry, Header
+from simloop.trace.looptrace import Call, LoopTrace
 from simloop.trace.requests import requests
 from simloop.trace.timeline import timeline
 from simloop.virtual.border.output import NAMES, Output
+from simloop.world.files import Files
+from simloop.world.tools import Tool, wrong_arguments
 from simloop.world.user_errors import UserError
+
+
+class Mismatch(Struct, frozen=True):
+    """An expectation that does not hold.
+
+    `expected` and `got` are plain values, durations as text. `seq` is the number of the first entry
+    that shows it, or None if only the end of the run shows it.
+    """
+
+    key: str
+    expected: Any
+    got: Any
+    seq: int | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        expected, got = _shown(self.expected), _shown(self.got)
+        return f"expect.{self.key}: expected {expected}, got {got}{self.note}"
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -146,6 +174,323 @@ def unmet_in(trace: LoopTrace, expect: Expect) -> tuple[Mismatch, ...]:
     )
     unseen = dict.fromkeys(("files", "unused", "messages"))
     return mismatches_by_default(expect.model_copy(update=unseen), result)
+
+
+# ------------------------------------------------------------------ the comparison
+
+
+def mismatches(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
+    """Return the expectations that a run with this result does not meet."""
+    if not expect.model_fields_set:
+        return ()
+    at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace)
+    return (*at_the_end, *in_the_trace, *_unused(expect, result))
+
+
+def mismatches_by_default(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
+    """Return the expectations that a run with this result does not meet.
+
+    If the scenario does not state how the run ends, every prompt must complete.
+    """
+    found = mismatches(expect, result)
+    if expect.says_how_it_ends or all(each is Outcome.COMPLETED for each in result.outcomes):
+        return found
+    if len(result.outcomes) == 1:
+        return (Mismatch("outcome", Outcome.COMPLETED, result.outcome, note=_UNSAID), *found)
+    got = [str(outcome) for outcome in result.outcomes]
+    return (Mismatch("outcomes", [str(Outcome.COMPLETED)] * len(got), got, note=_UNSAID), *found)
+
+
+_UNSAID = " (a scenario that names no outcome expects this)"
+
+
+def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
+    if expect.error is not None:
+        yield Mismatch("error", expect.error, "none")
+    outcomes = [str(outcome) for outcome in result.outcomes]
+    yield from _compared("outcome", expect.outcome, result.outcome)
+    ends = [end.seq for end in result.trace.ends]
+    yield from _listed("outcomes", expect.outcomes, outcomes, ends)
+    yield from _compared("files", expect.files, result.files)
+    yield from _compared("limit", expect.limit, result.limit)
+    yield from _compared("text", expect.text, result.text)
+    yield from _compared("message", expect.message, result.message)
+    yield from _elapsed(expect, result.trace.entries, result.elapsed_ns)
+    for name in ExpectedCounters.model_fields:
+        wanted, got = getattr(expect.counters, name), getattr(result.counters, name, None)
+        note = "" if result.counters else _NO_COUNTERS
+        yield from _compared(f"counters.{name}", wanted, got, note=note)
+    roles = _roles(result.messages)
+    if expect.messages is not None and not _roles_fit(expect.messages, roles):
+        note = "" if result.counters else _NO_MESSAGES
+        yield Mismatch("messages", expect.messages, roles, note=note)
+
+
+_NO_COUNTERS = " (an agent of your own has no counters; expect `requests`)"
+_NO_MESSAGES = " (an agent keeps its messages to itself; expect `sent`)"
+_NO_BACKOFFS = " (the waits of an agent are not recorded; expect `elapsed`)"
+
+
+def _elapsed(expect: Expect, record: list[AnyEntry], got: int) -> Iterator[Mismatch]:
+    wanted = expect.elapsed
+    if wanted is None or _holds(wanted, got):
+        return
+    latest = wanted.max if isinstance(wanted, Span) else wanted
+    late = (e.seq for e in record if latest is not None and e.at_ns > latest)
+    expected = wanted if isinstance(wanted, Span) else format_duration(wanted)
+    yield Mismatch("elapsed", expected, format_duration(got), next(late, None))
+
+
+def mismatches_so_far(expect: Expect, trace: LoopTrace, elapsed_ns: int) -> tuple[Mismatch, ...]:
+    """Return the expectations for a time and a trace that a run does not meet so far."""
+    return (*_elapsed(expect, trace.entries, elapsed_ns), *in_trace(expect, trace))
+
+
+def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
+    """Yield the expectations that the entries do not meet, even for a run without an outcome.
+
+    A trace can be long, so the function reads it only for the expectations that are set.
+    """
+    record = trace.entries
+    if expect.requests is not None:
+        # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
+        sent = _seqs(record, entries.Request)
+        most = expect.requests.max if isinstance(expect.requests, CountBounds) else expect.requests
+        seq = sent[most] if most is not None and len(sent) > most else None
+        yield from _compared("requests", expect.requests, len(sent), seq)
+    if expect.tools_run is not None or expect.calls is not None:
+        calls = calls_of(trace)
+        seqs = [seq for seq, _ in calls]
+        names = [call.name for _, call in calls]
+        got = [{call.name: call.arguments} for _, call in calls]
+        yield from _listed("tools_run", expect.tools_run, names, seqs)
+        yield from _listed("calls", expect.calls, got, seqs, _call_fits)
+    if expect.backoffs is not None:
+        waits = expect.backoffs
+        wanted = [each if isinstance(each, str) else format_duration(each) for each in waits]
+        waited = [format_duration(delay_ns) for delay_ns in looptrace.backoffs_ns(record)]
+        for found in _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff)):
+            yield found if trace.has_machine else replace(found, note=_NO_BACKOFFS)
+    if expect.hooks is not None:
+        ran = [" ".join(run) for run in looptrace.hook_log(record)]
+        yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
+    if expect.sent is not None:
+        roles = [_roles(request.messages) for request in requests(record)]
+        yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
+
+
+def _unused(expect: Expect, result: Result) -> Iterator[Mismatch]:
+    note = f": {', '.join(result.unused_places)}" if result.unused_places else ""
+    yield from _compared("unused", expect.unused, len(result.unused_places), note=note)
+
+
+def _compared(
+    key: str, wanted: Any, got: Any, seq: int | None = None, note: str = ""
+) -> Iterator[Mismatch]:
+    if wanted is not None and not _holds(wanted, got):
+        yield Mismatch(key, wanted, got, seq, note)
+
+
+def _listed(
+    key: str,
+    wanted: Sequence[Any] | None,
+    got: Sequence[Any],
+    seqs: list[int],
+    fits: Callable[[Any, Any], bool] = operator.eq,
+) -> Iterator[Mismatch]:
+    place = None if wanted is None else _first_stray(wanted, got, fits)
+    if place is not None:
+        yield Mismatch(key, wanted, got, seqs[place] if place < len(seqs) else None)
+
+
+def _holds(wanted: Any, got: Any) -> bool:
+    match wanted:
+        case CountBounds() if got is None:
+            return False
+        case CountBounds(min=least, max=most) | Span(min=least, max=most):
+            return bool((least is None or got >= least) and (most is None or got <= most))
+        case Contains():
+            return all(text in got for text in wanted.texts)
+        case _:
+            return bool(wanted == got)
+
+
+def _first_stray(
+    wanted: Sequence[Any], got: Sequence[Any], fits: Callable[[Any, Any], bool] = operator.eq
+) -> int | None:
+    """Return the index of the first item of `got` that does not fit, or of the first missing one.
+
+    Return None if all fit. `...` in `wanted` stands for any number of items. The function follows
+    all possible next places of `wanted` at once, so no order of `...` makes it exponential.
+    """
+    following = _after_rest(wanted, [0])
+    for place, item in enumerate(got):
+        reached = [
+            each if wanted[each] == REST else each + 1
+            for each in following
+            if each < len(wanted) and (wanted[each] == REST or fits(wanted[each], item))
+        ]
+        following = _after_rest(wanted, reached)
+        if not following:
+            return place
+    return None if len(wanted) in following else len(got)
+
+
+def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
+    """Return the places and those after each `...`, which may match no item."""
+    reached = list(places)
+    for place in places:
+        behind = place
+        while behind < len(wanted) and wanted[behind] == REST:
+            behind += 1
+            reached.append(behind)
+    return list(dict.fromkeys(reached))
+
+
+def _roles_fit(wanted: str, got: str) -> bool:
+    """Return whether the roles of messages match; `...` matches any number of roles."""
+    return _first_stray(wanted.split(), got.split()) is None
+
+
+def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
+    """Return whether a call matches; `{read: ...}` matches any arguments of `read`."""
+    return wanted == got or (wanted.keys() == got.keys() and list(wanted.values()) == [REST])
+
+
+def _seqs(record: list[AnyEntry], kind: type[AnyEntry]) -> list[int]:
+    return [entry.seq for entry in record if isinstance(entry, kind)]
+
+
+def _roles(messages: Sequence[Message]) -> str:
+    return " ".join(str(type(message).__struct_config__.tag) for message in messages)
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case CountBounds() | Span() | Contains() | Outcome():
+            return str(value)
+        case list():
+            return repr([str(each) if isinstance(each, Outcome) else each for each in value])
+        case _:
+            return repr(value)
+
+
+# ------------------------------------------------------------------ the calls that were run
+
+
+def calls_of(trace: LoopTrace) -> list[tuple[int, Call]]:
+    """Return the calls that were run, each with the number of the entry that shows it, in order."""
+    started = [entry for entry in trace.entries if type(entry) is entries.ToolStarted]
+    recorded = zip((entry.seq for entry in started), looptrace.calls(started), strict=True)
+    return sorted((*recorded, *_seen_calls(trace)), key=lambda call: call[0])
+
+
+def _seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
+    """Return the calls that only the messages of an agent show, with the entry of their result.
+
+    The agent has offered the tool, the arguments fit, a later request has a result, and no tool of
+    this name is recorded in the run. A call that the agent itself denies is therefore here, too.
+    """
+    record = trace.entries
+    if trace.has_machine:
+        return []  # the engine records each call that it runs
+    asked = {entry.call_id: entry for entry in record if type(entry) is entries.ToolCall}
+    if not asked:
+        return []
+    ran = {entry.name for entry in record if type(entry) is entries.ToolStarted}
+    refused = {entry.call_id for entry in record if type(entry) is entries.ToolResult}
+    offered = _offered(trace)
+    found = []
+    for seq, call_id in _answered(record):
+        call = asked.pop(call_id, None)
+        if call is None or call.name in ran or call_id in refused:
+            continue
+        arguments = _fitting(offered.get(call.name), call.arguments)
+        if arguments is not None:
+            found.append((seq, Call(call.name, arguments)))
+    return found
+
+
+def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> None:
+    """Raise CannotExpress if a tool has settings and the agent runs a function without them."""
+    if not scenario.tools:
+        return
+    names = dict.fromkeys(
+        call.name for _, call in _seen_calls(trace) if call.name in scenario.tools
+    )
+    lost = {name: stated(scenario.tools[name]) for name in names}
+    keys = [f"tools.{name}.{setting}" for name, each in lost.items() for setting in each]
+    if not keys:
+        return
+    functions = ", ".join(f"`{name}`" for name, each in lost.items() if each)
+    error = CannotExpress(loop, [f"its own code runs {functions}, without {', '.join(keys)}"])
+    error.key = keys[0]
+    error.hint = (
+        f"put @simloop.traced on {functions}, or wrap it with sim.tool; if the agent denies the"
+        " call, remove the settings"
+    )
+    raise error
+
+
+def _answered(record: Sequence[AnyEntry]) -> Iterator[tuple[int, str]]:
+    for entry in record:
+        if type(entry) is entries.Request:
+            for message in entry.added:
+                if type(message) is ToolMessage:
+                    yield entry.seq, message.call_id
+
+
+def _offered(trace: LoopTrace) -> dict[str, ToolSpec]:
+    """Return the tools that the agent has offered, by name, but not those of the world."""
+    of_world = _specs_of_world(trace.header)
+    offered: dict[str, ToolSpec] = {}
+    for entry in trace.entries:
+        if type(entry) is entries.Request and isinstance(entry.tools, tuple):
+            offered |= {
+                spec.name: spec
+                for spec in entry.tools
+                if spec.name not in of_world or not _equal(of_world[spec.name], spec)
+            }
+    return offered
+
+
+def _specs_of_world(header: Header) -> dict[str, ToolSpec | None]:
+    """Return the tools that the world runs, by name; None for one that is Python code."""
+    python = (name.removeprefix("tool ") for name in header.python if name.startswith("tool "))
+    known: dict[str, ToolSpec | None] = dict.fromkeys(python)
+    if bytes(header.scenario) == b"null":
+        return known
+    scenario = Scenario.model_validate_json(bytes(header.scenario))
+    files = {} if scenario.files is None else file_tools_of(scenario, Files({}))
+    tools = {**files, **scripted_tools(scenario)}
+    return {name: tool.spec for name, tool in tools.items()} | known
+
+
+def _equal(known: ToolSpec | None, spec: ToolSpec) -> bool:
+    return known is None or (
+        known.description == spec.description and bytes(known.parameters) == bytes(spec.parameters)
+    )
+
+
+def _fitting(spec: ToolSpec | None, text: str) -> dict[str, Any] | None:
+    """Return the arguments of a call if its tool takes them: an agent refuses others itself."""
+    if spec is None:
+        return None
+    try:
+        arguments = msgspec.json.decode(text or "{}")
+        schema = msgspec.json.decode(spec.parameters)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(arguments, dict):
+        return None
+    try:
+        tool = Tool(lambda: None, name=spec.name, parameters=schema)
+        return None if wrong_arguments(tool, arguments) else arguments
+    except ScenarioError:  # the agent's own schema cannot be checked
+        return arguments
+
+
+# ------------------------------------------------------------------ the account
 
 
 LINES = 16

@@ -26,11 +26,10 @@ from simloop.escape import escape, writable
 from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
-from simloop.runs.expectations import check_settings_of_tools, mismatches_by_default
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan, header_with
 from simloop.runs.prompt import Performer, Timetable, run_prompt
-from simloop.runs.result import Result
+from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
 from simloop.scenario.catalog import name_of
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario

@@ -8,8 +8,7 @@ from incases import in_cases
 
 from simloop import Outcome
 from simloop.errors import ExpectationFailed, ScenarioError
-from simloop.runs.expectations import mismatches, mismatches_by_default
-from simloop.runs.result import Result
+from simloop.runs.result import Result, mismatches, mismatches_by_default
 from simloop.runs.run import run
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario

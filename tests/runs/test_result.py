@@ -15,8 +15,7 @@ from simloop.errors import (
     RunawayRun,
     ScenarioError,
 )
-from simloop.runs.expectations import mismatches
-from simloop.runs.result import LINES, Result, account
+from simloop.runs.result import LINES, Result, account, mismatches
 from simloop.runs.run import run
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario
