@@ -15,7 +15,6 @@ from typing import Any, Protocol, TypeVar, Unpack
 import msgspec
 
 from simloop.errors import (
-    CheckFailed,
     ExpectationFailed,
     ScenarioError,
     ScriptUnused,
@@ -94,12 +93,8 @@ class AsyncTest:
         except SimloopError as error:
             error.__context__ = error.__context__ or self._error
             raise
-        failure = self._failure
-        if isinstance(failure, KeyboardInterrupt):  # pytest would end the session
-            message = "the test raised KeyboardInterrupt, and nobody pressed Ctrl-C"
-            raise CheckFailed(message, hint="raise another exception") from failure
-        if failure is not None:
-            raise failure
+        if self._failure is not None:
+            raise self._failure
         return result
 
     @property

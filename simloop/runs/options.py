@@ -58,73 +58,34 @@ _NAMES = tuple(RunOptions.__annotations__)
 
 def check_scenario(scenario: object) -> None:
     """Raise ScenarioError, with the likely intended call, if `scenario` is no Scenario."""
-    if isinstance(scenario, Scenario):
-        return
-    hint = "make one with Scenario(prompt=..., model=[...])"
-    if isinstance(scenario, dict):
-        hint = "write Scenario(**...)"
-    elif isinstance(scenario, str):
-        hint = "read a file with load_scenario(path), or YAML text with parse_scenario(text)"
-    elif hasattr(scenario, "__fspath__"):
-        hint = "read the file with load_scenario(path)"
-    raise ScenarioError(f"a run needs a Scenario, not {_kind(scenario)}", hint=hint)
+    if not isinstance(scenario, Scenario):
+        hint = "make one with Scenario(prompt=..., model=[...]), or with load_scenario(path)"
+        raise ScenarioError(f"a run needs a Scenario, not {_kind(scenario)}", hint=hint)
 
 
 def check_options(options: RunOptions) -> None:
     """Raise ScenarioError for an unknown option, or for a value that an option cannot have."""
-    for name, value in options.items():
+    for name in options:
         if name not in _NAMES:
             close = difflib.get_close_matches(name, _NAMES, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(_NAMES)}"
             raise ScenarioError(f"there is no argument `{name}`", hint=hint)
-        fits, needs, hint = _VALUES.get(name, (_anything, "", ""))
-        if value is not None and not fits(value):
-            raise ScenarioError(f"{needs}, not {_kind(value)}", key=name, hint=hint)
-
-
-def _anything(_: object) -> bool:
-    return True
-
-
-def _answers(value: object) -> bool:
-    return not isinstance(value, type) and (hasattr(value, "stream") or callable(value))
-
-
-def _is_seed(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_retry(value: object) -> bool:
-    return all(hasattr(value, name) for name in ("classify", "retryable", "delay_ns"))
+    for name, kind in _KINDS.items():
+        value = options.get(name)
+        if value is not None and not isinstance(value, kind):
+            message = f"{name} are given as {kind.__name__}, not {_kind(value)}"
+            raise ScenarioError(message, key=name, hint=f"such as {kind.__name__}(...)")
+    model = options.get("model")
+    if isinstance(model, type) or not (hasattr(model, "stream") or callable(model) or not model):
+        raise ScenarioError(
+            f"a model is a function of the request, or an object with `stream`, not {_kind(model)}",
+            key="model",
+            hint="put replies into the scenario: Scenario(prompt=..., model=[Reply(say=...)])",
+        )
 
 
 def _kind(value: object) -> str:
     return f"the class `{value.__name__}`" if isinstance(value, type) else type(value).__name__
 
 
-_VALUES: dict[str, tuple[Callable[[object], bool], str, str]] = {
-    "seed": (_is_seed, "a seed is a whole number", "such as seed=7"),
-    "hooks": (
-        lambda value: isinstance(value, Hooks),
-        "hooks are given as Hooks",
-        "such as Hooks(before_llm_call=[function])",
-    ),
-    "callbacks": (
-        lambda value: isinstance(value, Callbacks),
-        "callbacks are given as Callbacks",
-        "such as Callbacks(on_text=function)",
-    ),
-    "model": (
-        _answers,
-        "a model is a function of the request, or an object with `stream`",
-        "put replies into the scenario: Scenario(prompt=..., model=[Reply(say=...)])",
-    ),
-    "retry": (
-        _is_retry,
-        "a retry policy has classify, retryable and delay_ns",
-        "such as ExponentialBackoff(jitter=0.5)",
-    ),
-    "estimate_tokens": (callable, "an estimate is a function of a text", "such as len"),
-    "hook_cost": (lambda value: isinstance(value, bool), "hook_cost is True or False", ""),
-    "keep_bodies": (lambda value: isinstance(value, bool), "keep_bodies is True or False", ""),
-}
+_KINDS: Mapping[str, type] = {"hooks": Hooks, "callbacks": Callbacks}

@@ -153,14 +153,10 @@ HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
         ({"model": "hello"}, "model: a model is a function of the request", "model=[Reply("),
         ({"model": [Reply(say="x")]}, "model: a model is a function of", "model=[Reply("),
         ({"model": Reply(say="x")}, "model: a model is a function of", "model=[Reply("),
-        ({"hooks": [function]}, "hooks: hooks are given as Hooks, not list", "Hooks(before_llm"),
-        ({"callbacks": function}, "callbacks are given as Callbacks", "Callbacks(on_text="),
-        ({"retry": 3}, "retry: a retry policy has classify, retryable", "ExponentialBackoff("),
-        ({"estimate_tokens": 4}, "estimate_tokens: an estimate is a function", "such as len"),
-        ({"seed": "7"}, "seed: a seed is a whole number, not str", "seed=7"),
+        ({"hooks": [function]}, "hooks: hooks are given as Hooks, not list", "such as Hooks("),
+        ({"callbacks": function}, "callbacks are given as Callbacks", "such as Callbacks("),
         ({"seed": -1}, "seed", ""),
         ({"loop": 5}, "", ""),
-        ({"hook_cost": 1}, "hook_cost is True or False", ""),
     ]
 )
 def test_a_value_that_an_option_cannot_have_is_refused_with_the_mend(
@@ -172,20 +168,10 @@ def test_a_value_that_an_option_cannot_have_is_refused_with_the_mend(
     assert hint in refused.value.hint
 
 
-@pytest.mark.parametrize(
-    ("scenario", "hint"),
-    [
-        ({"prompt": "Hi"}, "Scenario(**...)"),
-        ("a.simloop.yaml", "load_scenario(path)"),
-        (Path("a.simloop.yaml"), "load_scenario(path)"),
-        (None, "Scenario(prompt=..., model=[...])"),
-        (Scenario, "Scenario(prompt=..., model=[...])"),
-    ],
-)
-def test_only_a_scenario_can_be_run(scenario: Any, hint: str) -> None:
-    with pytest.raises(ScenarioError, match="a run needs a Scenario, not") as refused:
+@pytest.mark.parametrize("scenario", [{"prompt": "Hi"}, Path("a.simloop.yaml"), None, Scenario])
+def test_only_a_scenario_can_be_run(scenario: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"a run needs a Scenario, not .*load_scenario\(path"):
         run(scenario)
-    assert hint in refused.value.hint
 
 
 @pytest.mark.parametrize(
