@@ -3,6 +3,7 @@
 import json
 import os
 import xml.etree.ElementTree as ET
+from itertools import islice
 
 import pytest
 from hostile import HOSTILE, hostile_scenarios, raw_in
@@ -27,7 +28,7 @@ def test_no_text_of_a_scenario_is_reported_as_it_is(project: pytest.Pytester) ->
 def test_no_text_of_a_scenario_is_shown_as_it_is_where_a_python_test_runs_it(
     project: pytest.Pytester,
 ) -> None:
-    for number, (_, text) in enumerate(hostile_scenarios()):
+    for number, (_, text) in enumerate(islice(hostile_scenarios(), None, None, 4)):
         (project.path / f"{number}.yaml").write_text(text)
     project.makepyfile("""
         from pathlib import Path
@@ -72,17 +73,13 @@ def test_a_file_name_that_is_not_utf_8_ends_no_session(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("skip", [False, True], ids=["run", "skipped"])
 def test_a_folder_name_that_is_not_utf_8_ends_no_session_with_workers(
-    project: pytest.Pytester, *, skip: bool
+    project: pytest.Pytester,
 ) -> None:
     """pytest-xdist sends the names of folders with each report; without our escaping it crashes."""
     folder = project.path / os.fsdecode(b"a\xff")
     folder.mkdir()
     (folder / "one.simloop.yaml").write_text(FAILS)
-    if skip:
-        hook = "def pytest_collection_modifyitems(items): items[0].add_marker('skip')"
-        project.makeconftest(f"{hook}\n")
     result = project.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider")
-    result.assert_outcomes(**({"skipped": 1} if skip else {"failed": 1}))
+    result.assert_outcomes(failed=1)
     assert "INTERNALERROR" not in result.stdout.str()

@@ -115,11 +115,9 @@ def test_other_plugins_for_async_tests_change_nothing(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "pytest.ini").write_text(SETTINGS)
     assert passes(TESTS) == 7
-    assert passes(TESTS, "--asyncio-mode=auto") == 7
-    assert passes(TESTS, "-o", "anyio_mode=auto") == 7
     assert passes(TESTS, "-p", "no:asyncio", "-k", "not of_asyncio") == 6
     assert passes(TESTS, "-p", "no:anyio", "-k", "not of_anyio") == 6
-    for mode in ((), ("--asyncio-mode=auto",), ("-o", "anyio_mode=auto")):
+    for mode in (("--asyncio-mode=auto",), ("-o", "anyio_mode=auto")):
         assert passes(TESTS + UNMARKED, "-o", "simloop_auto=true", *mode) == 8
     (tmp_path / "conftest.py").write_text(FACTORY)
     assert passes(TESTS.partition("class")[0] + KEPT) == 3

@@ -263,7 +263,6 @@ CRASHES = "import os, time\ndef test_crashes():\n    time.sleep(0.5)\n    os._ex
 # Each deletes something without the guard: see the test below.
 UNREACHED: list[tuple[str, str, str, list[str]]] = [
     ("x", "test_0", FAILS, ["-x"]),
-    ("x-xdist", "test_0", FAILS, ["-x", "-n2"]),
     ("collection-error", "test_0", "syntax error", []),
     ("collection-error-continued", "test_b", "syntax error", ["--continue-on-collection-errors"]),
     ("failure-before-the-assertion", "test_a", FAILS_EARLY, []),

@@ -37,6 +37,12 @@ def commands(text: str) -> list[str]:
 def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
     python = blocks("python")
     project.makepyfile(**{f"test_{number}": block for number, block in enumerate(python)})
+    project.makeconftest("""
+        from hypothesis import settings
+
+        settings.register_profile("few", max_examples=5, deadline=None)
+        settings.load_profile("few")
+    """)
     (project.path / "retry.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
     tests = sum(
         len(re.findall(r"^(?:(?:async )?def test_|Test\w+ = )", block, re.MULTILINE))

@@ -41,6 +41,7 @@ def test_a_type_has_its_strategy(kind: type) -> None:
     drawn()
 
 
+@settings(max_examples=30)
 @given(sim.scenarios())
 def test_a_scenario_is_what_its_file_says(scenario: Scenario) -> None:
     read = parse_scenario(scenario_text(scenario))
@@ -49,6 +50,7 @@ def test_a_scenario_is_what_its_file_says(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode"])
 def test_a_scenario_asks_for_nothing_that_its_loop_lacks(loop: str) -> None:
+    @settings(max_examples=25)
     @given(sim.scenarios(loop))
     def drawn(scenario: Scenario) -> None:
         Plan(scenario, {})
@@ -73,54 +75,42 @@ def test_the_plainest_scenario_has_no_fault_no_latency_and_the_default_settings(
     assert result.elapsed_ns == 0
 
 
-def has_a_rate_limit(scenario: Scenario) -> bool:
-    return any(reply.http is not None and reply.http.status == 429 for reply in scenario.model)
-
-
-def has_a_failing_hook(scenario: Scenario) -> bool:
-    return any(hook.raises for hook in scenario.hooks)
-
-
-def has_an_abort(scenario: Scenario) -> bool:
-    return scenario.abort is not None
-
-
-def has_a_small_limit(scenario: Scenario) -> bool:
-    return scenario.limits.max_steps == 2
-
-
 LAST = Reply(say="All is done.", times="always")
-ALONE: dict[Callable[[Scenario], bool], dict[str, Any]] = {
-    has_a_rate_limit: {"model": [Reply(http={"status": 429}), LAST]},
-    has_a_failing_hook: {
-        "hooks": [simloop.ScriptedHook(at="before_llm_call", raises="the hook is broken")]
-    },
-    has_an_abort: {"abort": simloop.Trigger(at="0s")},
-    has_a_small_limit: {"limits": simloop.Limits(max_steps=2)},
-}
-"""The one difference of a shrunk scenario from the plainest one, by what it must have."""
+ALONE: list[tuple[st.SearchStrategy[Any], Callable[[Any], bool], Any]] = [
+    (
+        sim.replies(),
+        lambda reply: reply.http is not None and reply.http.status == 429,
+        Reply(http={"status": 429}),
+    ),
+    (
+        sim.hooks(),
+        lambda hook: hook.raises is not None,
+        simloop.ScriptedHook(at="before_llm_call", raises="the hook is broken"),
+    ),
+    (sim.limits(), lambda limits: limits.max_steps == 2, simloop.Limits(max_steps=2)),
+    (sim.aborts(), lambda _: True, simloop.Trigger(at="0s")),
+]
+"""A strategy, what its value must have, and the plainest value that has it."""
 
 
-def shrunk_from(has_it: Callable[[Scenario], bool], seed: int) -> Scenario:
-    few = settings(max_examples=2_000, database=None, suppress_health_check=list(HealthCheck))
-    return find(sim.scenarios(), has_it, settings=few, random=Random(seed))
+@pytest.mark.parametrize(("strategy", "has_it", "alone"), ALONE)
+def test_a_fault_shrinks_alone(
+    strategy: st.SearchStrategy[Any], has_it: Callable[[Any], bool], alone: object
+) -> None:
+    few = settings(max_examples=1_000, database=None, suppress_health_check=list(HealthCheck))
+    assert find(strategy, has_it, settings=few, random=Random(3)) == alone
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("has_it", ALONE)
-def test_a_fault_shrinks_alone(has_it: Callable[[Scenario], bool]) -> None:
-    """Hypothesis seldom stops before the end, with one more setting; then it searches again."""
-    plainest = plainest_scenario()
-    alone = plainest.model_copy(update=ALONE[has_it])
-    for seed in (3, 4):
-        each = shrunk_from(has_it, seed)
-        kept = [
-            name for name in type(alone).model_fields if getattr(each, name) != getattr(alone, name)
-        ]
-        if not kept:
-            return
-        assert len(kept) == 1
-    pytest.fail("each search kept a setting")
+def test_an_abort_shrinks_alone_in_a_scenario() -> None:
+    """Hypothesis seldom stops before the end, with one more setting."""
+    alone = plainest_scenario().model_copy(update={"abort": simloop.Trigger(at="0s")})
+    few = settings(max_examples=1_000, database=None, suppress_health_check=list(HealthCheck))
+    found = find(
+        sim.scenarios(), lambda each: each.abort is not None, settings=few, random=Random(3)
+    )
+    fields = type(alone).model_fields
+    assert sum(getattr(found, name) != getattr(alone, name) for name in fields) <= 1
 
 
 @given(sim.faults())
@@ -130,6 +120,7 @@ def test_a_fault_is_no_reply_that_ends_well(reply: Reply) -> None:
     assert any(getattr(reply, end) != getattr(usual, end) for end in ends)
 
 
+@settings(max_examples=20)
 @given(sim.conversations())
 def test_a_conversation_has_several_prompts(scenario: Scenario) -> None:
     assert scenario.then
@@ -202,7 +193,7 @@ def test_a_state_machine_finds_a_faulty_agent() -> None:
         SpinningMachine.TestCase("runTest").runTest()
 
 
-@settings(max_examples=60, derandomize=True, database=None)
+@settings(max_examples=20, derandomize=True, database=None)
 @given(sim.scenarios("reference"))
 def test_a_drawn_scenario_is_one_that_may_leave_replies_unused(scenario: Scenario) -> None:
     with suppress(RunawayRun):
