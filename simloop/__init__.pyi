@@ -70,7 +70,6 @@ from simloop.runs.run import arun as arun
 from simloop.runs.run import run as run
 from simloop.scenario.expect import Expect as Expect
 from simloop.scenario.fields import duration as duration
-from simloop.scenario.history import PastMessage as PastMessage
 from simloop.scenario.loader import load_scenario as load_scenario
 from simloop.scenario.loader import parse_scenario as parse_scenario
 from simloop.scenario.replies import Http as Http
@@ -80,11 +79,12 @@ from simloop.scenario.replies import StreamFault as StreamFault
 from simloop.scenario.replies import TokenUsage as TokenUsage
 from simloop.scenario.replies import When as When
 from simloop.scenario.schema import Context as Context
+from simloop.scenario.schema import PastMessage as PastMessage
+from simloop.scenario.schema import Queued as Queued
 from simloop.scenario.schema import Scenario as Scenario
 from simloop.scenario.schema import ScriptedHook as ScriptedHook
 from simloop.scenario.schema import ScriptedTool as ScriptedTool
-from simloop.scenario.triggers import Queued as Queued
-from simloop.scenario.triggers import Trigger as Trigger
+from simloop.scenario.schema import Trigger as Trigger
 from simloop.trace.codec import read_trace as read_trace
 from simloop.trace.codec import write_trace as write_trace
 from simloop.trace.events import Event as Event

@@ -45,8 +45,7 @@ from simloop.runs.plan import Plan
 from simloop.runs.result import Result
 from simloop.scenario.expect import CountBounds, Expect
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
 from simloop.scenario.writing import scenario_text
 from simloop.trace.kinds import ENGINE_TRIGGERS
 

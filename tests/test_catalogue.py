@@ -32,18 +32,20 @@ from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.expect import Expect, ExpectedCounters
-from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When
 from simloop.scenario.schema import (
     ClockSkew,
     Context,
     HookPoint,
+    PastMessage,
+    Point,
+    Queued,
     Scenario,
     ScriptedHook,
     ScriptedTool,
+    Trigger,
 )
-from simloop.scenario.triggers import Point, Queued, Trigger
 from simloop.world.chance import ChanceFaults
 from simloop.world.faults import FaultPlace
 

@@ -21,8 +21,7 @@ from simloop.prove.graph import Lasso, RuleViolation, Step
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Context, Scenario, ScriptedHook, ScriptedTool
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Context, Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
 from simloop.world.faults import FAULTS
 
 T = TypeVar("T")

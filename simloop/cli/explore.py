@@ -34,7 +34,7 @@ from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import check_limits, machine_for
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
-from simloop.scenario.wording import wording
+from simloop.scenario.mistakes import wording
 from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
 

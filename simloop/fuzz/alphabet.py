@@ -18,9 +18,15 @@ from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, To
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.loop import Loop
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.history import PastMessage
 from simloop.scenario.replies import Http, Pace, Reply, TokenUsage, calls_of, reply_of_fault
-from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import (
+    ClockSkew,
+    Context,
+    PastMessage,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+)
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 TOOLS = ("read", "search", "write", "shell")

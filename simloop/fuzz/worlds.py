@@ -34,8 +34,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Scenario, ScriptedTool
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.world.faults import BODIES, WAITS
 

@@ -27,9 +27,8 @@ from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.scenario.catalog import Expectations, name_of
 from simloop.scenario.fields import differs
-from simloop.scenario.history import past_messages
 from simloop.scenario.replies import parts_of_fault
-from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool, past_messages
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS

@@ -13,8 +13,7 @@ from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.kernel.signals import AbortRequested
 from simloop.messages import Message, Outcome, Queue
-from simloop.scenario.schema import Scenario
-from simloop.scenario.triggers import Trigger
+from simloop.scenario.schema import Scenario, Trigger
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import KINDS, NAME, PART

@@ -13,9 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from simloop.errors import ScenarioError
 from simloop.scenario.expect import Expect
 from simloop.scenario.fields import Lax
-from simloop.scenario.loader import findings, load_scenario
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.mistakes import findings, refusal
 from simloop.scenario.schema import Scenario
-from simloop.scenario.wording import refusal
 from simloop.scenario.yaml import read_yaml_file
 
 SUFFIX = ".simloop.yaml"

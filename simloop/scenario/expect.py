@@ -21,7 +21,7 @@ from simloop.scenario.fields import (
     kept,
     wrong,
 )
-from simloop.scenario.wording import FORM, PLAIN
+from simloop.scenario.mistakes import FORM, PLAIN
 
 REST = "..."
 """The mark for any number of further items in a list, or of messages in a list of roles."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
 
-from simloop.errors import ScenarioError
 from simloop.kernel.durations import JSON_SCHEMA, format_duration, parse_duration
-from simloop.scenario.wording import refusal
+from simloop.scenario.mistakes import refusal
 
 T = TypeVar("T")
 
@@ -126,12 +125,8 @@ class Strict(BaseModel):  # noqa: PLW1641 - pydantic adds `__hash__` to a frozen
 
     if not TYPE_CHECKING:  # type checkers read the arguments from the fields
 
-        def __init__(self, /, *unnamed: Any, **data: Any) -> None:
+        def __init__(self, /, **data: Any) -> None:
             """Raise ScenarioError, instead of pydantic's error, for wrong arguments."""
-            if unnamed:
-                name, first = type(self).__name__, next(iter(type(self).model_fields))
-                hint = f"such as {name}({first}=...)"
-                raise ScenarioError(f"the arguments of {name} are given by name", hint=hint)
             try:
                 super().__init__(**data)
             except ValidationError as error:
@@ -140,14 +135,6 @@ class Strict(BaseModel):  # noqa: PLW1641 - pydantic adds `__hash__` to a frozen
         # Pydantic marks its own `__init__` so: it validates a nested model without this call, and a
         # finding keeps its place in the outer model.
         __init__.__pydantic_base_init__ = True
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            """Set a private attribute. Raise ScenarioError for a field."""
-            if name in type(self).model_fields:
-                kind = type(self).__name__
-                hint = f"make another one: model_copy(update={{{name!r}: ...}})"
-                raise ScenarioError(f"{kind} objects cannot be changed", key=name, hint=hint)
-            super().__setattr__(name, value)
 
 
 def wrong(key: str, message: str) -> PydanticCustomError:

@@ -15,17 +15,9 @@ from pydantic import ValidationError
 from simloop.errors import ScenarioError
 from simloop.scenario.designs import check_loop
 from simloop.scenario.expect import Expect
+from simloop.scenario.mistakes import findings, refusal
 from simloop.scenario.schema import Scenario
-from simloop.scenario.wording import (
-    UNKNOWN_KEY,
-    either,
-    hint_of,
-    loc_of,
-    nearest,
-    refusal,
-    wording,
-)
-from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
+from simloop.scenario.yaml import Document, read_yaml, read_yaml_file
 from simloop.virtual.seeds import Seeds
 from simloop.world.chance import FaultSites
 
@@ -97,89 +89,12 @@ def _mistakes_in_names(document: Document) -> Iterator[ScenarioError]:
             yield error
 
 
-def findings(
-    document: Document,
-    invalid: ValidationError,
-    model: Any,
-    others: Iterable[ScenarioError] = (),
-) -> ScenarioError:
-    """Return the mistakes of a file of `model`, and `others`, as one error, by their places."""
-    found: dict[tuple[int, int], ScenarioError] = {}
-    missing: dict[tuple[int, int], ScenarioError] = {}
-    errors = _one_form_each(document, invalid.errors(include_url=False))
-    misspelt = {
-        error.hint for error in (_finding(document, e, model) for e in errors if _is_unknown(e))
-    }
-    for error in errors:
-        if error["type"] != "missing":
-            found.setdefault(_place(document, error), _finding(document, error, model))
-        # A misspelt key is one mistake: its suggestion names the missing key.
-        elif _suggestion(str(error["loc"][-1])) not in misspelt:
-            missing.setdefault(_place(document, error), _finding(document, error, model))
-    for mistake in others:
-        found.setdefault((mistake.line or 0, mistake.column or 0), mistake)
-    # A missing key goes last, because its place is that of the whole mapping.
-    order = (*sorted(found), *sorted(missing.keys() - found.keys()))
-    first, *rest = ((missing | found)[place] for place in order)
-    first.others = tuple(rest)
-    return first
-
-
-def _is_unknown(error: Any) -> bool:
-    return error["type"] in UNKNOWN_KEY
-
-
-def _suggestion(key: str) -> str:
-    return f"did you mean `{key}`?"
-
-
-def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
-    """Return the errors with only the deepest one for each key that has two forms."""
-    furthest: dict[Loc, Any] = {}
-    for error in errors:
-        loc = tuple(error["loc"])
-        group = either(loc) or loc
-        best = furthest.get(group)
-        depth = len(document.key_path(loc).split("."))
-        if best is None or depth > len(document.key_path(tuple(best["loc"])).split(".")):
-            furthest[group] = error
-    return list(furthest.values())
-
-
-def _place(document: Document, error: Any) -> tuple[int, int]:
-    return document.locate(loc_of(error), key=_about_the_key(error))
-
-
-def _about_the_key(error: Any) -> bool:
-    return _is_unknown(error) or "key" in error.get("ctx", {})
-
-
 def expected(given: Mapping[str, object]) -> Expect:
     """Return a caller's expectations, keyed as a file's `expect`. Raises ScenarioError."""
     try:
         return Expect.model_validate(given)
     except ValidationError as error:
         raise refusal(Expect, error, key="expect") from None
-
-
-def _finding(document: Document, error: Any, model: Any) -> ScenarioError:
-    loc, kind = loc_of(error), error["type"]
-    line, column = _place(document, error)
-    message, hint = wording(error)
-    if _is_unknown(error):
-        message, hint = "unknown key", nearest(model, loc)
-    elif kind == "missing":
-        message, hint = f"the key `{loc[-1]}` is missing", "add it"
-    else:
-        hint = hint_of(model, loc, error, hint)
-    return ScenarioError(
-        message,
-        path=document.path,
-        line=line,
-        column=column,
-        key=document.key_path(loc),
-        hint=hint,
-    )
 
 
 def check_names_in(scenario: Scenario) -> None:

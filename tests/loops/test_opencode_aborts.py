@@ -11,7 +11,7 @@ from simloop import Limits, Outcome, Reply, Result, ScriptedHook
 from simloop.loops.opencode import MAX_STEPS, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.expect import Expect
-from simloop.scenario.triggers import Trigger
+from simloop.scenario.schema import Trigger
 
 SLOW_TEXT = Reply(say=["a", "b", "c"], pace=SLOWLY)
 IN_THE_STREAM, HALF_A_SECOND = Trigger(at="1.5s"), Trigger(at="500ms")

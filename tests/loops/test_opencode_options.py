@@ -34,8 +34,7 @@ from simloop.kernel.signals import (
 )
 from simloop.loops.opencode import MAX_STEPS, OpencodeLoop, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
-from simloop.scenario.schema import Context
-from simloop.scenario.triggers import Queued
+from simloop.scenario.schema import Context, Queued
 
 TOO_LONG = Http(status=400, message="prompt is too long")
 RETRIES = Bound("error_count", 6, resets=True)

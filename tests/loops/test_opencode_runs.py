@@ -21,8 +21,7 @@ from simloop.loops.opencode import GO_ON, MAX_STEPS, OpencodeOptions
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Pace, StreamFault
-from simloop.scenario.schema import Context
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Context, Queued, Trigger
 
 TOOLS = {"t": ScriptedTool(returns="ok", takes="1s")}
 

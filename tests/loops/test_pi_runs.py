@@ -21,8 +21,7 @@ from simloop import (
 from simloop.loops.pi import Delivery, PiOptions
 from simloop.messages import ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.schema import Context
-from simloop.scenario.triggers import Queued
+from simloop.scenario.schema import Context, Queued
 from simloop.trace import entries
 
 SECOND = 10**9

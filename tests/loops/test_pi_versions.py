@@ -19,7 +19,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, Message, Request, ToolCall, ToolMessage, ToolResult
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Pace
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Queued, Trigger
 from simloop.trace import entries
 
 SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)

@@ -29,8 +29,7 @@ from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Http
-from simloop.scenario.schema import ScriptedHook
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Queued, ScriptedHook, Trigger
 
 BOTH = (True, False)
 SECOND = 10**9

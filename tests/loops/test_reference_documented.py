@@ -24,8 +24,7 @@ from simloop.loops.reference import DOCUMENTED, VERSIONS, ReferenceOptions
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Context, ScriptedTool
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Context, Queued, ScriptedTool, Trigger
 from simloop.trace import entries
 
 SECOND = 10**9

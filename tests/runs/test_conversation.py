@@ -27,7 +27,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, Message, UserMessage
 from simloop.runs.conversation import event_view
 from simloop.runs.run import Simulation
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Queued, Trigger
 from simloop.trace import entries
 from simloop.trace.events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
 from simloop.virtual.simulate import running_loop

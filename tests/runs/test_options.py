@@ -179,7 +179,7 @@ def test_only_a_scenario_can_be_run(scenario: Any) -> None:
     [
         ({"model": "Hello."}, "Scenario.model: must be a list (such as [a, b])"),
         ({"model": Reply(say="x")}, "Scenario.model: must be a list (such as [a, b])"),
-        ({"model": ["Hello."]}, "Scenario.model.0: must be a mapping (such as {say: Hello.}; "),
+        ({"model": ["Hello."]}, "Scenario.model.0: must be a mapping (such as {say: ...}; "),
         ({"tools": [function]}, "give functions to the run: run(scenario, tools=...)"),
         ({"tools": function}, "give functions to the run: run(scenario, tools=...)"),
         ({"tools": []}, "Scenario.tools: must be a mapping (such as"),

@@ -12,7 +12,7 @@ from simloop.kernel.signals import AbortRequested
 from simloop.messages import Counters, FinishReason
 from simloop.runs.prompt import Timetable
 from simloop.runs.run import Simulation
-from simloop.scenario.triggers import Queued, Trigger
+from simloop.scenario.schema import Queued, Trigger
 from simloop.trace.entries import Finish, TextDelta, Transition
 
 PARTS = {"text-delta", "tool-call", "finish"}

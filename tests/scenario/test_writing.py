@@ -9,10 +9,9 @@ from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_names, find_bundled
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
-from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.replies import Http, Reply
-from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import PastMessage, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.writing import content, scenario_text
 
 SPECIAL = (

@@ -30,7 +30,7 @@ from simloop.runs.conversation import event_view
 from simloop.runs.run import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Pace, StreamFault
-from simloop.scenario.triggers import Trigger
+from simloop.scenario.schema import Trigger
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.events import (

@@ -15,7 +15,7 @@ from simloop import (
     run,
 )
 from simloop.messages import UserMessage
-from simloop.scenario.triggers import Trigger
+from simloop.scenario.schema import Trigger
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
 from simloop.world.world import World

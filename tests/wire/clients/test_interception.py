@@ -18,7 +18,7 @@ from simloop import Reply, Result, Scenario, run, simulate
 from simloop.errors import ScenarioError
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import Http, Pace
-from simloop.scenario.triggers import Trigger
+from simloop.scenario.schema import Trigger
 from simloop.trace import entries
 
 pytestmark = pytest.mark.sdks

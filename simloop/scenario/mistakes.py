@@ -1,4 +1,4 @@
-"""The conversion of pydantic's findings to messages for authors of scenarios.
+"""The mistakes of authors: pydantic's findings as messages with a place and a correction.
 
 A message states what must be there, in the words of the file (text, list, mapping), never in those
 of Python or JSON.
@@ -6,17 +6,16 @@ of Python or JSON.
 
 import dataclasses
 import difflib
-import json
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.checks import written_name
-from simloop.scenario.yaml import Loc
+from simloop.scenario.yaml import Document, Loc
 
 PLAIN, FORM = "<plain>", "<form>"
 """The tags of a value's two forms, as pydantic puts them into the place of a finding."""
@@ -30,13 +29,9 @@ UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attributes_type"})
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _WORD = re.compile(r"'([^']*)'")
-_SIMPLE_VALUE = re.compile(r"\w[\w .-]{0,40}")
 
 _OF_THE_RUN = (("tools",), ("hooks",), ("model",))
 """Keys of a scenario that are arguments of a run too, which takes functions."""
-
-_AS_JSON = {"float": "number", "list": "array", "dict": "object"}
-"""Python types whose names differ from those of JSON Schema."""
 
 _EITHER = {
     "say": ("must be a text or a list of texts", ""),
@@ -75,7 +70,7 @@ def wording(error: Any) -> tuple[str, str]:
         return "must be a list", _LINES[1]
     if kind in ("literal_error", "enum"):
         words = _WORD.findall(limits["expected"])
-        close = difflib.get_close_matches(_AS_JSON.get(str(given), str(given)), words, n=1)
+        close = difflib.get_close_matches(str(given), words, n=1)
         return f"must be {limits['expected']}", f"did you mean `{close[0]}`?" if close else ""
     simple = _SIMPLE.get(kind, error["msg"].removeprefix("Value error, "))
     return simple.format_map(limits) if kind in _SIMPLE else simple, ""
@@ -138,26 +133,9 @@ def _holds_functions(given: Any) -> bool:
 
 def hint_of(model: Any, loc: Loc, error: Any, hint: str) -> str:
     """Return the hint for an error: if it needs a mapping of known keys, one that names them."""
-    if error["type"] not in _MAPPING:
-        return hint
-    wanted = next(_models_at(model, loc), None)
-    return hint if wanted is None else _keys_hint(wanted, error["input"])
-
-
-def _keys_hint(model: Any, given: Any) -> str:
-    known = _keys_of(model)
-    taken = next((f"{key}: {given}" for key in known if _takes(model, key, given)), "")
-    return f"such as {{{taken or f'{known[0]}: ...'}}}; known here: {', '.join(known)}"
-
-
-def _takes(model: Any, key: str, given: Any) -> bool:
-    if not isinstance(given, str | int) or not _SIMPLE_VALUE.fullmatch(str(given)):
-        return False
-    try:
-        TypeAdapter(model).validate_json(json.dumps({key: given}))
-    except (ScenarioError, ValidationError):
-        return False
-    return True
+    wanted = next(_models_at(model, loc), None) if error["type"] in _MAPPING else None
+    known = _keys_of(wanted)
+    return f"such as {{{known[0]}: ...}}; known here: {', '.join(known)}" if known else hint
 
 
 def nearest(model: Any, loc: Loc) -> str:
@@ -165,13 +143,8 @@ def nearest(model: Any, loc: Loc) -> str:
     models = _models_at(model, loc[:-1])
     known = list(dict.fromkeys(key for each in models for key in _keys_of(each)))
     key = str(loc[-1])
-    close = _without_unit(key, known) or difflib.get_close_matches(key, known, n=1)
+    close = difflib.get_close_matches(key, known, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
-
-
-def _without_unit(key: str, known: list[str]) -> list[str]:
-    plain = written_name(key)
-    return [each for each in known if key != plain and f"{each}_".startswith(f"{plain}_")]
 
 
 def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
@@ -205,3 +178,70 @@ def _fields(model: Any) -> dict[str, Any] | None:
     if dataclasses.is_dataclass(model):
         return {written_name(field.name): field.type for field in dataclasses.fields(model)}
     return None
+
+
+# ------------------------------------------------------------------ in a file
+
+
+def findings(
+    document: Document,
+    invalid: ValidationError,
+    model: Any,
+    others: Iterable[ScenarioError] = (),
+) -> ScenarioError:
+    """Return the mistakes of a file of `model`, and `others`, as one error, by their places."""
+    found: dict[tuple[int, int], ScenarioError] = {}
+    missing: dict[tuple[int, int], ScenarioError] = {}
+    errors = _one_form_each(document, invalid.errors(include_url=False))
+    for error in errors:
+        place = _place(document, error)
+        # A missing key goes last, because its place is that of the whole mapping.
+        group = missing if error["type"] == "missing" else found
+        group.setdefault(place, _finding(document, error, model))
+    for mistake in others:
+        found.setdefault((mistake.line or 0, mistake.column or 0), mistake)
+    order = (*sorted(found), *sorted(missing.keys() - found.keys()))
+    first, *rest = ((missing | found)[place] for place in order)
+    first.others = tuple(rest)
+    return first
+
+
+def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
+    """Return the errors with only the deepest one for each key that has two forms."""
+    furthest: dict[Loc, Any] = {}
+    for error in errors:
+        loc = tuple(error["loc"])
+        group = either(loc) or loc
+        best = furthest.get(group)
+        depth = len(document.key_path(loc).split("."))
+        if best is None or depth > len(document.key_path(tuple(best["loc"])).split(".")):
+            furthest[group] = error
+    return list(furthest.values())
+
+
+def _place(document: Document, error: Any) -> tuple[int, int]:
+    return document.locate(loc_of(error), key=_about_the_key(error))
+
+
+def _about_the_key(error: Any) -> bool:
+    return error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
+
+
+def _finding(document: Document, error: Any, model: Any) -> ScenarioError:
+    loc, kind = loc_of(error), error["type"]
+    line, column = _place(document, error)
+    message, hint = wording(error)
+    if error["type"] in UNKNOWN_KEY:
+        message, hint = "unknown key", nearest(model, loc)
+    elif kind == "missing":
+        message, hint = f"the key `{loc[-1]}` is missing", "add it"
+    else:
+        hint = hint_of(model, loc, error, hint)
+    return ScenarioError(
+        message,
+        path=document.path,
+        line=line,
+        column=column,
+        key=document.key_path(loc),
+        hint=hint,
+    )
