@@ -16,7 +16,7 @@ from simloop.cli.options import (
     run_settings,
     scenarios_and_files,
 )
-from simloop.cursor.opening import is_trace
+from simloop.cursor.recorded_run import is_trace
 from simloop.errors import ScenarioError, install_hint
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.options import RunOptions

@@ -36,9 +36,8 @@ from simloop.cli.report import (
 )
 from simloop.cli.terminal import cells, explain, json_text, note, out, out_lines, plain
 from simloop.cursor.keys import FactView
-from simloop.cursor.opening import is_trace, opened_run
 from simloop.cursor.position import Position, place_of
-from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.recorded_run import RecordedRun, is_trace, opened_run
 from simloop.cursor.views import view
 from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
 from simloop.page.page import page

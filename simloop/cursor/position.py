@@ -5,11 +5,12 @@ pays for three.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simloop.cursor.index import AnsweredCall, Landmark, Watched, between
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import parse_duration
 from simloop.kernel.signals import Signal
@@ -19,8 +20,6 @@ from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import shared
 from simloop.virtual.clock.waits import Wait
-
-T = TypeVar("T")
 
 _NS_PER_MS = 1_000_000
 _MOST_PARTS = 2_000
@@ -86,26 +85,26 @@ class ArrivedReply(NamedTuple):
     left_out: int
 
 
-class fact(Generic[T]):  # noqa: N801 - it is used as `property` is
-    """A property of a position that is found once.
+if TYPE_CHECKING:
+    fact = property
+else:
 
-    `functools.cached_property` takes a lock in Python 3.11, which costs more than most facts do.
-    """
+    class fact:  # noqa: N801 - it is used as `property` is
+        """A property of a position that is found once.
 
-    def __init__(self, find: "Callable[[Position], T]") -> None:
-        self._find = find
-        self.__doc__ = find.__doc__
+        `functools.cached_property` takes a lock in Python 3.11, which costs more than most facts.
+        """
 
-    @overload
-    def __get__(self, position: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, position: "Position", owner: type) -> T: ...
-    def __get__(self, position: "Position | None", owner: type) -> Self | T:
-        """Return the fact, and keep it in the position, where it comes before this property."""
-        if position is None:
-            return self
-        found = position.__dict__[self._find.__name__] = self._find(position)
-        return found
+        def __init__(self, find: Any) -> None:
+            self._find = find
+            self.__doc__ = find.__doc__
+
+        def __get__(self, position: Any, owner: type) -> Any:
+            """Return the fact, and keep it in the position, where it comes before this property."""
+            if position is None:
+                return self
+            found = position.__dict__[self._find.__name__] = self._find(position)
+            return found
 
 
 class Position:
@@ -418,6 +417,104 @@ def _call_state(found: dict[str, Any]) -> CallState:
     returned, answered = found.get("ToolResult"), found.get("Answered")
     begun = found.get("CallBegun")
     return CallState(found["id"], shown.name, arguments, call, begun, started, returned, answered)
+
+
+class HookChange(NamedTuple):
+    """A change of the value `name`; None stands for a value that is unknown for this hook."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def hook_changes(position: Position, hook: entries.Hook) -> Iterator[HookChange]:
+    """Yield the changes of a hook of `position.hooks`, as far as their result is known by then.
+
+    A value is given only if the trace has it, and if it certainly belongs to this hook. Of several
+    hooks that change one value, the first has the value before it, and the last that after it.
+    """
+    call = None if hook.point == BEFORE_LLM_CALL else _call_of(position, hook)
+    values = _values(position, hook, call)
+    for name in hook.changed:
+        before, after = values.get(name, (None, None))
+        if after is None:
+            continue
+        beside = [
+            each.seq
+            for each in position.hooks
+            if each.point == hook.point and name in each.changed
+            if (other := _call_of(position, each)) is None
+            or call is None
+            or other.call_id == call.call_id
+        ]
+        yield HookChange(
+            name,
+            before if hook.seq == min(beside) else None,
+            after if hook.seq == max(beside) else None,
+        )
+
+
+def _values(
+    position: Position, hook: entries.Hook, call: CallState | None
+) -> dict[str, tuple[str | None, str]]:
+    """Return, by name, a value before all hooks of a point, and the value after them."""
+    if hook.point == BEFORE_LLM_CALL:
+        return _values_of_request(position, hook)
+    if call is None:
+        return {}
+    if hook.point == BEFORE_TOOL_CALL and call.started is not None:
+        called = None if call.called is None else call.called.arguments
+        return {"arguments": (called, call.started.arguments)}
+    if hook.point == AFTER_TOOL_CALL and call.returned is not None and call.answered is not None:
+        return {"result": (call.returned.text, call.answered.text)}
+    return {}
+
+
+def _values_of_request(position: Position, hook: entries.Hook) -> dict[str, tuple[str | None, str]]:
+    """Return the values of the request that was sent after the hook, if it was."""
+    recording = position.recording
+    sent = recording.index.next(Landmark.STEP, hook.seq)
+    if sent is None or sent > position.place:
+        return {}
+    request, offered = position.sent(sent), recording.tools
+    is_last = any(
+        each.name == "total_steps" and each.limit is not None and each.value + 1 >= each.limit
+        for each in position.counters
+    )
+    if is_last:  # a loop may withhold the tools at its last step
+        offered = None
+    return {
+        "system_prompt": (
+            None if recording.settings is None else recording.settings.system_prompt,
+            request.system_prompt,
+        ),
+        "tools": (
+            None if offered is None else ", ".join(offered) or "none",
+            ", ".join(tool.name for tool in request.tools) or "none",
+        ),
+    }
+
+
+def _call_of(position: Position, hook: entries.Hook) -> CallState | None:
+    """Return the call that the hook ran for: the only one that was then at this point, or None.
+
+    After a stop, a hook may also run for a call that has left no entry.
+    """
+    stopped = position.newest(entries.StopRequested)
+    if stopped is not None and stopped.seq < hook.seq:
+        return None
+    found = [
+        call
+        for call in position.calls
+        if _is_before(call.begun if hook.point == BEFORE_TOOL_CALL else call.returned, hook)
+        and not (hook.point == BEFORE_TOOL_CALL and _is_before(call.started, hook))
+        and not _is_before(call.answered, hook)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_before(entry: AnyEntry | None, hook: entries.Hook) -> bool:
+    return entry is not None and entry.seq < hook.seq
 
 
 _HINT = "write the number of an entry, counted from 0, or a virtual time such as 5.2s"

@@ -1,26 +1,30 @@
 """A recording: the trace of a run, what is known about the loop that made it, and what is wrong.
 
-A trace of a stranger's loop imports no code, so a recording without the loop has the facts of the
-boundary alone. Every interface takes its verdict on a run from here, so that a run which `simloop
-check` refuses is shown as good by none.
+It is opened by the name of a trace, of a scenario file or of a bundled scenario. A scenario is run
+first, and its trace is opened however the run ended. A trace of a stranger's loop imports no code,
+so a recording without the loop has the facts of the boundary alone. Every interface takes its
+verdict on a run from here, so that a run which `simloop check` refuses is shown as good by none.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple, Self
+from functools import cached_property, partial
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple, Self, Unpack
 
 from pydantic import ValidationError
 
 from simloop.check.invariants.judge import Violation
 from simloop.check.invariants.subject import Subject
 from simloop.check.replay import needs_loop, recorded_run, recorded_scenario
-from simloop.check.trial import violations
+from simloop.check.trial import Until, verify, violations
 from simloop.cursor.index import Index
 from simloop.cursor.rows import words_of
-from simloop.cursor.waits import Waits
 from simloop.engine.settings import EngineSettings
-from simloop.errors import CheckFailed, ScenarioError, SimloopError
+from simloop.errors import CheckFailed, InvariantViolated, ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES
@@ -32,11 +36,75 @@ from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.result import Mismatch, unmet_in
 from simloop.runs.run import Simulation
+from simloop.scenario.catalog import find
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
+from simloop.trace.codec import read_trace
 from simloop.trace.entries import AnyEntry, Transition
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.waits import Wait, before_time_moves, sleep_of_caller, waits
+from simloop.virtual.simulate import running_loop
+
+MOST_WATCHED = 20_000
+"""The entries of a run whose waits are noted."""
+
+
+class Waits:
+    """The waits of an agent's code after each entry of its run, noted while the run goes on.
+
+    A trace has the sleeps of a second or more alone, because an entry for each wait would make it
+    long. A run that is watched leaves the trace that it leaves otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._after: dict[int, tuple[Wait, ...]] = {}
+        self._newest = -1
+        self._start_ns = 0
+        self._has_moved = False
+
+    def watch(self, run: Simulation) -> None:
+        """Note the waits of a run that is about to begin, if it is of an agent of one's own."""
+        if run.loop.machine is None:  # an engine records its waits
+            run.listen(self._read)
+
+    def watch_again(self, plan: Plan, trace: LoopTrace) -> None:
+        """Make a recorded run of an agent again, and note its waits if it is the same run."""
+        if plan.loop.machine is not None:
+            return
+        again = Simulation(plan, seed=trace.header.seed)
+        self.watch(again)
+        aside = io.StringIO()  # what the agent prints was seen when the run was recorded
+        with contextlib.redirect_stdout(aside), contextlib.suppress(SimloopError):
+            again.run()
+        if again.trace.entries[: len(trace.entries)] != trace.entries:
+            self._after.clear()
+
+    def after(self, place: int) -> tuple[Wait, ...]:
+        """Return the waits after an entry; none if they were not noted."""
+        return self._after.get(place, ())
+
+    def _read(self, entry: AnyEntry) -> None:
+        loop = running_loop()
+        if self._newest < 0:
+            self._start_ns = loop.now_ns - entry.at_ns
+            before_time_moves(loop, partial(self._move, loop))
+        self._newest, self._has_moved = entry.seq, entry.seq >= MOST_WATCHED
+        if not self._has_moved:
+            self._note(waits(loop))
+
+    def _move(self, loop: VirtualLoop, nanoseconds: int, frame: FrameType) -> None:
+        """Replace the waits at the newest entry by those at the first move of time after it."""
+        if not self._has_moved:
+            self._has_moved = True
+            self._note([*sleep_of_caller(loop, nanoseconds, frame), *waits(loop)])
+
+    def _note(self, found: Iterable[Wait]) -> None:
+        self._after[self._newest] = tuple(
+            each if each.due_ns is None else each._replace(due_ns=each.due_ns - self._start_ns)
+            for each in found
+        )
 
 
 class Finding(NamedTuple):
@@ -277,3 +345,52 @@ def _expected_of(trace: LoopTrace) -> Expect:
     # What a scenario of another loop expects of that loop's engine says nothing about an agent.
     of_other = expect is scenario.expect and header.loop != scenario.loop
     return without_engine(expect) if of_other else expect
+
+
+# ---------------------------------------------------------------------- opening
+
+_HEADER = b'{"kind":"header"'
+_SUFFIX = ".jsonl"
+
+
+def is_trace(named: str) -> bool:
+    """Return whether `named` is the file of a trace, by its name or by its first line."""
+    if named.endswith(_SUFFIX):
+        return True
+    try:
+        with Path(named).open("rb") as file:
+            return file.read(len(_HEADER)) == _HEADER
+    except (OSError, ValueError):  # a folder, no file, or a name that no file can have
+        return False
+
+
+def opened_run(named: str, **given: Unpack[RunOptions]) -> RecordedRun:
+    """Return the run of a trace, or of a scenario, which is run with the options `given`.
+
+    Raises ScenarioError if there is nothing to open, and the error of a run that left no entry.
+    """
+    if is_trace(named):
+        loop = given.get("loop")
+        return opened_trace(named, loop if isinstance(loop, str) else None)
+    return opened_scenario(find(named), **given)
+
+
+def opened_trace(named: str, loop: str | None = None) -> RecordedRun:
+    """Return the run of a trace file. Raises ScenarioError if it cannot be read, or is empty."""
+    recording = RecordedRun.of_trace(read_trace(Path(named)), loop)
+    if not recording.entries:
+        raise ScenarioError("the trace has no entries", path=named, hint="record the run again")
+    return recording
+
+
+def opened_scenario(path: Path, **given: Unpack[RunOptions]) -> RecordedRun:
+    """Run a scenario file and return the run. Raises the error of a run that left no entry."""
+    watched = Waits()
+    verdict = verify(path, Until.END, watched.watch, **given)
+    if verdict.trace is None or verdict.run is None or not verdict.trace.entries:
+        raise verdict.worst or ScenarioError("the run has left no entry", path=path)
+    made = RecordedRun.of_run(verdict.run, verdict.trace, given)
+    made.unmet, made.waits = verdict.mismatches, watched
+    # A violation is found again, with its entry.
+    made.errors = [each for each in verdict.errors if not isinstance(each, InvariantViolated)]
+    return made

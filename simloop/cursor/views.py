@@ -7,10 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from simloop.cursor.hook_values import HookChange, hook_changes
 from simloop.cursor.index import Landmark, between
 from simloop.cursor.keys import FactView
-from simloop.cursor.position import CallState, Position
+from simloop.cursor.position import CallState, HookChange, Position, hook_changes
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
 from simloop.cursor.why import source_of_why, why
 from simloop.kernel.names import NAMES, describe

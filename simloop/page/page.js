@@ -1,8 +1,8 @@
 // The behaviour of the page: the scrubber, the keys, and the cursor on one entry.
 //
-// Not here: the panes (views.js), the timeline (timeline.js), what all pages share (parts.js), and
-// the facts, which are rows in the data. The rule to keep: the cursor stands on an entry that the
-// filter shows: a move passes over the others, and a jump to one of them ends at the nearest.
+// Not here: the panes (views.js), the timeline (timeline.js), and the facts, which are rows in the
+// data. The cursor stands on an entry that the filter shows: a move passes over the others, and a
+// jump to one of them ends at the nearest.
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 let matches = null, found = "", asking = "", byTime = false, watched = "state", timer = 0, speed = 2;
 

@@ -1,6 +1,33 @@
-// The panes: the rows of each view at the cursor, made from the changes in the data.
+// Elements and lines, and the panes: the rows of each view at the cursor, from the changes in the data.
 //
-// Not here: the cursor (page.js). The rule to keep: a pane is made anew only if its view changes.
+// Not here: the cursor (page.js). Text of the data reaches the document as text (textContent) and
+// never as markup; the policy of the page enforces this. A pane is made anew only if its view changes.
+const by = (id) => document.getElementById(id);
+
+function make(tag, className = "", content = "") {
+  const element = document.createElement(tag);
+  element.className = className;
+  element.textContent = content;
+  return element;
+}
+
+function describe(element, attributes) {
+  Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, String(value)));
+}
+
+// A line of a timeline. A time equal to that of the line before is there, and not seen.
+function timelineLine({ number, mark = "", time, moves, lane, sign, text, failed }) {
+  const element = make("div", `line lane-${lane}`);
+  const track = make("span", "track");
+  track.append(make("span", "sign", sign), make("span", "lane", lane));
+  if (mark) element.append(make("span", "own", mark));
+  element.append(make("span", "number", number), make("span", moves ? "time" : "time same", time), track, make("span", "words", text));
+  element.classList.toggle("failed", failed);
+  return element;
+}
+
+const gapLine = (words) => make("div", "line gap", `~ ${words} ~`);
+
 const data = JSON.parse(document.getElementById("data").textContent);
 const { rows, words, lanes, marks, keys, landmarks, changes } = data;
 const { time, lane, sign, kind, text } = data.entries;

@@ -13,7 +13,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from terminal import terminal
 from workload import w
 
-from simloop.cursor.opening import opened_trace
+from simloop.cursor.recorded_run import opened_trace
 from simloop.trace.codec import write_trace
 from simloop_tui.app import StepApp
 from simloop_tui.screens.replay import ReplayScreen

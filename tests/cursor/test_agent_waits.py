@@ -9,9 +9,8 @@ from simloop import Scenario
 from simloop.cursor.keys import FactView
 from simloop.cursor.lines import gap_words, gaps
 from simloop.cursor.position import Position
-from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.recorded_run import RecordedRun, Waits
 from simloop.cursor.views import view
-from simloop.cursor.waits import Waits
 from simloop.cursor.why import why
 from simloop.messages import UserMessage
 from simloop.runs.run import Simulation, run

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from simloop.check.trial import run_to_the_end
-from simloop.cursor.hook_values import HookChange, hook_changes
 from simloop.cursor.keys import FactView
-from simloop.cursor.position import Position
+from simloop.cursor.position import HookChange, Position, hook_changes
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import view
 from simloop.scenario.loader import parse_scenario

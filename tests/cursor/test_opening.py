@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from simloop.cursor.opening import is_trace, opened_run
-from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.recorded_run import RecordedRun, is_trace, opened_run
 from simloop.errors import ScenarioError
 from simloop.runs.fixtures import OF_A_TEST
 from simloop.runs.run import run

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from simloop import Scenario, run
 from simloop.cli import main
-from simloop.cursor.opening import opened_run
 from simloop.cursor.position import Position
-from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.recorded_run import RecordedRun, opened_run
 from simloop.cursor.why import why
 from simloop.messages import Outcome, UserMessage
 from simloop.page.page import page

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from simloop.page.document import safe_json
+from simloop.page.page import safe_json
 
 MARKUP = '</script><script>forged = 1</script><img src=x onerror="forged = 1">\u2028{{data}}'
 

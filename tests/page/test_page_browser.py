@@ -8,9 +8,8 @@ from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.keys import FactView
-from simloop.cursor.opening import opened_run
 from simloop.cursor.position import Position, place_of
-from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.recorded_run import RecordedRun, opened_run
 from simloop.cursor.rows import Mark, words_of
 from simloop.cursor.views import view
 from simloop.runs.run import Simulation

@@ -2,7 +2,7 @@
 
 import cProfile
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import words_of
 from simloop.cursor.views import view
-from simloop.page.tables import apply, tables
+from simloop.page.page import Splice, tables
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
@@ -23,6 +23,14 @@ from simloop.trace.codec import read_trace
 from simloop.trace.kinds import clock
 
 TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
+
+
+def apply(old: Sequence[int], made: Sequence[Splice]) -> list[int]:
+    """Return the list that the changes make of `old`."""
+    items = list(old)
+    for place, deleted, *inserted in made:
+        items[place : place + deleted] = inserted
+    return items
 
 
 def recorded(path: Path) -> RecordedRun:

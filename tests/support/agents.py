@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from simloop import Conversation, Reply, Scenario, ScriptedTool, simulate
-from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.waits import Waits
+from simloop.cursor.recorded_run import RecordedRun, Waits
 from simloop.messages import AssistantMessage, Message, ToolMessage, ToolSpec, UserMessage
 from simloop.runs.run import Simulation
 from simloop.world.model_port import ModelCallFailed

@@ -18,7 +18,7 @@ pytestmark = [
 _CRASHING = """
 import sys
 from simloop_tui.app import StepApp
-from simloop.cursor.opening import opened_trace
+from simloop.cursor.recorded_run import opened_trace
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import SESSION_ACTIONS, Session
 def crash(self): raise RuntimeError("it breaks")

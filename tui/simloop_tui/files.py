@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from simloop.cursor.opening import is_trace
 from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import is_trace
 from simloop.errors import ScenarioError, SimloopError
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation

@@ -6,9 +6,7 @@ A run is opened however it ended.
 from collections.abc import Callable
 
 from simloop.check.trial import UNJUDGED, trial
-from simloop.cursor.opening import opened_run
-from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.waits import Waits
+from simloop.cursor.recorded_run import RecordedRun, Waits, opened_run
 from simloop.errors import InternalError, ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
