@@ -67,8 +67,11 @@ def _step(named: str | None, other: str | None, against: str | None, given: RunO
     # They bring Textual along, which no other verb needs, and which need not be installed.
     from simloop_tui.app import StepApp  # noqa: PLC0415
     from simloop_tui.runs import opened, opened_against, opened_pair  # noqa: PLC0415
-    from simloop_tui.screens.library import LibraryScreen  # noqa: PLC0415
-    from simloop_tui.screens.loading import LoadingScreen, screen_of  # noqa: PLC0415
+    from simloop_tui.screens.library import (  # noqa: PLC0415
+        LibraryScreen,
+        LoadingScreen,
+        screen_of,
+    )
 
     first: KeyedScreen
     if named is None:

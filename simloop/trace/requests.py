@@ -244,7 +244,8 @@ def read_request(
     those of the next request, and each request after such a tail would have to copy the list.
     """
     messages: list[Message] = []
-    system_prompt, tools = "", ()
+    system_prompt = ""
+    tools: tuple[ToolSpec, ...] = ()
     if base is not None:
         system_prompt, tools = base.system_prompt, base.tools
         sent: Any = base.messages

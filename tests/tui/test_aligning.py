@@ -9,7 +9,7 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import words_of
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.entries import Sleep
-from simloop_tui.comparison.side_by_side import align
+from simloop_tui.comparison import align
 
 
 def recorded(*replies: str) -> RecordedRun:

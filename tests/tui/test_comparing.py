@@ -5,7 +5,7 @@ from test_aligning import CALL, DONE, ERROR, recorded
 
 from simloop.cursor.keys import FactView
 from simloop.trace import entries
-from simloop_tui.comparison.side_by_side import DIFFERS, SideBySide
+from simloop_tui.comparison import DIFFERS, SideBySide
 from simloop_tui.runs import opened_against
 from simloop_tui.session import Session
 

@@ -8,8 +8,7 @@ from simloop.cursor.position import Position
 from simloop.errors import ScenarioError
 from simloop.trace import entries
 from simloop_tui.files import FileLine, command, line_in_file
-from simloop_tui.forks import edit_of_reply, fork
-from simloop_tui.runs import opened
+from simloop_tui.runs import edit_of_reply, fork, opened
 
 TEXT = """\
 title: All kinds of entries

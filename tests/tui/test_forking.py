@@ -13,15 +13,17 @@ from simloop.scenario.catalog import find
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace import entries
-from simloop_tui.changes import Change, changes_at, without_fault
-from simloop_tui.forks import (
+from simloop_tui.runs import (
+    Change,
     Fork,
+    changes_at,
     comment_of,
     compared,
     edit_of_reply,
     fork,
     reply_text,
     summary_of,
+    without_fault,
 )
 
 TWO_STEPS = """

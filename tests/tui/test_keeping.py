@@ -14,10 +14,8 @@ from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import write_trace
-from simloop_tui.changes import changes_at
 from simloop_tui.files import command_of, name_for, pytest_of, save, text_of
-from simloop_tui.forks import compared, edit_of_reply
-from simloop_tui.runs import opened, opened_against
+from simloop_tui.runs import changes_at, compared, edit_of_reply, opened, opened_against
 from simloop_tui.session import Session
 
 TWO_PROMPTS = "title: Two\nprompt: Hi\nthen: [Again]\nmodel: [{say: One.}, {say: Two.}]\n"

@@ -4,10 +4,10 @@ import pytest
 from screens import TRACES, Driven, drive
 
 from simloop_tui.app import StepApp
-from simloop_tui.comparison.screen import CompareScreen
 from simloop_tui.keys import COMPARE
 from simloop_tui.runs import opened_against, opened_pair
-from simloop_tui.screens.loading import LoadingScreen
+from simloop_tui.screens.comparison import CompareScreen
+from simloop_tui.screens.library import LoadingScreen
 from simloop_tui.screens.replay import ReplayScreen
 
 pytestmark = pytest.mark.slow

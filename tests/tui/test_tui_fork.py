@@ -6,7 +6,7 @@ from textual.widgets import OptionList, TextArea
 
 from simloop.cursor.recorded_run import RecordedRun
 from simloop_tui.app import StepApp
-from simloop_tui.comparison.screen import CompareScreen
+from simloop_tui.screens.comparison import CompareScreen
 from simloop_tui.screens.dialogs import EditScreen, ForkScreen
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session

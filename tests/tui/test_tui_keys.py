@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from simloop.cursor.keys import VIEW_KEYS, FactView
-from simloop_tui.comparison.screen import CompareScreen
-from simloop_tui.comparison.side_by_side import COMPARE_ACTIONS
+from simloop_tui.comparison import COMPARE_ACTIONS
 from simloop_tui.keys import ACTIONS, COMPARE, LIBRARY, Action
+from simloop_tui.screens.comparison import CompareScreen
 from simloop_tui.screens.keyed import KeyedScreen
 from simloop_tui.screens.library import LibraryScreen
 from simloop_tui.screens.replay import ReplayScreen

@@ -9,7 +9,7 @@ from screens import TRACES, Driven, drive, recorded
 from simloop.errors import ScenarioError
 from simloop_tui.app import StepApp
 from simloop_tui.runs import opened
-from simloop_tui.screens.loading import LoadingScreen
+from simloop_tui.screens.library import LoadingScreen
 from simloop_tui.session import Session
 
 

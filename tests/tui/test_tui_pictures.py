@@ -15,8 +15,7 @@ from simloop.errors import ScenarioError
 from simloop_tui.app import StepApp
 from simloop_tui.runs import opened_against
 from simloop_tui.screens import dialogs
-from simloop_tui.screens.library import LibraryScreen
-from simloop_tui.screens.loading import LoadingScreen
+from simloop_tui.screens.library import LibraryScreen, LoadingScreen
 from simloop_tui.session import Session
 
 pytestmark = pytest.mark.slow

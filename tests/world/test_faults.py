@@ -13,7 +13,7 @@ from simloop.scenario.writing import content
 from simloop.trace.entries import Error
 from simloop.world.chance import SITES, USUAL_SITES, ChanceFaults
 from simloop.world.faults import FAULTS, ReplyFault, Stage
-from simloop_tui.changes import FAULTS_OF_MENU
+from simloop_tui.runs import FAULTS_OF_MENU
 
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 

@@ -10,7 +10,7 @@ from textual.screen import Screen
 from simloop.errors import SimloopError
 from simloop_tui.screens.dialogs import AskScreen
 from simloop_tui.screens.keyed import Actions, Opened
-from simloop_tui.screens.loading import screen_of
+from simloop_tui.screens.library import screen_of
 
 _STYLES = Path(__file__).parent / "styles"
 

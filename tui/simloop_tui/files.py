@@ -22,7 +22,7 @@ from simloop.scenario.writing import create, create_schema, scenario_text
 from simloop.scenario.yaml import Loc, read_yaml_file
 from simloop.trace import entries
 from simloop.trace.storage import write_file
-from simloop_tui.scripts import check_repeatable, content_of, used_replies
+from simloop_tui.runs import check_repeatable, content_of, used_replies
 from simloop_tui.session import Session
 
 _LONGEST_NAME = 60

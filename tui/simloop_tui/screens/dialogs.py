@@ -20,9 +20,8 @@ from simloop.cursor.rows import Mark
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import escape
 from simloop.trace.kinds import Lane, legend
-from simloop_tui.changes import Change
 from simloop_tui.keys import Action
-from simloop_tui.runs import shrunk
+from simloop_tui.runs import Change, shrunk
 from simloop_tui.session import Session
 
 
@@ -200,19 +199,8 @@ class ForkScreen(ModalScreen[Change | None]):
     def on_mount(self) -> None:
         box = self.query_one(OptionList)
         box.border_title = "fork here: what happens next?"
+        box.border_subtitle = "Enter runs on, Escape leaves"
         box.focus()
-        self.watch(box, "scroll_y", self._say_what_follows)
-        self.call_after_refresh(self._say_what_follows)
-
-    def on_resize(self) -> None:
-        """Say whether the new size hides choices."""
-        self.call_after_refresh(self._say_what_follows)
-
-    def _say_what_follows(self) -> None:
-        """Say what the keys do, and that more choices follow below the last visible one."""
-        box = self.query_one(OptionList)
-        follows = "more choices follow below; " if box.scroll_y < box.max_scroll_y else ""
-        box.border_subtitle = f"{follows}Enter runs on, Escape leaves"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._changes[event.option_index])

@@ -12,7 +12,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.message import Message
 from textual.screen import Screen
 
-from simloop_tui.comparison.side_by_side import SideBySide
+from simloop_tui.comparison import SideBySide
 from simloop_tui.keys import Action
 from simloop_tui.screens.dialogs import HelpScreen
 from simloop_tui.session import Session

@@ -18,10 +18,8 @@ from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import SESSION_ACTIONS, Session
 from simloop_tui.widgets.bars import Heading, KeyBar, ViewBar
-from simloop_tui.widgets.facts import FactsPane
-from simloop_tui.widgets.goto import Goto, ToggleFold
-from simloop_tui.widgets.scrubber import Scrubber
-from simloop_tui.widgets.timeline import Timeline
+from simloop_tui.widgets.facts import FactsPane, Goto, ToggleFold
+from simloop_tui.widgets.timeline import Scrubber, Timeline
 
 _FIXED = (
     FactView.WHY, FactView.STATE, FactView.COUNTERS, FactView.TIMERS, FactView.REPLY,

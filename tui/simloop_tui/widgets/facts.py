@@ -1,22 +1,72 @@
-"""A pane that shows the rows of one view of the facts.
+"""A pane that shows the rows of one view of the facts, and how any widget cuts and follows lines.
 
 A row has its mark as a character, so that colour says nothing alone. Only the lines that are
 visible are drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from simloop.cursor.rows import FactRow, Mark
-from simloop_tui.widgets.goto import Goto, ToggleFold
-from simloop_tui.widgets.wrapping import wrapped
+
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+def shortened(text: str, width: int) -> str:
+    """Return `text` if it has at most `width` cells, or its beginning with an ellipsis after it."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1) + _ELLIPSIS if width > 0 else ""
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Yield the lines of `text`, each at most `width` cells; a line breaks at a space if it can."""
+    width = max(width, 1)
+    while cell_len(text) > width:
+        line = chop_cells(text, width)[0] or text[:1]
+        space = line.rfind(" ")
+        if space > width // 4 and text[len(line)] != " ":
+            line = line[:space]
+        yield line
+        text = text[len(line) :].lstrip(" ")
+    yield text
+
+
+def scroll_to_row(view: ScrollView, row: int) -> None:
+    """Scroll as little as possible to a row and a few rows around it."""
+    height = max(view.scrollable_content_region.height, 1)
+    margin = min(3, (height - 1) // 2)
+    top = view.scroll_offset.y
+    if row - margin < top:
+        view.scroll_to(y=max(row - margin, 0), animate=False)
+    elif row + margin >= top + height:
+        view.scroll_to(y=row + margin - height + 1, animate=False)
+
+
+class Goto(Message):
+    """The cursor is to go to the entry, or the pair of entries, `place`."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
+
+class ToggleFold(Message):
+    """The fold of the compaction at `place` is to open, or to close."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
 
 _CLASSES = {mark: f"facts--{mark.name.lower()}" for mark in Mark}
 _INDENT = 4

@@ -23,16 +23,14 @@ from simloop.cursor.lines import entry_line
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.escape import escape
 from simloop.trace.kinds import clock
-from simloop_tui.comparison.side_by_side import COMPARE_ACTIONS, Pair, SideBySide
+from simloop_tui.comparison import COMPARE_ACTIONS, Pair, SideBySide
 from simloop_tui.keys import COMPARE
 from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import Session
 from simloop_tui.widgets.bars import KeyBar, ViewBar, ending
-from simloop_tui.widgets.facts import FactsPane
-from simloop_tui.widgets.goto import Goto, ToggleFold, scroll_to_row
-from simloop_tui.widgets.wrapping import shortened
+from simloop_tui.widgets.facts import FactsPane, Goto, ToggleFold, scroll_to_row, shortened
 
 _BETWEEN = 3
 _LANE = 6

@@ -1,1 +1,0 @@
-"""Two runs side by side: what is compared, and the screen that shows it."""
