@@ -87,7 +87,7 @@ def test_a_trace_beside_a_scenario_that_does_not_differ_says_so() -> None:
 MOVES = (
     ("j", 2), ("down", 3), ("k", 2), ("up", 1), ("n", 2), ("N", 1), ("pagedown", 21),
     ("pageup", 1), ("ctrl+d", 21), ("ctrl+u", 1), ("g", 0), ("end", 60), ("home", 0), ("G", 60),
-    ("tab", 60),
+    ("tab", 60), ("tab", 60),
 )  # fmt: skip
 
 
@@ -100,21 +100,15 @@ def test_a_key_moves_both_runs() -> None:
             places.append((key, screen(driven).comparison.place))
         assert places == list(MOVES)
 
-    drive(on_two_loops(), act)
-    moving = {key for action in COMPARE if action.of_session for key in action.keys}
-    assert moving == {key for key, _ in MOVES}
-
-
-def test_a_view_shows_the_facts_of_both_runs_with_the_differences_marked() -> None:
-    async def act(driven: Driven) -> None:
-        await at_the_first_difference(driven)
-        await driven.press("2")
+        await driven.press("g", "n", "2")
         lines = driven.lines()
         assert any(" left run: state " in line and " > right run: state " in line for line in lines)
         assert any("\N{NOT EQUAL TO} state: measuring" in line for line in lines)
         assert any("\N{NOT EQUAL TO} state: calling-model" in line for line in lines)
 
     drive(on_two_loops(), act)
+    moving = {key for action in COMPARE if action.of_session for key in action.keys}
+    assert moving == {key for key, _ in MOVES}
 
 
 def test_enter_steps_through_the_chosen_run_and_escape_comes_back() -> None:
@@ -133,7 +127,7 @@ def test_enter_steps_through_the_chosen_run_and_escape_comes_back() -> None:
     drive(on_two_loops(), act)
 
 
-def test_a_click_goes_to_a_pair_and_a_click_on_a_fact_to_its_entry() -> None:
+def test_pairs_facts_help_and_palette_can_be_clicked() -> None:
     async def act(driven: Driven) -> None:
         await at_the_first_difference(driven)
         await driven.click_on("error 429 Too Many")
@@ -142,28 +136,14 @@ def test_a_click_goes_to_a_pair_and_a_click_on_a_fact_to_its_entry() -> None:
         await driven.press("G", "3")
         await driven.click_on("error_count")
         assert here.left.place == 6
-
-    drive(on_two_loops(), act)
-
-
-def test_the_help_of_this_screen_lists_its_keys() -> None:
-    async def act(driven: Driven) -> None:
-        await at_the_first_difference(driven)
-        await driven.press("question_mark")
+        await driven.press("g", "n", "question_mark")
         await driven.click_on("next difference")
-        assert screen(driven).comparison.place == 2
+        assert here.place == 2
         await driven.press("ctrl+p", *"last pair")
         await driven.settled()
         await driven.press("enter")
         await driven.settled()
-        assert screen(driven).comparison.place == 60
-
-    drive(on_two_loops(), act)
-
-
-def test_the_first_screen_has_none_to_go_back_to() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.settled()
+        assert here.place == 60
         await driven.press("escape")
         assert "there is no screen before this one" in driven.lines()[-1]
 

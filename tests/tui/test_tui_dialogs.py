@@ -2,12 +2,12 @@
 
 import pytest
 from screens import Driven, drive, stepping
-from textual.widgets import Input, OptionList, SelectionList
+from textual.widgets import Input, OptionList
 
 from simloop.cursor.rows import Mark
 from simloop.trace.kinds import legend
 from simloop_tui.keys import ACTIONS
-from simloop_tui.screens.dialogs import FilterScreen, HelpScreen, reading
+from simloop_tui.screens.dialogs import HelpScreen, reading
 
 pytestmark = pytest.mark.slow
 
@@ -61,46 +61,23 @@ def test_a_search_and_its_next_and_previous_match() -> None:
 
 def test_the_filter_hides_kinds_and_shows_them_again() -> None:
     async def act(driven: Driven) -> None:
-        await driven.press("f")
-        await driven.click_on("transition (17)")
-        await driven.press("escape")
+        await driven.press("f", "down", "space")
+        await driven.settled()
+        lines = "\n".join(driven.lines())
+        assert "shown   prompt (1)" in lines
+        assert "hidden  transition (17)" in lines
+        await driven.press("q")
         assert driven.screen.session.hidden == {"transition"}
         assert not any("-> measuring" in line for line in driven.lines())
         await driven.press("j")
         assert driven.place == 3
         await driven.press("f")
-        assert "transition" not in driven.pilot.app.screen.query_one(SelectionList).selected
-        await driven.press("a", "f")
+        await driven.click_on("transition (17)")
+        await driven.press("escape")
+        assert driven.screen.session.hidden == frozenset()
+        await driven.press("f", "space", "a", "f")
         assert driven.screen.session.hidden == frozenset()
         assert any("-> measuring" in line for line in driven.lines())
-
-    drive(stepping(), act)
-
-
-def test_the_filter_says_in_words_which_kinds_are_hidden() -> None:
-    async def act(driven: Driven) -> None:
-        def lines() -> str:
-            return "\n".join(driven.lines())
-
-        await driven.press("f", "down", "space")
-        await driven.settled()
-        assert "shown   prompt (1)" in lines()
-        assert "hidden  transition (17)" in lines()
-        await driven.press("escape", "f")
-        await driven.settled()
-        assert "hidden  transition (17)" in lines()
-        await driven.press("a")
-        await driven.settled()
-        assert "shown   transition (17)" in lines()
-
-    drive(stepping(), act)
-
-
-def test_the_filter_can_be_used_by_keys_alone() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("f", "space", "q")
-        assert driven.screen.session.hidden == {"prompt"}
-        assert not isinstance(driven.pilot.app.screen, FilterScreen)
 
     drive(stepping(), act)
 
@@ -143,18 +120,7 @@ def test_the_help_fills_a_small_terminal_with_keys_and_has_all_signs_below_them(
     drive(stepping(), act, (80, 24))
 
 
-def test_the_palette_finds_an_action_by_its_words() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("ctrl+p", *"next fault")
-        await driven.settled()
-        await driven.press("enter")
-        await driven.settled()
-        assert driven.place == 4
-
-    drive(stepping(), act)
-
-
-def test_the_palette_lists_all_actions_with_their_keys() -> None:
+def test_the_palette_lists_all_actions_with_their_keys_and_finds_one_by_its_words() -> None:
     async def act(driven: Driven) -> None:
         await driven.press("ctrl+p")
         await driven.settled()
@@ -164,22 +130,11 @@ def test_the_palette_lists_all_actions_with_their_keys() -> None:
             if action.does != ("palette",):
                 key = f"key: {action.shown_keys}\n" if action.keys else ""
                 assert f"{action.words}\n{key}" in f"{listed}\n"
-
-    drive(stepping(), act)
-
-
-def test_the_scrubber_is_clicked_and_shows_landmarks_and_marks() -> None:
-    async def act(driven: Driven) -> None:
-        signs, line = driven.lines()[-3:-1]
-        assert (signs[11], signs[-1], line[11]) == ("!", "=", "●")
-        await driven.pilot.click(offset=(len(signs) - 1, 37))
-        assert driven.place == 55
-        await driven.press("b", "i")
-        signs, line = driven.lines()[-3:-1]
-        assert (signs[-1], line[-1]) == ("b", "●")
-        assert line.startswith(" by entry")
-        await driven.pilot.click(offset=(11 + 40, 38))
-        assert 18 <= driven.place <= 22
+        await driven.press(*"next fault")
+        await driven.settled()
+        await driven.press("enter")
+        await driven.settled()
+        assert driven.place == 4
 
     drive(stepping(), act)
 
@@ -200,34 +155,26 @@ def test_a_run_plays_and_pauses_at_a_speed() -> None:
     drive(stepping(), act)
 
 
-def test_folds_open_and_close_by_key_and_by_click() -> None:
+def test_the_scrubber_is_clicked_folds_open_and_the_theme_changes() -> None:
     async def act(driven: Driven) -> None:
-        await driven.press("G", "9")
-        assert not [line for line in driven.pane("chosen") if line.startswith("-")]
-        await driven.press("z")
+        signs, line = driven.lines()[-3:-1]
+        assert (signs[11], signs[-1], line[11]) == ("!", "=", "●")
+        await driven.pilot.click(offset=(len(signs) - 1, 37))
+        assert driven.place == 55
+        await driven.press("9", "z")
         assert [line for line in driven.pane("chosen") if line.startswith("-")]
         await driven.click_on("normal compaction: 1 message")
         assert not [line for line in driven.pane("chosen") if line.startswith("-")]
         assert driven.place == 55
-
-    drive(stepping(), act)
-
-
-def test_dark_and_light_change_places() -> None:
-    async def act(driven: Driven) -> None:
-        assert driven.pilot.app.current_theme.dark
+        await driven.press("b", "i")
+        signs, line = driven.lines()[-3:-1]
+        assert (signs[-1], line[-1]) == ("b", "●")
+        assert line.startswith(" by entry")
+        await driven.pilot.click(offset=(11 + 40, 38))
+        assert 18 <= driven.place <= 22
         await driven.press("L")
         assert not driven.pilot.app.current_theme.dark
-        await driven.press("L")
-        assert driven.pilot.app.current_theme.dark
-
-    drive(stepping(), act)
-
-
-@pytest.mark.parametrize("key", ["q", "ctrl+c", "ctrl+q"])
-def test_a_key_quits_without_an_error(key: str) -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press(key)
+        await driven.press("q")
         assert driven.pilot.app._exit
         assert driven.pilot.app.return_code == 0
 

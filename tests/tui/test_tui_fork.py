@@ -34,6 +34,11 @@ async def edited(driven: Driven, old: str, new: str) -> TextArea:
 def test_a_change_from_the_menu_runs_on_and_shows_both_branches() -> None:
     async def act(driven: Driven) -> None:
         await driven.press("e", "F")
+        await driven.settled()
+        options = driven.pilot.app.screen.query_one(OptionList).options
+        first, second, *_ = (str(each.prompt) for each in options)
+        assert first == "without this fault: request #1 does not fail"
+        assert second == "edit the next reply"
         await driven.click_on("a server error (500) for request #2")
         await driven.settled()
         comparison = compare(driven).comparison
@@ -112,31 +117,6 @@ def test_the_fault_at_the_cursor_is_switched_off() -> None:
         right = compare(driven).comparison.right
         assert "request #1 does not fail" in right.comment
         assert right.recording.trace.elapsed_ns < 5 * 10**9
-
-    drive(stepping(), act)
-
-
-def test_the_menu_begins_with_the_run_without_the_fault_and_says_that_more_choices_follow() -> None:
-    async def act(driven: Driven) -> None:
-        assert "X without fault" in driven.lines()[-1]
-        await driven.press("e", "F")
-        await driven.settled()
-        options = driven.pilot.app.screen.query_one(OptionList).options
-        first, second, *_ = (str(each.prompt) for each in options)
-        assert first == "without this fault: request #1 does not fail"
-        assert second == "edit the next reply"
-        assert any("more choices follow below" in line for line in driven.lines())
-        await driven.press("end")
-        await driven.settled()
-        assert not any("more choices follow below" in line for line in driven.lines())
-
-    drive(stepping(), act, (140, 16))
-
-
-def test_a_branch_can_be_forked_again() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("e", "X")
-        await driven.settled()
         await driven.press("F", "down", "enter")
         await driven.settled()
         assert compare(driven).comparison.left.name.startswith("a fork of ")
@@ -144,21 +124,18 @@ def test_a_branch_can_be_forked_again() -> None:
     drive(stepping(), act)
 
 
-@pytest.mark.parametrize("key", ["F", "X"])
-def test_a_run_that_cannot_be_repeated_says_why(key: str) -> None:
+def test_a_run_that_cannot_be_repeated_says_why() -> None:
     stranger = RecordedRun(trace=recorded().trace, unknown="this run was of the loop `x:y`")
 
     async def act(driven: Driven) -> None:
-        await driven.press(key)
-        assert "this run cannot be repeated: this run was of the loop" in driven.lines()[-1]
+        for key in ("F", "X"):
+            await driven.press(key)
+            assert "this run cannot be repeated: this run was of the loop" in driven.lines()[-1]
 
     drive(StepApp(ReplayScreen(Session(stranger))), act)
 
 
-@pytest.mark.parametrize("width", [80, 200])
-def test_a_run_of_an_agent_says_first_how_it_is_forked_and_then_the_whole_reason(
-    width: int,
-) -> None:
+def test_a_run_of_an_agent_says_first_how_it_is_forked_and_then_the_whole_reason() -> None:
     reason = "this run was of the loop `x:y` " + "and so on " * 12 + "to its end"
     stranger = RecordedRun(trace=recorded().trace, unknown=reason, needs_loop=True)
 
@@ -173,4 +150,4 @@ def test_a_run_of_an_agent_says_first_how_it_is_forked_and_then_the_whole_reason
         assert "To fork" not in "".join(driven.lines())
         assert " ? help" in driven.lines()[-1]
 
-    drive(StepApp(ReplayScreen(Session(stranger))), act, (width, 24))
+    drive(StepApp(ReplayScreen(Session(stranger))), act, (80, 24))

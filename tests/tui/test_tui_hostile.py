@@ -26,7 +26,7 @@ EVIL = (
     "\x1b[2J\x1b]0;title\x07\x9b2J\x9d0;t\x9c\x1bPq\x1b\\ \x00\x07\x08\x7f "
     "\u202e\u2066\u200b\ufeff\u2028"
 )
-_LONG = 5_000_000
+_LONG = 500_000
 _KNOWN = re.compile(rb"\x1b\[[0-?]*[ -/]*[Hhlmpu]|\x1b\]22;[a-z-]*\x07")
 _FORBIDDEN = re.compile(
     "[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
@@ -34,7 +34,7 @@ _FORBIDDEN = re.compile(
 
 
 def evil_trace(monkeypatch: pytest.MonkeyPatch) -> LoopTrace:
-    """A trace with EVIL in each text of each kind of entry, and with lines of 5 MB."""
+    """A trace with EVIL in each text of each kind of entry, and with lines of half a MB."""
     monkeypatch.setattr(hostile, "HOSTILE", EVIL)
     odd = [entry for kind in KINDS for entry in hostile.hostile(kind)]
     long = EVIL + "x" * _LONG + EVIL

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from screens import Driven, drive, stepping
+from screens import Driven, drive
 from textual.widgets import Input, TextArea
 
 from simloop.scenario.loader import load_scenario
@@ -44,10 +44,23 @@ async def forked(driven: Driven) -> None:
     await driven.settled()
 
 
-def test_a_fork_is_saved_under_the_name_that_is_given() -> None:
+def test_a_fork_is_copied_as_a_test_and_saved_under_the_name_that_is_given() -> None:
     async def act(driven: Driven) -> None:
+        await driven.press("Y")
+        await driven.settled()
+        assert driven.pilot.app.clipboard == "simloop run quickstart"
+        assert any("simloop run quickstart" in line for line in driven.lines())
+        await driven.press("escape")
         await forked(driven)
-        await driven.press("O")
+        await driven.press("Y")
+        await driven.settled()
+        assert "save it first: O" in driven.lines()[-1]
+        await driven.press("y")
+        await driven.settled()
+        text = driven.pilot.app.clipboard
+        assert "def test_fork_of_a_run_gets_through" in text
+        assert driven.pilot.app.screen.query_one(TextArea).text == text
+        await driven.press("escape", "O")
         await driven.settled()
         asked = driven.pilot.app.screen.query_one(Input).value
         assert asked.startswith("fork-of-a-run-gets-through")
@@ -75,6 +88,13 @@ def test_a_file_is_replaced_after_a_yes_alone() -> None:
         return path.read_text("utf-8") == "old"
 
     async def act(driven: Driven) -> None:
+        await driven.press("O")
+        await driven.settled()
+        await named(driven, "nosuch/mine.simloop.yaml")
+        assert "cannot be created" in answered(driven)
+        await driven.press("O")
+        await driven.settled()
+        await driven.press("escape")
         for answer, is_kept in (("no", True), ("", True), ("yes", False)):
             await driven.press("O")
             await driven.settled()
@@ -86,49 +106,7 @@ def test_a_file_is_replaced_after_a_yes_alone() -> None:
             assert words in answered(driven)
 
     drive(of_a_scenario(), act)
-
-
-def test_a_name_that_cannot_be_written_is_an_answer_and_escape_saves_nothing() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("O")
-        await driven.settled()
-        await named(driven, "nosuch/mine.simloop.yaml")
-        assert "cannot be created" in answered(driven)
-        await driven.press("O")
-        await driven.settled()
-        await driven.press("escape")
-
-    drive(of_a_scenario(), act)
-    assert list(Path().iterdir()) == []
-
-
-def test_a_test_is_copied_and_shown() -> None:
-    async def act(driven: Driven) -> None:
-        await forked(driven)
-        await driven.press("y")
-        await driven.settled()
-        text = driven.pilot.app.clipboard
-        assert "def test_fork_of_a_run_gets_through" in text
-        assert driven.pilot.app.screen.query_one(TextArea).text == text
-        await driven.press("escape")
-        assert driven.pilot.app.screen.query("Pairs")
-
-    drive(of_a_scenario(), act)
-
-
-def test_the_command_is_copied_and_a_fork_is_to_be_saved_first() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("Y")
-        await driven.settled()
-        assert driven.pilot.app.clipboard == "simloop run quickstart"
-        assert any("simloop run quickstart" in line for line in driven.lines())
-        await driven.press("escape")
-        await forked(driven)
-        await driven.press("Y")
-        await driven.settled()
-        assert "save it first: O" in driven.lines()[-1]
-
-    drive(of_a_scenario(), act)
+    assert not Path("nosuch").exists()
 
 
 def test_the_scenario_is_opened_in_an_editor_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,45 +119,18 @@ def test_the_scenario_is_opened_in_an_editor_at_its_line(monkeypatch: pytest.Mon
         suspended.append(os.getpid())
         yield
 
-    monkeypatch.setattr(StepApp, "suspend", suspend)
-
     async def act(driven: Driven) -> None:
-        await driven.press("e", "v")
-        assert "was open in" in answered(driven)
+        with monkeypatch.context() as inner:
+            inner.setattr(StepApp, "suspend", suspend)
+            await driven.press("e", "v")
+            assert "was open in" in answered(driven)
+            inner.setenv("VISUAL", "nosuch-editor")
+            await driven.press("v")
+            assert "nosuch-editor" in driven.lines()[-1]
+        await driven.press("v")  # the terminal of a test cannot give way to an editor
+        assert "quickstart.simloop.yaml:" in answered(driven)
 
     drive(of_a_scenario(), act)
     line, path = Path("seen").read_text("utf-8").split(" ", 1)
     assert "429" in Path(path).read_text("utf-8").splitlines()[int(line[1:]) - 1]
     assert suspended
-
-
-def test_a_terminal_that_cannot_give_way_names_the_place() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("e", "v")
-        assert "quickstart.simloop.yaml:" in driven.lines()[-1]
-
-    drive(of_a_scenario(), act, (200, 50))
-
-
-def test_an_editor_that_is_missing_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VISUAL", "nosuch-editor")
-
-    @contextmanager
-    def suspend(_: StepApp) -> Iterator[None]:
-        yield
-
-    monkeypatch.setattr(StepApp, "suspend", suspend)
-
-    async def act(driven: Driven) -> None:
-        await driven.press("v")
-        assert "nosuch-editor" in driven.lines()[-1]
-
-    drive(of_a_scenario(), act)
-
-
-def test_a_trace_has_no_file_to_open() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("v")
-        assert "no file has the scenario of this run" in driven.lines()[-1]
-
-    drive(stepping(), act)

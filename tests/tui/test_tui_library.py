@@ -144,7 +144,7 @@ def test_words_choose_the_runs_that_are_shown_until_escape() -> None:
     drive(listing(), act)
 
 
-@pytest.mark.parametrize("text", ["a.trace", "b.simloop", "quickstart"])
+@pytest.mark.parametrize("text", ["a.trace", "quickstart"])
 def test_enter_opens_the_run_and_escape_comes_back(text: str) -> None:
     async def act(driven: Driven) -> None:
         await driven.settled()

@@ -20,7 +20,7 @@ from simloop_tui.session import Session
 
 pytestmark = pytest.mark.slow
 
-SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x50": (200, 50)}
+SMALL, USUAL, WIDE = (80, 24), (120, 40), (200, 50)
 
 
 class Shown(NamedTuple):
@@ -76,16 +76,24 @@ def _(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("screen", SCREENS)
-def test_a_screen_looks_as_it_did(screen: str, size: str, snapshot: SnapshotAssertion) -> None:
+PICTURES = {
+    **{f"{screen}-120x40": (screen, USUAL) for screen in SCREENS},
+    **{f"{screen}-80x24": (screen, SMALL) for screen in ("start", "help", "fork", "comparison")},
+    **{f"{screen}-200x50": (screen, WIDE) for screen in ("start", "comparison")},
+}
+
+
+@pytest.mark.parametrize(("screen", "size"), PICTURES.values(), ids=PICTURES)
+def test_a_screen_looks_as_it_did(
+    screen: str, size: tuple[int, int], snapshot: SnapshotAssertion
+) -> None:
     async def act(driven: Driven) -> None:
         await driven.settled()
         await driven.press(*SCREENS[screen].keys)
         await driven.settled()
         await look(driven, snapshot)
 
-    drive(SCREENS[screen].app(), act, SIZES[size])
+    drive(SCREENS[screen].app(), act, size)
 
 
 async def look(driven: Driven, snapshot: SnapshotAssertion) -> None:
@@ -101,9 +109,8 @@ def is_shrinking(driven: Driven) -> bool:
     return any("7 runs" in line for line in driven.lines())
 
 
-@pytest.mark.parametrize("size", SIZES)
 def test_a_reduction_looks_as_it_did(
-    size: str, snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
+    snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
 
@@ -125,7 +132,7 @@ def test_a_reduction_looks_as_it_did(
         while is_shrinking(driven):
             await driven.pilot.pause(0.01)
 
-    drive(stepping(), act, SIZES[size])
+    drive(stepping(), act)
 
 
 def test_the_picture_in_the_readme_loads_nothing_from_elsewhere() -> None:
