@@ -93,16 +93,16 @@ from simloop.virtual.simulate import loop_factory as loop_factory
 from simloop.virtual.simulate import simulate as simulate
 from simloop.wire.mcp_server import mcp_session as mcp_session
 from simloop.world.agent import Agent as Agent
-from simloop.world.current import note as note
 from simloop.world.fake_model import FakeModel as FakeModel
 from simloop.world.fake_model import Model as Model
 from simloop.world.model_port import Completion as Completion
 from simloop.world.model_port import ModelCallFailed as ModelCallFailed
+from simloop.world.own_tools import traced as traced
 from simloop.world.tools import Tool as Tool
-from simloop.world.traced import traced as traced
-from simloop.world.user_errors import UserError as UserError
-from simloop.world.user_function import independent as independent
+from simloop.world.user_functions import UserError as UserError
+from simloop.world.user_functions import independent as independent
 from simloop.world.wire_options import WireOptions as WireOptions
 from simloop.world.world import World as World
+from simloop.world.world import note as note
 
 __version__: str

@@ -42,9 +42,9 @@ from simloop.trace.entries import Hook
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.timeouts import Timeouts
 from simloop.virtual.simulate import run_virtual
-from simloop.world.cancellation import Cancellation
 from simloop.world.tools import Tool
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
+from simloop.world.user_port import Cancellation
 
 _PATIENT = HookIsolation(timeout_ms=86_400_000)
 """A hook may wait for a day of virtual time. Real time does not depend on the length of it."""

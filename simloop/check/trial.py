@@ -49,7 +49,7 @@ from simloop.trace.diff import first_difference
 from simloop.trace.entries import AnyEntry, Compaction
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.border.output import Output
-from simloop.world.user_errors import UserError, describe
+from simloop.world.user_functions import UserError, describe
 
 FINISHES = "finishes"
 """The name of the failure of a run that does not end."""

@@ -27,7 +27,7 @@ from simloop.kernel.durations import (
     rounded_number,
 )
 from simloop.trace.storage import write_file
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 
 def _duration(text: str) -> int:

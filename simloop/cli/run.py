@@ -26,7 +26,7 @@ from simloop.runs.run import Simulation
 from simloop.trace.codec import write_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 
 @click.command("run")

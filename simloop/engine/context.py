@@ -1,15 +1,32 @@
-"""The conversation as the model sees it, and as its owner does.
+"""The conversation as the model sees it, and its compaction.
 
-Adding a message costs the same however long the history is. So it is append-only, a request shares
-it by a view, and compaction starts a new list instead of changing the one that older views look at.
+The history is append-only, a request shares it by a view, and a compaction starts a new list: so
+adding a message costs the same however long the history is. In a compaction a call and its results
+go or stay together (bug B19), the newest user message stays, and one that gains nothing is none.
 """
 
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from simloop.kernel.policies import TokenEstimator, message_tokens
-from simloop.messages import AssistantMessage, Message
+from msgspec import Struct
+
+from simloop.engine.model_calls import ModelCalls
+from simloop.engine.settings import ContextScript
+from simloop.engine.user_code import finished
+from simloop.kernel.policies import Compaction, CompactionStrategy, TokenEstimator, message_tokens
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
 from simloop.trace.requests import View
+from simloop.virtual.clock.timeouts import Timeouts
+from simloop.world.model_port import ModelPort
 
 
 class History:
@@ -25,18 +42,14 @@ class History:
         self.tokens = 0
         self.extend(messages)
 
-    def append(self, message: Message) -> None:
-        """Add one message at the end."""
-        self.extend((message,))
-
     def extend(self, messages: Iterable[Message]) -> None:
         """Add messages at the end."""
-        append, estimate = self.messages.append, self.estimate
+        estimate = self.estimate
         for message in messages:
-            append(message)
+            self.messages.append(message)
             self.tokens += message_tokens(message, estimate)
 
-    def view(self, *tail: Message) -> Sequence[Message]:
+    def view(self, tail: tuple[Message, ...] = ()) -> Sequence[Message]:
         """Return a snapshot, with `tail` at its end, that later changes do not affect."""
         whole: Any = View(self.messages, len(self.messages), tail)  # a registered Sequence
         return whole  # type: ignore[no-any-return]
@@ -68,3 +81,283 @@ class Transcript:
         """Add a reply that no request carries, if the transcript is a list of its own."""
         if self._own is not None:
             self._own.append(reply)
+
+
+SUMMARY_SYSTEM_PROMPT = "Summarise a conversation between a user and an assistant that uses tools."
+SUMMARY_REQUEST = UserMessage(
+    "Summarise the conversation above: the user's goal, what was done and found, what is left to "
+    "do. Write the summary only."
+)
+
+
+class Cut(Struct, frozen=True):
+    """A plan to drop `removed`; a summary may take its place at index `at` of `kept`."""
+
+    removed: tuple[Message, ...]
+    kept: tuple[Message, ...]
+    at: int
+
+    def with_summary(self, text: str) -> tuple[Message, ...]:
+        """Return the history with a summary in the place of the removed messages."""
+        return (*self.kept[: self.at], SummaryMessage(text), *self.kept[self.at :])
+
+
+def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
+    """Split into turns: a message that is no tool result, with the results that follow it."""
+    turns: list[list[Message]] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and turns:
+            turns[-1].append(message)
+        else:
+            turns.append([message])
+    return turns
+
+
+def plan_cut(
+    messages: Sequence[Message],
+    policy: Compaction,
+    estimate: TokenEstimator,
+    *,
+    forced: bool,
+    down_to: int | None,
+) -> Cut:
+    """Plan to remove the oldest removable turns until `down_to` tokens are left.
+
+    Without `down_to` the plan removes all removable turns and earlier summaries, for a new summary.
+    Otherwise an earlier summary stays, because its messages are gone already (bug B10).
+    """
+    turns = turns_of(messages)
+    users = [i for i, turn in enumerate(turns) if isinstance(turn[0], UserMessage)]
+    newest_user = users[-1] if users else -1
+    keep_turns = 1 if forced else policy.keep_turns
+    tokens = sum(message_tokens(message, estimate) for message in messages)
+    going: set[int] = set()
+    for index, turn in enumerate(turns[: max(0, len(turns) - keep_turns)]):
+        if down_to is not None and tokens <= down_to:
+            break
+        lasting = down_to is not None and isinstance(turn[0], SummaryMessage)
+        if index != newest_user and not lasting:
+            going.add(index)
+            tokens -= sum(message_tokens(message, estimate) for message in turn)
+    return _cut(turns, going)
+
+
+def _cut(turns: list[list[Message]], going: set[int]) -> Cut:
+    removed = [m for i, turn in enumerate(turns) if i in going for m in turn]
+    kept = [m for i, turn in enumerate(turns) if i not in going for m in turn]
+    first = min(going, default=0)
+    return Cut(tuple(removed), tuple(kept), sum(len(turn) for turn in turns[:first]))
+
+
+class Compacted(Struct, frozen=True):
+    """The result of a compaction, in estimated tokens."""
+
+    tokens_before: int
+    tokens_after: int
+
+    @property
+    def shrunk(self) -> bool:
+        """Return whether the compaction made the context smaller."""
+        return self.tokens_after < self.tokens_before
+
+
+class Compactor:
+    """Carries out the compaction policy for one run."""
+
+    def __init__(
+        self,
+        policy: Compaction,
+        history: History,
+        model: ModelPort,
+        model_calls: ModelCalls,
+        timeouts: Timeouts,
+    ) -> None:
+        self._policy, self._trigger = policy, policy.trigger
+        self._history = history
+        self._model = model
+        self._recorder: Recorder = model.recorder
+        self._model_calls = model_calls
+        self._timeouts = timeouts
+        self.reported = False
+        """Whether the trace of this run says that the context is over its trigger for good."""
+
+    def over(self) -> bool:
+        """Return whether the context is over its trigger, and something may be dropped from it.
+
+        The first context of a run that is over its trigger, with nothing to drop, is reported: the
+        run goes on, and a person should know why there is no compaction.
+        """
+        history = self._history
+        most = self._policy.max_messages
+        if most is None:
+            if history.tokens < self._trigger:
+                return False
+        elif len(history.messages) <= most:
+            return False
+        if self.may_help():
+            return True
+        if not self.reported:
+            self.reported = True
+            self._recorder.record(entries.Notice, self._why_not())
+        return False
+
+    def _why_not(self) -> str:
+        history, policy = self._history, self._policy
+        size, trigger = f"{history.tokens:,} tokens", self._trigger
+        if policy.max_messages is not None:
+            size, trigger = f"{len(history.messages):,} messages", policy.max_messages
+        turns = "turn stays" if policy.keep_turns == 1 else f"{policy.keep_turns} turns stay"
+        over = f"the context has {size} (trigger {trigger:,})"
+        return f"{over}, but nothing may be dropped: the newest {turns}"
+
+    def may_help(self) -> bool:
+        """Return whether a normal compaction can remove anything; if not, none is tried.
+
+        Looks at the newest turns only: this is asked at the top of every round that is too long.
+        """
+        messages, turns, start = self._history.messages, 0, len(self._history.messages)
+        while start and turns < self._policy.keep_turns:
+            start -= 1
+            turns += not isinstance(messages[start], ToolMessage)
+        head = messages[:start]
+        if any(not isinstance(message, UserMessage | SummaryMessage) for message in head):
+            return True
+        # Only users and summaries are left: the newest user stays, a summary alone gains nothing.
+        users = sum(isinstance(message, UserMessage) for message in head)
+        newer = any(isinstance(message, UserMessage) for message in messages[start:])
+        return users > (0 if newer else 1)
+
+    async def shorten(self, *, forced: bool) -> Compacted:
+        """Shorten the history and record it.
+
+        A summary that fails, is empty, is cut off or gains nothing gives way to dropping the oldest
+        turns, so that a broken summary model does not end the run (bugs B4, B11, B14, B16).
+        """
+        history = self._history
+        before, count = history.tokens, len(history.messages)
+        strategy, detail = "", ""
+        if self._policy.strategy is CompactionStrategy.SUMMARISE:
+            detail = await self._summarise(forced=forced)
+            strategy = "" if detail else CompactionStrategy.SUMMARISE
+        if not strategy and self._drop_oldest(forced=forced):
+            strategy = CompactionStrategy.DROP_OLDEST
+        removed = count - len(history.messages)
+        record = self._recorder.record
+        record(entries.Compaction, forced, strategy, before, history.tokens, removed, detail)
+        return Compacted(before, history.tokens)
+
+    async def restart(self, marker: str, otherwise: str) -> Compacted:
+        """Put `marker`, a summary and the newest user message in the place of the whole context.
+
+        The summary is of all before that message; if there is no earlier user message, it is of the
+        whole context, and `otherwise` follows it. It need not be shorter. One that fails gives way
+        to dropping the oldest turns.
+        """
+        history = self._history
+        before, count = history.tokens, len(history.messages)
+        users = [
+            index
+            for index, message in enumerate(history.messages)
+            if isinstance(message, UserMessage) and message.text != marker
+        ]
+        again = len(users) > 1
+        head = history.messages[: users[-1]] if again else history.messages
+        newest = history.messages[users[-1]] if again else UserMessage(otherwise)
+        text, detail = await self._ask_for_summary(head)
+        strategy = CompactionStrategy.DROP_OLDEST if detail else CompactionStrategy.SUMMARISE
+        if not detail:
+            history.replace((UserMessage(marker), AssistantMessage(text), newest))
+        elif self._drop_oldest(forced=True):
+            history.extend((UserMessage(otherwise),))
+        removed = count - len(history.messages)
+        record = self._recorder.record
+        record(entries.Compaction, True, strategy, before, history.tokens, removed, detail)  # noqa: FBT003
+        return Compacted(before, history.tokens)
+
+    def _drop_oldest(self, *, forced: bool) -> bool:
+        """Drop the oldest turns down to the target.
+
+        A forced compaction drops at least half, because the provider found the context too long.
+        """
+        history = self._history
+        target = self._policy.target
+        if forced or self._policy.max_messages is not None:  # its size in tokens says nothing then
+            target = min(target, history.tokens // 2)
+        cut = self._plan(forced=forced, down_to=target)
+        if cut.removed:
+            history.replace(cut.kept)
+        return bool(cut.removed)
+
+    async def _summarise(self, *, forced: bool) -> str:
+        """Replace all removable turns with a summary, or return the reason for failure."""
+        history = self._history
+        cut = self._plan(forced=forced, down_to=None)
+        if not cut.removed:
+            return "nothing may be removed"
+        text, detail = await self._ask_for_summary(cut.removed)
+        if detail:
+            return detail
+        shorter = History(cut.with_summary(text), history.estimate)
+        if shorter.tokens >= history.tokens:
+            return "the summary is no shorter than what it replaces"
+        history.replace(shorter.messages)
+        return ""
+
+    async def _ask_for_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
+        """Return the model's summary of `messages`, or the reason why there is none."""
+        conversation = History((*messages, SUMMARY_REQUEST), self._history.estimate)
+        stream = self._model.stream(
+            conversation.view(),
+            system_prompt=SUMMARY_SYSTEM_PROMPT,
+            purpose="summary",
+            tokens=conversation.tokens,
+        )
+        reply = self._model_calls.begin(stream.request)
+        await finished(self._model_calls.read(stream, reply, self._timeouts, quiet=True))
+        text = reply.text.strip()
+        if reply.fault is not None:
+            return "", f"the summary failed: {reply.fault.message}"
+        if reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text:
+            why = f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
+            return "", why
+        return text, ""
+
+    def _plan(self, *, forced: bool, down_to: int | None) -> Cut:
+        history = self._history
+        return plan_cut(
+            history.messages, self._policy, history.estimate, forced=forced, down_to=down_to
+        )
+
+
+class ScriptedContext:
+    """Answers as a Compactor does, by a script: where the sizes of real texts are in the way."""
+
+    def __init__(self, script: ContextScript, history: History, recorder: Recorder) -> None:
+        self._over = list(script.over) or [False]
+        self._shrunk = list(script.shrunk) or [True]
+        self._history = history
+        self._recorder = recorder
+        self.reported = False  # a script has no size that could be reported
+
+    def over(self) -> bool:
+        """Return whether the context is over the trigger."""
+        return _next(self._over)
+
+    async def shorten(self, *, forced: bool) -> Compacted:
+        """Record a compaction that gained a token, or nothing."""
+        shrunk, before = _next(self._shrunk), self._history.tokens
+        after = before - shrunk
+        strategy = "scripted" if shrunk else ""
+        self._recorder.record(entries.Compaction, forced, strategy, before, after)
+        return Compacted(before, after)
+
+    async def restart(self, marker: str, otherwise: str) -> Compacted:  # noqa: ARG002 - as Compactor
+        """Record a forced compaction; `otherwise` is added if it gained something."""
+        done = await self.shorten(forced=True)
+        if done.shrunk:
+            self._history.extend((UserMessage(otherwise),))
+        return done
+
+
+def _next(words: list[bool]) -> bool:
+    return words.pop(0) if len(words) > 1 else words[0]

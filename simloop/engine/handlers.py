@@ -9,8 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
-from simloop.engine.compaction import Compactor, ScriptedContext
-from simloop.engine.context import History, Transcript
+from simloop.engine.context import Compactor, History, ScriptedContext, Transcript
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
 from simloop.engine.model_calls import REQUEST_ABORTED, ModelCalls, ReplySoFar
 from simloop.engine.settings import EngineSettings
@@ -31,7 +30,6 @@ from simloop.messages import (
     Message,
     Outcome,
     Queue,
-    Request,
     ToolMessage,
     ToolSpec,
     UserMessage,
@@ -146,7 +144,7 @@ class EffectHandlers:
             given = (done.tokens_before, done.tokens_after)
             await self._user_code.notify(callback, given, self._timeouts)
         if done.shrunk and effect.then_say and not effect.marker:
-            self.history.append(UserMessage(effect.then_say))
+            self.history.extend((UserMessage(effect.then_say),))
         return signals.ContextCompacted(done.shrunk)
 
     # ------------------------------------------------------------------ the model
@@ -181,16 +179,19 @@ class EffectHandlers:
             self._step_tools = self._left_by_hooks(given.tools)
             tools = tuple(tool.spec for tool in self._step_tools.values())
         cancellation.check()
-        stream = self._send(system_prompt, tools, effect.note)
-        if self._tool_calls.running.tasks:
-            await self._tool_calls.finish_started()  # of a reply that the machine gave up
+        stream, calls = self._send(system_prompt, tools, effect.note), self._tool_calls
+        if calls.running.tasks:
+            await calls.finish_started()  # of a reply that the machine gave up
         if self._flags_abort:
             if self._timeouts.loop.busy:
                 await asyncio.sleep(0)
             if cancellation.aborted:
                 return self._come_back_aborted()
-        reply = self._reply = self._new_reply(stream.request)
-        self._tool_calls.open(reply.calls)
+        reply = self._reply = self._model_calls.begin(stream.request)
+        if self._starts_early and (self._tools_are_on or self._step_tools):
+            reply.on_call = partial(calls.start_newest, self._step_tools, self._timeouts)
+            reply.on_end = calls.finish_started
+        calls.open(reply.calls)
         rest = self._model_calls.read(stream, reply, self._timeouts, quiet=False)
         if rest is not None:
             await rest
@@ -204,7 +205,7 @@ class EffectHandlers:
 
     def _send(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> RecordedStream:
         history = self.history
-        view = history.view(AssistantMessage(note)) if note else history.view()
+        view = history.view((AssistantMessage(note),) if note else ())
         return self._world.model.stream(
             view, system_prompt=system_prompt, tools=tools, tokens=history.tokens
         )
@@ -216,15 +217,6 @@ class EffectHandlers:
             return tools
         faulty = {tool.function for tool in self._tools.tools.values()}
         return {n: t if t.function in faulty else make_faulty(t) for n, t in tools.items()}
-
-    def _new_reply(self, request: Request) -> ReplySoFar:
-        """Return a reply to read, whose tools start when called if the policy says so."""
-        begin = self._model_calls.begin
-        if not self._starts_early or not (self._tools_are_on or self._step_tools):
-            return begin(request)
-        calls = self._tool_calls
-        start_newest = partial(calls.start_newest, self._step_tools, self._timeouts)
-        return begin(request, start_newest, calls.finish_started)
 
     async def stop_tools(self) -> None:
         """Stop the tools that run while the model replies, as the run ends or changes course."""
@@ -356,7 +348,8 @@ class EffectHandlers:
         answers, calls = self._tool_calls.answered(), tuple(reply.calls)
         assert len(answers) == len(calls)
         reasoning = reply.reasoning if self._settings.sent_back.reasoning else ""
-        added: tuple[Message, ...] = (AssistantMessage(reply.text, calls, reasoning), *answers)
+        added: tuple[Message, ...]
+        added = (AssistantMessage("".join(reply.pieces), calls, reasoning), *answers)
         if self._failed_tries:
             kept = added if reply.text or calls else ()
             added = (*self._failed_tries, *kept)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.virtual.clock.tasks import is_coroutine
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 SLOW_NS = 10_000_000
 BLOCKING_NS = 100_000_000

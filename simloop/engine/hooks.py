@@ -15,7 +15,7 @@ from msgspec import Struct
 from simloop.errors import ScenarioError
 from simloop.messages import FinishReason, Message, ToolCall, ToolResult, ToolSpec, Usage
 from simloop.world.tools import Tool
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 BEFORE_LLM_CALL = "before_llm_call"
 AFTER_LLM_CALL = "after_llm_call"

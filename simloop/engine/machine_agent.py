@@ -66,9 +66,6 @@ class MachineAgent:
         return await self._engine.drive(prompt)
 
 
-_COUNTED = (ModelReplied, ContextCompacted)
-
-
 def _counted(counters: Counters, signal: Signal, errors: int) -> Counters:
     """Count steps and compactions, also for a machine that does not count them."""
     steps, compactions = counters.total_steps, counters.compaction_attempts
@@ -131,14 +128,16 @@ class _Engine:
         run, counters = self._run, self._counters
         for _ in range(most):
             run, asked = checked_transition(machine, run, signal)
-            self._run, state, kind = run, run.state, type(signal)
-            if kind in _COUNTED or run.error_count != counters.error_count:
+            self._run, state, kind = run, type(run.state), type(signal)
+            if (
+                kind is ModelReplied
+                or kind is ContextCompacted
+                or run.error_count != counters.error_count
+            ):
                 self._counters = counters = _counted(counters, signal, run.error_count)
-            recorder.append(
-                Transition(len(record), clock.now_ns, signal, NAMES[type(state)], counters)
-            )
-            if type(state) is Finished:
-                return await self._finish(state, asked)
+            recorder.append(Transition(len(record), clock.now_ns, signal, NAMES[state], counters))
+            if state is Finished:
+                return await self._finish(run.state, asked)
             if cancellation.closed:
                 cancellation.reopen()  # a machine that goes on after an end can be ended again
             signal = None
@@ -171,7 +170,7 @@ class _Engine:
             await self._handlers.stop_tools()
         return self._cancellation.take()
 
-    async def _finish(self, state: Finished, asked: tuple[Effect, ...]) -> Ending:
+    async def _finish(self, state: Any, asked: tuple[Effect, ...]) -> Ending:
         """Carry out the last effects; an end from outside no longer changes anything."""
         try:
             for effect in asked:
@@ -191,7 +190,7 @@ class _Engine:
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         recorder.append(Transition(seq, at_ns, AbortRequested(), state, self._counters))
 
-    def _ended(self, state: Finished) -> Ending:
+    def _ended(self, state: Any) -> Ending:
         handlers = self._handlers
         message = handlers.message or state.outcome.message(
             errors=self._run.error_count, cause=handlers.cause

@@ -5,12 +5,12 @@ A reply whose parts are all there, and that nobody watches, is read by one call 
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from msgspec import Struct, structs
 
-from simloop.engine.running_tasks import Rest
 from simloop.engine.settings import EngineSettings
-from simloop.engine.user_code import UserCode
+from simloop.engine.user_code import Rest, UserCode
 from simloop.kernel.policies import ReplyReading
 from simloop.messages import (
     AssistantMessage,
@@ -123,11 +123,10 @@ class ReplySoFar(Struct, eq=False):
 
     def keep(self, part: Part) -> Part:
         """Add a part that is no text, and return it as the loop reads it."""
-        came_as = part
+        came_as: Any = part
         if self.reading is not None:
             part = read_part(part, self.request, self.reading)
         if type(part) is ToolCallPart:
-            assert type(came_as) is ToolCallPart
             if self.halves:
                 self.halves.pop(part.call.id, None)
             self.calls.append(self.ids.own(part.call, came_as.call))
@@ -179,14 +178,9 @@ class ModelCalls:
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
 
-    def begin(
-        self,
-        request: Request,
-        on_call: Callable[[], Awaitable[None]] | None = None,
-        on_end: Callable[[], Awaitable[None]] | None = None,
-    ) -> ReplySoFar:
+    def begin(self, request: Request) -> ReplySoFar:
         """Return the reply to a request, of which nothing has come yet."""
-        return ReplySoFar(request, self._ids, self._reading, on_call, on_end)
+        return ReplySoFar(request, self._ids, self._reading)
 
     def read(
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
@@ -196,11 +190,10 @@ class ModelCalls:
         `quiet` notifies no callback: for a summary, which is no part of the conversation.
         """
         announces, start_ns = self._notifies and not quiet, timeouts.loop.now_ns
-        if not announces and reply.on_call is None:
-            stream.take(reply.pieces, reply.keep)
-            if stream.ended and not stream.needs_closing:
-                self._cancellation.check()
-                return None
+        is_quiet = not announces and reply.on_call is None
+        if is_quiet and stream.take_whole(reply.pieces, reply.keep):
+            self._cancellation.check()
+            return None
         return self._read_on(stream, reply, timeouts, start_ns, announces=announces)
 
     async def _read_on(
@@ -237,12 +230,10 @@ class ModelCalls:
         announces: bool,
     ) -> Finish | None:
         """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
-        texts = None if announces else reply.pieces
-        keep = None if announces or reply.on_call is not None else reply.keep
         first_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         try:
             while not stream.ended:
-                part = stream.take(texts, keep)
+                part = stream.take()
                 if part is None:
                     more = begin(stream.wait())
                     if type(more) is Started:
@@ -251,7 +242,8 @@ class ModelCalls:
                             break
                 elif type(part) is TextDelta:
                     reply.pieces.append(part.text)
-                    await self._announce_text(part, timeouts)
+                    if announces:
+                        await self._announce_text(part, timeouts)
                 elif type(part) is Finish and stream.keeps_finish:
                     return part
                 else:

@@ -16,17 +16,15 @@ from simloop.engine.hooks import (
     AfterToolCall,
     BeforeToolCall,
 )
-from simloop.engine.running_tasks import Rest, RunningTasks, finished
 from simloop.engine.settings import EngineSettings
-from simloop.engine.user_code import UserCode
+from simloop.engine.user_code import Rest, RunningTasks, UserCode, finished
 from simloop.escape import writable
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import NO_RESULT, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
 from simloop.virtual.clock.tasks import Started
 from simloop.virtual.clock.timeouts import Timeouts
-from simloop.world.arguments import read_again, read_arguments
-from simloop.world.tools import Tool
+from simloop.world.tools import Tool, read_again, read_arguments
 from simloop.world.tools_port import details_of, failed, unbroken
 from simloop.world.world import World
 
@@ -78,8 +76,7 @@ class ToolCalls:
 
     def answered(self) -> list[ToolMessage]:
         """Return the answers so far, in the order of the calls."""
-        answers = self.answers
-        return [answers[index] for index in range(len(self._calls)) if index in answers]
+        return [answer for _, answer in sorted(self.answers.items())]
 
     @property
     def terminated(self) -> bool:
@@ -321,10 +318,10 @@ class ToolCalls:
 
     def _run_one(self, ready: ReadyCall, timeouts: Timeouts) -> Rest:
         result = self._port.begin(ready.call, ready.tool, ready.arguments)
-        if isinstance(result, Started) or self._is_watched:
-            return self._run_on(ready, result, timeouts)
-        self._put(ready.place, result, ran=True)
-        return None
+        if type(result) is ToolResult and not self._is_watched:
+            self._put(ready.place, result, ran=True)
+            return None
+        return self._run_on(ready, result, timeouts)
 
     async def _run_on(
         self, ready: ReadyCall, result: ToolResult | Started, timeouts: Timeouts

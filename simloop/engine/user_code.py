@@ -1,19 +1,17 @@
-"""Calls hooks and callbacks, and isolates their failures from the run.
+"""Calls hooks and callbacks, isolates their failures, and runs work beside the task of the run.
 
 Nothing that a hook or a callback raises leaves this file, except our own errors and what ends the
-whole program; and a hook that hangs costs its timeout, not the run (document 002 sections 9 and 10,
-bugs D15, D16). Hooks that are marked as independent may run at once; they change nothing, so that
-no other hook depends on when they ran.
+whole program; one that hangs costs its timeout, not the run (bugs D15, D16). Independent hooks may
+run at once; they change nothing. Every task that is spawned is waited for or stopped.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeAlias
 
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
-from simloop.engine.running_tasks import RunningTasks
 from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.kernel.policies import HookIsolation, OnHookFailure
@@ -22,9 +20,8 @@ from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
-from simloop.world.cancellation import Cancellation
-from simloop.world.user_errors import UserError, describe, keep, message_of
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserError, UserFunction, describe, keep, message_of
+from simloop.world.user_port import Cancellation
 
 
 class UserCode:
@@ -240,3 +237,66 @@ def _decide(given: HookInput, inputs: list[HookInput]) -> None:
     if isinstance(given, _AtToolCall) and not _is_decided(given):
         failures = [own.failure for own in inputs if isinstance(own, _AtToolCall)]
         given.failure = next(filter(None, failures), "")
+
+
+Rest: TypeAlias = Coroutine[Any, Any, None] | None
+"""The rest of some work; None if it waits for nothing, so that it costs no coroutine."""
+
+
+async def finished(rest: Rest) -> None:
+    """Wait for the rest of some work."""
+    if rest is not None:
+        await rest
+
+
+Work = Callable[[Timeouts], Coroutine[object, object, None]]
+"""The work for one call or hook, under the timeouts of the task that does it."""
+
+
+class RunningTasks:
+    """The `tasks` of the tool calls, or of the hooks, that were started."""
+
+    def __init__(self) -> None:
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def spawn(self, work: Work, timeouts: Timeouts, *, after_the_last: bool) -> None:
+        """Begin `work` in a task; `after_the_last` waits until the task before it has ended."""
+        last = self.tasks[-1] if self.tasks and after_the_last else None
+
+        async def run() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            if last is not None:
+                await asyncio.wait([last])
+                if last.cancelled() or last.exception() is not None:
+                    return  # the run ends
+            await work(Timeouts(timeouts.loop, task))
+
+        self.tasks.append(timeouts.loop.create_task(run()))
+
+    async def wait(self) -> None:
+        """Wait until all have ended. Raises the error of the first that failed, in order."""
+        if self.tasks:
+            await asyncio.wait(self.tasks, return_when=asyncio.FIRST_EXCEPTION)
+            self._raise_errors()
+            self.tasks.clear()
+
+    async def stop(self) -> None:
+        """Cancel all, and wait until they have ended. Raises the error of the first that failed.
+
+        A task that goes on is cancelled again each time that the caller is.
+        """
+        if not self.tasks:
+            return
+        for task in self.tasks:
+            task.cancel()
+        try:
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+        finally:
+            self._raise_errors()
+            self.tasks.clear()
+
+    def _raise_errors(self) -> None:
+        for task in self.tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()):
+                raise error

@@ -106,14 +106,14 @@ def folded(call: pytest.CallInfo[None]) -> Iterator[list[str]]:
 
 
 def _has_frames_of_the_user(error: BaseException) -> bool:
-    from simloop.world.user_errors import frames_of_the_user  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.world.user_functions import frames_of_the_user  # noqa: PLC0415 - see the docstring of the plugin
 
     return frames_of_the_user(error) is not None
 
 
 def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack) -> None:
     from simloop.escape import escape  # noqa: PLC0415 - as above
-    from simloop.world.user_errors import (  # noqa: PLC0415
+    from simloop.world.user_functions import (  # noqa: PLC0415
         describe,
         frames_of_the_user,
         is_simloops_own,

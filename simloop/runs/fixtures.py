@@ -33,12 +33,12 @@ from simloop.trace.codec import KeptTrace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.virtual.simulate import running_loop
-from simloop.world.current import current_world, note
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import Completion, ModelPort
-from simloop.world.traced import traced
-from simloop.world.user_errors import message_of
+from simloop.world.own_tools import traced
+from simloop.world.user_functions import message_of
 from simloop.world.wire_options import WireOptions
+from simloop.world.world import current_world, note
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

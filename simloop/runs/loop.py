@@ -35,7 +35,7 @@ from simloop.virtual.real_world import noted_interrupts
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.wire.api_keys import dummy_keys
 from simloop.world.agent import Agent, agent_from, check_agent, is_agent, reads
-from simloop.world.user_errors import describe
+from simloop.world.user_functions import describe
 
 AN_AGENT = (
     "an agent is `async def agent(prompt, world)`, or `def`, an object or a class with such a "

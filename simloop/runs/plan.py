@@ -39,7 +39,7 @@ from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
 from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import text_of
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 _NO_HOOKS, _NO_CALLBACKS = Hooks(), Callbacks()
 
@@ -394,7 +394,7 @@ def scripted_tools(scenario: Scenario) -> dict[str, Tool]:
 def file_tools_of(scenario: Scenario, files: Files) -> dict[str, Tool]:
     """Return the tools over the files of one run."""
     # Few scenarios have files, and the patterns of a shell take long to compile.
-    from simloop.world.file_tools import file_tools  # noqa: PLC0415
+    from simloop.world.files import file_tools  # noqa: PLC0415
 
     return file_tools(files, scenario.shell_timeout // 10**6)
 

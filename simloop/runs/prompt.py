@@ -18,9 +18,8 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import KINDS, NAME, PART
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.world.agent import Agent, Ending
-from simloop.world.agent_record import AgentRecord, recorded
-from simloop.world.user_errors import describe, is_of_the_program, keep
+from simloop.world.agent import Agent, AgentRecord, Ending, recorded
+from simloop.world.user_functions import describe, is_of_the_program, keep
 from simloop.world.world import World
 
 UNSEEN = "a task or a callback of the agent, and no code looked at it"

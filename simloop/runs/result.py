@@ -31,7 +31,7 @@ from simloop.trace.timeline import timeline
 from simloop.virtual.border.output import NAMES, Output
 from simloop.world.files import Files
 from simloop.world.tools import Tool, wrong_arguments
-from simloop.world.user_errors import UserError
+from simloop.world.user_functions import UserError
 
 
 class Mismatch(Struct, frozen=True):

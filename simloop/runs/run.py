@@ -45,16 +45,14 @@ from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercept, kept_interception
 from simloop.wire.endpoint import Endpoint
 from simloop.world.agent import Ending
-from simloop.world.current import inhabited
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import ModelPort
-from simloop.world.own_tools import OwnTools
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
-from simloop.world.user_errors import UserError, describe, is_of_the_program
+from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.user_port import UserPort
 from simloop.world.wire_options import WireOptions
-from simloop.world.world import World
+from simloop.world.world import World, inhabited
 
 T = TypeVar("T")
 _NOTHING = contextlib.nullcontext()
@@ -345,12 +343,11 @@ class Simulation:
                 raised,
                 policy.timeout_ms,
                 results_fail=rules.results_fail,
+                behaviours=self._plan.behaviours,
+                sites=around.sites,
             ),
             user,
             self._provider,
-        )
-        world.tools.own_tools = OwnTools(
-            loop, policy.timeout_ms, self._plan.behaviours, around.sites
         )
         self._start_ns = loop.now_ns
         loop.progress.hear(recorder.has_grown)

@@ -43,9 +43,8 @@ from simloop.scenario.fields import (
     no_items,
     wrong,
 )
-from simloop.world.fake_model import ScriptedFailure, ScriptEntry
+from simloop.world.fake_model import ScriptedFailure, ScriptEntry, TimedPart
 from simloop.world.faults import REPLY_ENDS, FaultPlace, ReplyFault, status_text
-from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
 _UNREACHED: FaultPlace = "before-connect"

@@ -15,10 +15,9 @@ from simloop.errors import ScenarioError, install_hint
 from simloop.messages import ToolCall, ToolMessage
 from simloop.virtual.clock.listener import OpenSession, report_session
 from simloop.virtual.places import callers_place
-from simloop.world.current import current_world
 from simloop.world.own_tools import shown_arguments
 from simloop.world.tools_port import ToolsPort
-from simloop.world.world import World
+from simloop.world.world import World, current_world
 
 if TYPE_CHECKING:
     from mcp import ClientSession
@@ -160,7 +159,7 @@ class _Server:
             answer = await tools.run(call)
         else:  # no tool runs
             answer = ToolMessage(call.id, f"Error: tool {name} not found", is_error=True)
-            tools.own_calls.end(call, answer.text, is_error=True)
+            tools.own_tools.end(call, answer.text, is_error=True)
         content = [{"type": "text", "text": answer.text}]
         result = {"content": content, "isError": answer.is_error}
         return self._types.CallToolResult.model_validate(result)

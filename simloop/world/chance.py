@@ -19,11 +19,10 @@ from simloop.errors import ScenarioError
 from simloop.messages import Finish, Part, Request
 from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
-from simloop.world.fake_model import Model
+from simloop.world.fake_model import GeneratedStream, Model, TimedPart, TimedStream, WholeStream
 from simloop.world.faults import FAULTS, ReplyFault, Stage
-from simloop.world.streams import GeneratedStream, TimedPart, TimedStream, WholeStream
 from simloop.world.tools import Tool
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 _SLOW_TOOL_S = 20.0
 _MOST_HEARD = 4

@@ -1,13 +1,21 @@
-"""Files that live in memory, for simulated tools: paths to text, in one tree with one root.
+"""Files that live in memory, and the five tools of document 003 that work on them.
 
 An error says what a file system would say, as an OSError whose message is `path: why`, and changes
-nothing. Every listing is sorted, so that the same steps give the same bytes.
+nothing. Every listing is sorted, so that the same steps give the same bytes. A command line is read
+whole before any of it is done, and what the shell lacks is refused, not guessed at.
 """
 
+import asyncio
 import fnmatch
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 from simloop.escape import escape
+from simloop.messages import ToolResult
+from simloop.world.tools import Tool, toolbox
 
 ROOT = "."
 MAX_CHARS = 50_000_000  # of all files together: the disk, which can be full
@@ -209,3 +217,316 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
         fnmatch.fnmatchcase(part, pattern) and (part[0] != "." or pattern[0] == ".")
         for part, pattern in zip(parts, patterns, strict=True)
     )
+
+
+# What means something to a shell unless it is quoted; once quoted it carries the mark.
+_SPECIAL = re.compile(r"[();<>|&\n*?\[]")
+_MARK = "\0"
+_MARKED = re.compile(f"{_MARK}(.)", re.DOTALL)
+_WILDCARD = re.compile(rf"(?<!{_MARK})[*?\[]")
+_OPERATOR = re.compile(r"[();<>|&\n]+")
+_EXPANSION = re.compile(r"`|\$(?:\w+|[({?!@*#$])")
+# Quoted stretches, and what only counts outside of them: comments, numbered outputs, expansions.
+_NOTABLE = re.compile(
+    r"""'[^']*'|"(?:\\.|[^"\\])*+"|\\.|(?<![^\s;&|])(?:#[^\n]*|[0-9]+[<>])|""" + _EXPANSION.pattern,
+    re.DOTALL,
+)
+_REDIRECTS = frozenset((">", ">>"))
+# Taken for a command that is not found, these would have the next one done all the same.
+_NEVER = frozenset(("if", "for", "while", "until", "case", "{", "!", "cd", "exit", "exec", "set"))
+_PATTERN = re.compile(r"[\\.\[*^$]")
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+_LONGEST_COMMAND = 131_072  # characters of a command, as MAX_ARG_STRLEN in Linux
+_MOST = 50_000_000  # characters that a command line may say
+_FAILED, _MISUSED, _UNKNOWN = 1, 2, 127
+
+
+SHELL_TIMEOUT_MS = 30_000
+"""The figure of document 003; its program waits for 10 s by default."""
+
+
+def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[str, Tool]:
+    """Return the tools by name. They change `files`, so a repeated run needs fresh files.
+
+    `shell_timeout_ms` is virtual time, after which a call of RunShellCommand is given up.
+    """
+    does = "Run a command line: " + ", ".join(("sleep", *_COMMANDS)) + "; with &&, ;, > and >>."
+    folder = "List the names in a folder (if none is given, the root), with a slash after folders."
+    write = "Write a text file, and the folders above it; what was there is lost."
+    edit = "Replace the one place in a file where the old text stands."
+    return toolbox(
+        [
+            _tool(
+                "RunShellCommand",
+                partial(_run_shell_command, files),
+                does,
+                "command",
+                timeout_ms=shell_timeout_ms,
+            ),
+            _tool("ReadFile", partial(_read_file, files), "Read a text file.", "path"),
+            _tool("ReadFolder", partial(_read_folder, files), folder, may=["path"]),
+            _tool("WriteFile", partial(_write_file, files), write, "path", "content"),
+            _tool("EditFile", partial(_edit_file, files), edit, "path", "old", "new"),
+        ]
+    )
+
+
+def _tool(
+    name: str,
+    function: Callable[..., Any],
+    does: str,
+    *needed: str,
+    may: Iterable[str] = (),
+    timeout_ms: int | None = None,
+) -> Tool:
+    schema = {
+        "type": "object",
+        "properties": {argument: {"type": "string"} for argument in (*needed, *may)},
+        "required": needed,
+        "additionalProperties": False,
+    }
+    return Tool(function, name=name, description=does, parameters=schema, timeout_ms=timeout_ms)
+
+
+def _read_file(files: Files, path: str) -> ToolResult:
+    return ToolResult(files.read(path), details=_facts(files, path))
+
+
+def _read_folder(files: Files, path: str = ROOT) -> ToolResult:
+    names = files.list_folder(path)
+    return ToolResult("\n".join(names), details={"path": normalise(path), "names": names})
+
+
+def _write_file(files: Files, path: str, content: str) -> ToolResult:
+    files.write(path, content)
+    return ToolResult(f"wrote {normalise(path)}", details=_facts(files, path))
+
+
+def _edit_file(files: Files, path: str, old: str, new: str) -> ToolResult:
+    files.edit(path, old, new)
+    return ToolResult(f"edited {normalise(path)}", details=_facts(files, path))
+
+
+def _facts(files: Files, path: str) -> dict[str, Any]:
+    return {"path": normalise(path), "bytes": files.size(path)}
+
+
+class _Given(NamedTuple):
+    files: Files
+    name: str
+    options: str
+    operands: list[str]
+
+
+class _Done(NamedTuple):
+    """The result of a command. `err` is shown too, but is not redirected with the output."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+
+
+async def _run_shell_command(files: Files, command: str) -> ToolResult:
+    try:
+        steps = _parse(command)
+    except ValueError as error:
+        return _result(f"syntax error: {error}\n", _MISUSED)
+    said, code = "", 0
+    for joined, words in steps:
+        if joined != "&&" or not code:
+            out, err, code = await _perform(files, words)
+            said += out + err
+            if len(said) > _MOST:
+                return _result("sh: the output is too long\n", _FAILED)
+    return _result(said, code)
+
+
+def _result(said: str, code: int) -> ToolResult:
+    if code:
+        said += "\n" if said and not said.endswith("\n") else ""
+        said += f"exit code {code}"
+    return ToolResult(said, is_error=code != 0, details={"exit_code": code})
+
+
+def _parse(command: str) -> list[tuple[str, list[str]]]:
+    """Return each command's words and operator before it. Raises ValueError for unknown syntax."""
+    steps: list[tuple[str, list[str]]] = [(";", [])]
+    for token in _tokens(command):
+        words = steps[-1][1]
+        if not _OPERATOR.fullmatch(token) or token in _REDIRECTS:
+            words.append(token)
+        elif token not in (";", "&&", "\n"):
+            raise ValueError(f"this shell has no {token}")
+        elif words:
+            steps.append((token, []))
+        elif token != "\n":  # noqa: S105 - no password
+            raise ValueError(f"{token} has nothing before it")
+    joined, words = steps[-1]
+    if not words and joined == "&&":
+        raise ValueError("&& has nothing after it")
+    steps = steps if words else steps[:-1]
+    never = [words[0] for _, words in steps if words[0] in _NEVER]
+    if never:
+        raise ValueError(f"this shell has no {never[0]}")
+    if any(_REDIRECTS & {words[0], *words[1:-2], words[-1]} for _, words in steps):
+        raise ValueError("> and >> stand between a command and one path")
+    return steps
+
+
+def _tokens(command: str) -> Iterator[str]:
+    if _MARK in command or len(command) > _LONGEST_COMMAND:
+        raise ValueError(f"a command cannot hold NUL, nor more than {_LONGEST_COMMAND} characters")
+    characters = "();<>|&\n"
+    lexer = shlex.shlex(_NOTABLE.sub(_mark, command), posix=True, punctuation_chars=characters)
+    lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t\r", ""
+    try:
+        for token in lexer:
+            yield (token.replace("\n", "") or "\n") if _OPERATOR.fullmatch(token) else token
+    except ValueError:
+        raise ValueError("a quote or a backslash has no end") from None
+
+
+def _mark(notable: re.Match[str]) -> str:
+    """Return the stretch as shlex must read it. Raises ValueError for unsupported syntax."""
+    text = notable[0]
+    if text == "\\\n" or text[0] == "#":
+        return ""
+    if text[0] == "\\":  # the mark can stand only within quotes
+        return f"'{_MARK}{text[1]}'" if _SPECIAL.match(text[1]) else text
+    expansion = None if text[0] == "'" else _EXPANSION.search(text)
+    if expansion or text[0].isdigit():
+        raise ValueError(f"this shell has no {expansion[0] if expansion else text}")
+    return _SPECIAL.sub(lambda special: _MARK + special[0], text)
+
+
+def _expand(files: Files, word: str) -> list[str]:
+    found = files.glob(_MARKED.sub(r"[\1]", word)) if _WILDCARD.search(word) else []
+    return found or [_MARKED.sub(r"\1", word)]
+
+
+async def _perform(files: Files, words: list[str]) -> _Done:
+    redirect = _REDIRECTS.intersection(words[-2:-1])
+    try:
+        if not redirect:
+            return await _call(files, words)
+        path = _MARKED.sub(r"\1", words[-1])
+        if ">" in redirect:
+            files.write(path, "", parents=False)
+        files.append(path, "")  # before the command, which is not run if that fails
+        done = await _call(files, words[:-2])
+        files.append(path, done.out)
+        return done._replace(out="")
+    except OSError as error:
+        return _Done(err=f"sh: {error}\n", code=_FAILED)
+
+
+async def _call(files: Files, words: list[str]) -> _Done:
+    name, *arguments = [one for word in words for one in _expand(files, word)]
+    if name == "sleep":
+        return await _sleep(arguments)
+    if name not in _COMMANDS:
+        return _Done(err=f"{name}: command not found\n", code=_UNKNOWN)
+    act, options, least = _COMMANDS[name]
+    dashed = [word for word in arguments if options is not None and word[:1] == "-"]
+    operands = [word for word in arguments if word not in dashed]
+    given = _Given(files, name, "".join(word[1:] for word in dashed), operands)
+    unknown = given.options.strip(options)
+    if unknown or len(operands) < least:
+        why = f"option -{unknown[0]} is not known" if unknown else "an operand is missing"
+        return _Done(err=f"{name}: {why}\n", code=_MISUSED)
+    return act(given)
+
+
+async def _sleep(arguments: list[str]) -> _Done:
+    if len(arguments) != 1 or not _SECONDS.fullmatch(arguments[0]):
+        return _Done(err="sleep: takes a number of seconds\n", code=_MISUSED)
+    await asyncio.sleep(float(arguments[0]))
+    return _Done()
+
+
+def _each(given: _Given, act: Callable[[str], str | None]) -> _Done:
+    out = err = ""
+    for path in given.operands:
+        try:
+            out += act(path) or ""
+        except OSError as error:
+            err += f"{given.name}: {error}\n"
+        if len(out) > _MOST:
+            return _Done(err=f"{given.name}: the output is too long\n", code=_FAILED)
+    return _Done(out, err, _FAILED if err else 0)
+
+
+def _ls(given: _Given) -> _Done:
+    files, options = given.files, given.options
+    paths = sorted(given.operands or [ROOT], key=files.is_folder)
+    first = next(filter(files.exists, paths), "")
+
+    def show(path: str) -> str:
+        if not files.is_folder(path):
+            return _row(files, path, path, options)
+        title = f"{path}:\n" if len(paths) > 1 else ""
+        gap = "\n" if title and path != first else ""
+        names = [n for n in files.list_folder(path) if "a" in options or n[0] != "."]
+        return gap + title + "".join(_row(files, f"{path}/{n}", n, options) for n in names)
+
+    return _each(given._replace(operands=paths), show)
+
+
+def _row(files: Files, path: str, name: str, options: str) -> str:
+    """Return a name, in the long form after the bytes of a file or a dash.
+
+    Dates and owners are not shown.
+    """
+    size = "-" if files.is_folder(path) else str(files.size(path))
+    return f"{size:>8} {name}\n" if "l" in options else f"{name}\n"
+
+
+def _wc(given: _Given) -> _Done:
+    if not given.options:
+        return _Done(err="wc: only wc -l is known\n", code=_MISUSED)
+    counts: list[int] = []
+
+    def count(path: str) -> str:
+        counts.append(given.files.read(path).count("\n"))
+        return f"{counts[-1]} {path}\n"
+
+    done = _each(given, count)
+    total = f"{sum(counts)} total\n" if given.operands[1:] else ""
+    return done._replace(out=done.out + total)
+
+
+def _grep(given: _Given) -> _Done:
+    pattern, *paths = given.operands
+    numbered = "n" in given.options
+    if "F" not in given.options and _PATTERN.search(pattern):
+        return _Done(err="grep: patterns are not known, only texts: use -F\n", code=_MISUSED)
+
+    def find(path: str) -> str:
+        lines = enumerate(given.files.read(path).removesuffix("\n").split("\n"), 1)
+        before = f"{path}:" if len(paths) > 1 else ""
+        found = [(f"{n}:" if numbered else "", line) for n, line in lines if pattern in line]
+        return "".join(f"{before}{number}{line}\n" for number, line in found)
+
+    done = _each(given._replace(operands=paths), find)
+    return done._replace(code=_MISUSED if done.err else int(not done.out))
+
+
+def _touch(files: Files, path: str) -> None:
+    if not files.is_folder(path):
+        files.append(path, "")
+
+
+# What a command does, the options that it knows (None: to it all words are alike), and how many
+# operands it needs.
+_COMMANDS: Mapping[str, tuple[Callable[[_Given], _Done], str | None, int]] = {
+    "ls": (_ls, "la", 0),
+    "cat": (lambda g: _each(g, g.files.read), "", 1),
+    "pwd": (lambda _: _Done("/\n"), "", 0),
+    "echo": (lambda g: _Done(" ".join(g.operands) + "\n"), None, 0),
+    "wc": (_wc, "l", 1),
+    "mkdir": (lambda g: _each(g, partial(g.files.mkdir, parents="p" in g.options)), "p", 1),
+    "touch": (lambda g: _each(g, partial(_touch, g.files)), "", 1),
+    "rm": (lambda g: _each(g, partial(g.files.remove, tree="r" in g.options)), "r", 1),
+    "grep": (_grep, "nF", 2),
+}

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
-from simloop.errors import SimloopError
+from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.messages import (
     AssistantMessage,
@@ -22,10 +22,12 @@ from simloop.messages import (
     FinishReason,
     Message,
     Part,
+    ReasoningDelta,
     Request,
     StreamError,
     TextDelta,
     ToolCall,
+    ToolCallDelta,
     ToolCallPart,
     ToolSpec,
     Unreachable,
@@ -37,12 +39,16 @@ from simloop.trace.recorder import Recorder
 from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
-from simloop.world.cancellation import Cancellation
-from simloop.world.fake_model import Model
-from simloop.world.recorded_parts import RECORDED, record_error
-from simloop.world.streams import FailedStream, Stream, TimedStream, WholeStream, stream_of
-from simloop.world.user_errors import UserError, fault_of, keep
-from simloop.world.user_port import no_turn
+from simloop.world.fake_model import (
+    FailedStream,
+    Model,
+    Stream,
+    TimedStream,
+    WholeStream,
+    stream_of,
+)
+from simloop.world.user_functions import UserError, fault_of, keep
+from simloop.world.user_port import Cancellation, no_turn
 
 _HINT = (
     "if so many are right, set max_transitions, in the scenario or in the marker simloop, to the "
@@ -163,7 +169,7 @@ async def _whole(stream: "RecordedStream", turn: Callable[[], Awaitable[None]]) 
     raise ModelCallFailed(Fault("the stream ended without a finish", code="interrupted"))
 
 
-class RecordedStream:
+class RecordedStream(Struct, eq=False):
     """The reply to one request. `ended` is set after its last part.
 
     The caller calls `take` until it returns None, then `wait`, and so on until the stream has
@@ -175,64 +181,35 @@ class RecordedStream:
     exception.
     """
 
-    __slots__ = (
-        "_asks_for_turn", "_due", "_port", "_stream", "ended", "has_headers", "is_unreachable",
-        "keeps_finish", "needs_closing", "raised", "request",
-    )  # fmt: skip
+    _port: ModelPort
+    request: Request
+    ended: bool = False
+    keeps_finish: bool = False
+    needs_closing: bool = False
+    has_headers: bool = False
+    is_unreachable: bool = False
+    raised: bool = False
+    _stream: Stream | None = None
+    _due: Iterator[Part] | None = None  # the rest of the parts that are there now
+    # One turn for each part. Waiting until no task is ready was rejected: a task that calls
+    # `sleep(0)` in a loop is always ready, and the stream would never go on.
+    _asks_for_turn: bool = True
 
-    def __init__(self, port: ModelPort, request: Request) -> None:
-        self.request = request
-        self.ended = self.keeps_finish = self.needs_closing = False
-        self.has_headers = self.is_unreachable = self.raised = False
-        self._port = port
-        self._stream: Stream | None = None
-        self._due: Iterator[Part] | None = None  # the rest of the parts that are there now
-        # One turn for each part. Waiting until no task is ready was rejected: a task that calls
-        # `sleep(0)` in a loop is always ready, and the stream would never go on.
-        self._asks_for_turn = True
+    def take_whole(self, texts: list[str], keep: Callable[[Part], object]) -> bool:
+        """Record a reply whose parts are all there. Return whether the reply has ended.
 
-    def take(
-        self, texts: list[str] | None = None, keep: Callable[[Part], object] | None = None
-    ) -> Part | None:
-        """Record the parts that are there now, up to the first that is no text, and return that.
-
-        `texts` gets the pieces of text; without it, a piece of text is returned like another part.
-        `keep` is called with each part that is no text, which is not returned then.
-        Returns None if no part is left, or if other tasks are ready: `wait` gives them their turn.
-        A failure of the model's code is a StreamError part.
+        `texts` gets its pieces of text, and `keep` each other part. Nothing is taken where somebody
+        may act between two parts: a task that is ready, or a listener, which may end the run.
         """
-        if self.ended:
-            return None
-        port = self._port
-        try:
-            return self._take_due(texts, keep)
-        except SimloopError as error:  # the script is wrong, or simloop is
-            port.recorder.keep(error)
-            raise
-        except asyncio.CancelledError:
-            if port.cancellation.pending is not None:
-                raise
-            return self._end(_cancelled(), keep)
-        except Exception as error:  # noqa: BLE001 - a model may be the user's code
-            return self._end(self._failure(error), keep)
-
-    def _take_due(
-        self, texts: list[str] | None, keep: Callable[[Part], object] | None
-    ) -> Part | None:
         stream, port = self._stream or self._open(), self._port
-        loop, recorder, number = port.loop, port.recorder, self.request.number
-        if self._asks_for_turn and (loop.ready or loop.has_due):
-            return None
-        # A turn, an end or a bound can come between two parts from a listener only, or from the
-        # code that yields them: without these, nothing is asked for between two pieces of text.
-        is_alone = not recorder.is_heard and type(stream) is WholeStream
-        asks = not is_alone or port.cancellation.pending is not None
-        record, append, clock = recorder.entries, recorder.append, recorder.clock
-        most, text_delta = recorder.max_chars, entries.TextDelta
-        self._due = due = self._due or stream.due()
-        for part in due:
-            if asks:
-                self._check(part)
+        loop, recorder = port.loop, port.recorder
+        if type(stream) is not WholeStream or recorder.is_heard or loop.ready or loop.has_due:
+            return False
+        if port.cancellation.pending is not None:
+            return False
+        record, number, now_ns = recorder.entries, self.request.number, recorder.clock.now_ns
+        append, most, text_delta = recorder.append, recorder.max_chars, entries.TextDelta
+        for part in stream.parts:
             if type(part) is TextDelta:
                 text = part.text
                 if not text.isascii():  # most parts are: no call
@@ -240,27 +217,40 @@ class RecordedStream:
                 recorder.chars = chars = recorder.chars + len(text)
                 if chars > most:
                     recorder.look()
-                append(text_delta(len(record), clock.now_ns, number, text))
-                if texts is None:
-                    self._asks_for_turn = True
-                    return part if text is part.text else TextDelta(text)
+                append(text_delta(len(record), now_ns, number, text))
                 texts.append(text)
-            elif type(part) in _OF_THE_WIRE:
-                self.is_unreachable = type(part) is Unreachable
-                self.has_headers = not self.is_unreachable
-                continue
-            else:
+            elif type(part) not in _OF_THE_WIRE:
+                keep(_RECORDED[type(part)](part, number, recorder))
+                if type(part) in _LAST:
+                    self.ended = True
+                    return True
+        return False
+
+    def take(self) -> Part | None:
+        """Record the next part that is there now, and return it.
+
+        Returns None if no part is left, or if other tasks are ready: `wait` gives them their turn.
+        A failure of the model's code is a StreamError part.
+        """
+        if self.ended:
+            return None
+        stream, port = self._stream or self._open(), self._port
+        if self._asks_for_turn and port.loop.busy:
+            return None
+        try:
+            self._due = due = self._due or stream.due()
+            for part in due:
+                self._check(part)
+                if type(part) in _OF_THE_WIRE:
+                    self.is_unreachable = type(part) is Unreachable
+                    self.has_headers = not self.is_unreachable
+                    continue
                 self._asks_for_turn = True
-                recorded = RECORDED[type(part)](part, number, recorder)
+                recorded = _RECORDED[type(part)](part, self.request.number, port.recorder)
                 self.ended = type(part) in _LAST
-                if keep is None:
-                    return recorded
-                keep(recorded)
-                if self.ended:
-                    return None
-            if asks and (loop.ready or loop.has_due):
-                self._asks_for_turn = True
-                return None
+                return recorded
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see `_failure`
+            return self._end(self._failure(error))
         self._due = None
         return None
 
@@ -279,10 +269,14 @@ class RecordedStream:
         return None if ahead is None else ahead()
 
     def _open(self) -> Stream:
-        stream: Any = self._port.model.stream(self.request)
-        if type(stream) is not WholeStream:
-            stream = stream_of(stream)
-            self.needs_closing = type(stream) is not TimedStream
+        stream: Any
+        try:
+            stream = self._port.model.stream(self.request)
+            if type(stream) is not WholeStream:
+                stream = stream_of(stream)
+                self.needs_closing = type(stream) is not TimedStream
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see `_failure`
+            stream = FailedStream(self._failure(error))
         self._stream = stream
         return stream  # type: ignore[no-any-return]
 
@@ -299,13 +293,7 @@ class RecordedStream:
             if await self._stream.wait():
                 self._asks_for_turn = True
                 return True
-        except SimloopError as error:
-            self._port.recorder.keep(error)
-            raise
-        except asyncio.CancelledError:
-            self._stream = FailedStream(_cancelled())
-            return True
-        except Exception as error:  # noqa: BLE001 - as in `take`
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see `_failure`
             self._stream = FailedStream(self._failure(error))
             return True
         self.ended = True
@@ -341,33 +329,111 @@ class RecordedStream:
 
     def fail(self, fault: Fault) -> None:
         """End the reply with `fault`, as a client does that gives up before it asks the model."""
-        self._end(StreamError(fault), None)
+        self._end(StreamError(fault))
 
-    def _failure(self, error: Exception) -> StreamError:
+    def _failure(self, error: BaseException) -> StreamError:
+        """Return the failure for an exception: the code of a model may be the user's.
+
+        An error of simloop and the end of the run are no failures, and raised again.
+        """
+        if isinstance(error, SimloopError):  # the script is wrong, or simloop is
+            self._port.recorder.keep(error)
+            raise error
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if self._port.cancellation.pending is not None or task is None or task.cancelling():
+                raise error
+            return StreamError(Fault("the model was cancelled"))  # by itself (bug D4)
         self.raised = True
         keep(self._port.raised, "the model", error)
         return StreamError(fault_of(error))
 
-    def _end(self, failure: StreamError, keep: Callable[[Part], object] | None) -> Part | None:
-        """Record a failure, which ends the reply. Return it, unless `keep` gets it."""
+    def _end(self, failure: StreamError) -> Part:
+        """Record a failure, which ends the reply, and return it."""
         self.ended = True
-        recorded = record_error(failure, self.request.number, self._port.recorder)
-        if keep is None:
-            return recorded
-        keep(recorded)
-        return None
-
-
-def _cancelled() -> StreamError:
-    """Return the failure of a model that has cancelled itself (bug D4).
-
-    Raises CancelledError if the task is being cancelled by others.
-    """
-    task = asyncio.current_task()
-    if task is None or task.cancelling():
-        raise asyncio.CancelledError
-    return StreamError(Fault("the model was cancelled"))
+        return _error(failure, self.request.number, self._port.recorder)
 
 
 _LAST = (Finish, StreamError)
 _OF_THE_WIRE = get_args(WireState)
+
+
+def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
+    call = part.call
+    call_id, name, arguments = call.id, call.name, call.arguments
+    whole = call_id + name + arguments
+    if not whole.isascii():
+        call_id, name, arguments = writable(call_id), writable(name), writable(arguments)
+        part, whole = ToolCallPart(ToolCall(call_id, name, arguments)), call_id + name + arguments
+    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+    recorder.put(entries.ToolCall(seq, at_ns, number, call_id, name, arguments), len(whole))
+    return part
+
+
+def _finish(part: Finish, number: int, recorder: Recorder) -> Part:
+    raw = part.raw
+    if not raw.isascii():
+        raw = writable(raw)
+        part = Finish(part.reason, raw, part.usage, part.steps)
+    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+    entry = entries.Finish(seq, at_ns, number, part.reason, raw, part.usage, part.steps)
+    recorder.put(entry, len(raw))
+    return part
+
+
+def _error(part: StreamError, number: int, recorder: Recorder) -> Part:
+    fault = part.fault
+    headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
+    fault = Fault(
+        writable(fault.message),
+        status=fault.status,
+        code=writable(fault.code),
+        headers=headers,
+        code_is_type=fault.code_is_type,
+    )
+    chars = len(fault.message) + sum(len(name) + len(value) for name, value in headers)
+    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+    recorder.put(entries.Error(seq, at_ns, number, fault), chars)
+    return StreamError(fault, part.body)
+
+
+def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
+    text = writable(part.text)
+    recorder.record(entries.TextDelta, number, text)
+    return part if text is part.text else TextDelta(text)
+
+
+def _reasoning(part: ReasoningDelta, number: int, recorder: Recorder) -> Part:
+    text = writable(part.text)
+    recorder.record(entries.ReasoningDelta, number, text)
+    return ReasoningDelta(text)
+
+
+def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Part:
+    delta = ToolCallDelta(writable(part.call_id), writable(part.name), writable(part.arguments))
+    recorder.record(entries.ToolCallDelta, number, delta.call_id, delta.name, delta.arguments)
+    return delta
+
+
+class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):
+    """The functions that record a part and return it with text that can be encoded."""
+
+    def __missing__(self, kind: type) -> Callable[[Any, int, Recorder], Part]:
+        raise ScenarioError(
+            f"the model gave a {kind.__name__}, which is not a part of a stream",
+            key="model",
+            hint="return text, a Reply, or parts such as TextDelta and Finish",
+        )
+
+
+_RECORDED = _Recorders(
+    {
+        TextDelta: _text,
+        ToolCallPart: _tool_call,
+        Finish: _finish,
+        StreamError: _error,
+        ReasoningDelta: _reasoning,
+        ToolCallDelta: _tool_call_delta,
+    }
+)
+"""The function that records a part and returns it, by the kind of the part."""

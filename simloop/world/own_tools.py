@@ -1,25 +1,30 @@
-"""The tools that the agent's own code calls: what a scenario states for them, and their record.
+"""The tools that the agent's own code calls: the decorator, their settings, and their record.
 
 A scenario's settings of a tool hold for a recorded function of its name, as they hold for a tool of
 the world. A call of the model is matched once, so that each result belongs to one call.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import contextlib
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from simloop.errors import ScenarioError
 from simloop.escape import writable
 from simloop.messages import ToolCall
 from simloop.trace import entries
 from simloop.trace.facts import MAY_ACT
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.threads.calls import run_blocking
 from simloop.virtual.threads.scheduler import thread_here
 from simloop.world.chance import FaultSites, disturb_tool
 from simloop.world.tools import canonical_json
+from simloop.world.user_functions import TRACED, message_of
 
 T = TypeVar("T")
 
@@ -42,23 +47,32 @@ _AS_IT_IS = ToolBehaviour()
 
 
 class OwnTools:
-    """The behaviour of the tools of one conversation that the agent's own code calls.
+    """The tools of one conversation that the agent's own code calls, and the record of the calls.
 
     `timeout_ms` bounds a call whose tool has no timeout of its own. A call that a timeout ends
     raises TimeoutError, and one that a fault of chance breaks raises ConnectionError.
+
+    A start takes the id of a call of the model that waits under its name: the first with equal
+    arguments, or else the first. A call of a reply that failed or was cut off comes last, because
+    the retry repeats it. A tool that nobody asked for gets an id of its own, `own-1`.
     """
 
     def __init__(
         self,
+        recorder: Recorder,
         loop: VirtualLoop,
         timeout_ms: int | None = None,
         behaviours: Mapping[str, ToolBehaviour] | None = None,
         sites: FaultSites | None = None,
     ) -> None:
+        self._recorder = recorder
         self._loop = loop
         self._behaviours = behaviours or {}
         self._timeout_ms = timeout_ms
         self._sites = sites
+        self._seen = self._unasked = 0
+        self._open: list[entries.ToolCall] = []
+        self._broken: set[int] = set()  # the numbers of requests whose replies broke
 
     def of(self, name: str) -> ToolBehaviour:
         """Return the behaviour of a tool."""
@@ -95,40 +109,18 @@ class OwnTools:
         if behaviour.wait is not None:
             await behaviour.wait()
 
-
-async def _within(timeout_ms: int | None, course: Coroutine[Any, Any, T]) -> T:
-    if timeout_ms is None:
-        return await course
-    try:
-        async with asyncio.timeout(timeout_ms / 1000) as timeout:
-            value = await course
-    except TimeoutError:
-        if timeout.expired():
-            raise _timed_out(timeout_ms) from None
-        raise
-    if timeout.expired():  # a result that comes all the same is late
-        raise _timed_out(timeout_ms)
-    return value
-
-
-def _timed_out(timeout_ms: int) -> TimeoutError:
-    return TimeoutError(f"timed out after {timeout_ms} ms")
-
-
-class OwnCalls:
-    """Records the starts and the results of tools that the agent's own code calls.
-
-    A start takes the id of a call of the model that waits under its name: the first with equal
-    arguments, or else the first. A call of a reply that failed or was cut off comes last, because
-    the retry repeats it. A tool that nobody asked for gets an id of its own, `own-1`.
-    """
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._seen = 0
-        self._open: list[entries.ToolCall] = []
-        self._broken: set[int] = set()  # the numbers of requests whose replies broke
-        self._unasked = 0
+    @contextlib.contextmanager
+    def recorded(self, name: str, arguments: Mapping[str, Any]) -> Iterator[Callable[[Any], None]]:
+        """Record a call: the block gives its result to the function, or raises."""
+        started = self.start(name, arguments)
+        try:
+            yield lambda value: self.end(
+                started, shown_result(value), details=self.of(name).details
+            )
+        except Exception as error:
+            text = f"Error: {message_of(error) or type(error).__name__}"
+            self.end(started, text, is_error=True)
+            raise
 
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         """Record that a tool starts, and return the call."""
@@ -217,3 +209,124 @@ def _as_json(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
+
+
+async def _within(timeout_ms: int | None, course: Coroutine[Any, Any, T]) -> T:
+    if timeout_ms is None:
+        return await course
+    try:
+        async with asyncio.timeout(timeout_ms / 1000) as timeout:
+            value = await course
+    except TimeoutError:
+        if timeout.expired():
+            raise _timed_out(timeout_ms) from None
+        raise
+    if timeout.expired():  # a result that comes all the same is late
+        raise _timed_out(timeout_ms)
+    return value
+
+
+def _timed_out(timeout_ms: int) -> TimeoutError:
+    return TimeoutError(f"timed out after {timeout_ms} ms")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def traced(function: F) -> F:
+    """Record each call of `function` in the trace of the run that it happens in, as a tool's.
+
+        @simloop.traced
+        async def search(query: str) -> str: ...
+
+    The function may be async. Its name, signature and docstring stay, so that a framework reads
+    them. Outside of a run it is called as it is.
+
+    Where the scenario has a tool of this name, its settings hold: `takes` is virtual time before
+    the function runs, `timeout` raises TimeoutError, and a tool for which the scenario states the
+    end (`returns`, `returns_chars`, `raises`, `hangs`, `cancels`) ends so, and the function does
+    not run. The scenario's faults of chance, `tool.slow` and `tool.raises`, reach it too. A timeout
+    cannot interrupt a function that is not async, whose result is late then.
+
+    Raises ScenarioError for a generator or a class.
+    """
+    if inspect.isclass(function) or not callable(function):
+        raise _wrong(f"a tool is a function, not {_kind(function)}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise _wrong(f"`{_name(function)}` is a generator, and a tool returns one value")
+    wrapper: Any = _async(function) if inspect.iscoroutinefunction(function) else _sync(function)
+    setattr(wrapper, TRACED, function)
+    return wrapper  # type: ignore[no-any-return]
+
+
+def _async(function: Callable[..., Any]) -> Callable[..., Any]:
+    name = _name(function)
+
+    @functools.wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        tools = _tools_here()
+        if tools is None:
+            return await function(*args, **kwargs)
+        with tools.recorded(name, _arguments(function, args, kwargs)) as end:
+            value = await tools.call(name, functools.partial(function, *args, **kwargs))
+            end(value)
+        return value
+
+    return call
+
+
+def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
+    name = _name(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tools = _tools_here()
+        if tools is None:
+            return function(*args, **kwargs)
+        with tools.recorded(name, _arguments(function, args, kwargs)) as end:
+            value = tools.call_blocking(name, functools.partial(function, *args, **kwargs))
+            end(value)
+        return value
+
+    return call
+
+
+def _tools_here() -> OwnTools | None:
+    """Return the tools of the run that the caller belongs to, or None outside of runs."""
+    loop = loop_here()  # not `current_world`: the world imports this module
+    return loop.worlds[-1].tools.own_tools if loop is not None and loop.worlds else None
+
+
+def _arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    try:
+        parameters = _signature(function).parameters
+        given = _signature(function).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # the call itself raises the error
+        return dict(kwargs)
+    found: dict[str, Any] = {}
+    for place, (name, value) in enumerate(given.items()):
+        if parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            found.update(value)
+        elif place or name not in {"self", "cls"}:
+            found[name] = value
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _kind(value: object) -> str:
+    return f"the class `{value.__name__}`" if isinstance(value, type) else type(value).__name__
+
+
+def _wrong(message: str) -> ScenarioError:
+    hint = "put it on a plain or an async function"
+    return ScenarioError(message, key="traced", hint=hint)

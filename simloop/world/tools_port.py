@@ -19,10 +19,10 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.clock.timeouts import Timeout, Timeouts
-from simloop.world.arguments import read_arguments
-from simloop.world.own_tools import OwnCalls, OwnTools
-from simloop.world.tools import Tool, ToolServer, canonical_json
-from simloop.world.user_errors import UserError, keep, message_of
+from simloop.world.chance import FaultSites
+from simloop.world.own_tools import OwnTools, ToolBehaviour
+from simloop.world.tools import Tool, ToolServer, canonical_json, read_arguments
+from simloop.world.user_functions import UserError, keep, message_of
 from simloop.world.user_port import no_turn
 
 
@@ -50,6 +50,8 @@ class ToolsPort:
         timeout_ms: int | None = None,
         *,
         results_fail: bool = True,
+        behaviours: Mapping[str, ToolBehaviour] | None = None,
+        sites: FaultSites | None = None,
     ) -> None:
         self.tools = tools
         self.specs: tuple[ToolSpec, ...] = tuple([tool.spec for tool in tools.values()])
@@ -61,8 +63,7 @@ class ToolsPort:
         self.turn = no_turn
         self.server = ToolServer()
         self.served = 0
-        self._own_calls: OwnCalls | None = None
-        self.own_tools = OwnTools(loop, timeout_ms)
+        self.own_tools = OwnTools(recorder, loop, timeout_ms, behaviours, sites)
 
     @property
     def now_ns(self) -> int:
@@ -73,13 +74,6 @@ class ToolsPort:
         """Count a call that comes through a server, from 1, and return its number."""
         self.served += 1
         return self.served
-
-    @property
-    def own_calls(self) -> OwnCalls:
-        """Return the calls that the agent's own code makes, for `traced`."""
-        if self._own_calls is None:
-            self._own_calls = OwnCalls(self._recorder)
-        return self._own_calls
 
     async def run(self, call: ToolCall) -> ToolMessage:
         """Run one call and return its result for the model.
@@ -183,12 +177,13 @@ class ToolsPort:
 
     def record(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Record the result of a call and return it."""
-        recorder, text = self._recorder, result.text
-        details = None if result.details is None else details_of(result, recorder)
+        recorder, text, details = self._recorder, result.text, result.details
+        if details is not None:
+            details = details_of(result, recorder)
         if not text.isascii():
             text = writable(text)
-        seq, at_ns, failed = len(recorder.entries), recorder.clock.now_ns, result.is_error
-        entry = entries.ToolResult(seq, at_ns, call.id, call.name, text, failed, details)
+        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+        entry = entries.ToolResult(seq, at_ns, call.id, call.name, text, result.is_error, details)
         recorder.put(entry, len(text))
         return result
 

@@ -1,11 +1,14 @@
-"""The user as an agent sees it: messages sent during a run, and the request to stop.
+"""The user as an agent sees it: messages sent during a run, and the end of a run from outside.
 
-A message is given out exactly once, in the order in which it was sent. Messages planned for a time
-are recorded when they are looked for, because time may also pass in a tool that waits for nothing.
+A message is given out exactly once, in the order in which it was sent. Code that catches a
+CancelledError of a `Cancellation` also calls `uncancel`, as `Cancellation.take` does, so that one
+from outside is never swallowed.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any
@@ -16,8 +19,10 @@ from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
 from simloop.messages import Queue, StopCause
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
+from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.world.cancellation import Cancellation
+from simloop.virtual.clock.timeouts import GRACE_NS, MOST_CANCELS, NS_PER_MS, Timeout
+from simloop.virtual.threads.calls import is_blocking
 
 _CAUSES: dict[type, StopCause] = {
     AbortRequested: StopCause.ABORT,
@@ -138,3 +143,162 @@ def _record_stop(recorder: Recorder, signal: Signal) -> None:
     cause = _CAUSES.get(type(signal))
     if cause is not None:  # a hook that ends its run is not the user
         recorder.record(entries.StopRequested, cause)
+
+
+class Cancellation:
+    """Ends the run at its next await or at its next check, whichever is first.
+
+    `pending` is the signal that waits to be taken. Only the first counts, because a run ends once.
+    While `polls` is set, an abort cancels nothing; the next check finds it. `on_stop` is called
+    with the signal when it counts.
+
+    With `note_abort` an abort is a flag and ends nothing: `aborted` is true from then on, and the
+    waits that are under way in `breaking` are broken off. `note_abort` is called once.
+    """
+
+    def __init__(
+        self, loop: VirtualLoop, on_stop: Callable[[Signal], None] = lambda _: None
+    ) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any]
+        self._on_stop = on_stop
+        self.note_abort: Callable[[], None] | None = None
+        self.pending: Signal | None = None
+        self.closed = True
+        self._aborted = False
+        self._due_ns = NEVER_NS
+
+    def open(self, task: asyncio.Task[Any], wall_clock_ms: int | None) -> None:
+        """Begin a run in `task`: nothing is pending, and only its wall clock is planned."""
+        self._wall_clock_ns = NEVER_NS
+        if wall_clock_ms is not None:
+            self._wall_clock_ns = self._loop.now_ns + wall_clock_ms * NS_PER_MS
+        self.reopen(task)
+
+    def reopen(self, task: asyncio.Task[Any] | None = None) -> None:
+        """Let the run be ended again: its machine goes on after an end."""
+        self._task = task or self._task
+        self._outside = self._task.cancelling()
+        self._cancels = 0
+        self.closed = False
+        self._planned: list[tuple[int, Signal]] = []
+        self._timers: list[asyncio.TimerHandle] = []
+        self._due_ns = NEVER_NS
+        self._found_by_asking = False
+        self._breakable: list[Timeout] = []
+        self._aborted = False
+        self.polls = False
+        self.pending = None
+        if self._wall_clock_ns < NEVER_NS:
+            self.plan(self._wall_clock_ns, WallClockExpired())
+
+    @property
+    def aborted(self) -> bool:
+        """Return whether the user has aborted the run, where an abort is a flag."""
+        if not self._aborted and self.note_abort is not None:
+            self._find_due()
+        return self._aborted
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether the run is to end, or the user has aborted it."""
+        self._find_due()
+        return self.pending is not None or self._aborted
+
+    def plan(self, when_ns: int, signal: Signal) -> None:
+        """Plan the end of the run with `signal` at that time, even if the run never waits."""
+        self._planned.append((when_ns, signal))
+        self._due_ns = min(self._due_ns, when_ns)
+        self._timers.append(self._loop.call_at_ns(when_ns, self.end_run, signal))
+
+    def end_run(self, signal: Signal) -> None:
+        """End the run with `signal`; do nothing if an end is pending or the run is over."""
+        # An abort that waits for a check cancels nothing, so a later end takes its place. Otherwise
+        # a wait that hangs after such an abort would outlast the wall clock.
+        if (self.pending is not None and not self._found_by_asking) or self.closed:
+            return
+        if self.note_abort is not None and type(signal) is AbortRequested:
+            self._flag_abort(signal, self.note_abort)
+            return
+        self._found_by_asking = self.polls and type(signal) is AbortRequested
+        self.pending = signal
+        self._on_stop(signal)
+        if self._found_by_asking:
+            return
+        if asyncio.current_task(self._loop) is self._task or is_blocking(self._task):
+            # The run is not waiting, it is calling us. It checks before it starts anything more;
+            # this is for the case that what called us waits for something first.
+            self._loop.call_soon(self._cancel)
+        else:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        # asyncio cancels once, and user code that swallows that would wait on. Cancelling at every
+        # wait was rejected: it breaks off clean-up that waits. So user code has a time of grace.
+        if self.pending is not None and self._cancels < MOST_CANCELS:
+            self._task.cancel()
+            self._cancels += 1
+            again_ns = self._loop.now_ns + GRACE_NS
+            self._timers.append(self._loop.call_at_ns(again_ns, self._cancel))
+
+    def _flag_abort(self, signal: Signal, note: Callable[[], None]) -> None:
+        if not self._aborted:
+            self._aborted = True
+            self._on_stop(signal)
+            note()
+            for timeout in tuple(self._breakable):
+                timeout.break_off()
+
+    @contextmanager
+    def breaking(self, timeout: Timeout) -> Iterator[None]:
+        """Break off `timeout` if the user aborts the run in the `with` block or before it."""
+        self._breakable.append(timeout)
+        try:
+            if self.aborted:
+                timeout.break_off()
+            yield
+        finally:
+            self._breakable.remove(timeout)
+
+    def check(self) -> None:
+        """Raise CancelledError if the run is to end; call this before anything new is started."""
+        if self._loop.now_ns >= self._due_ns:
+            self._find_due()
+        if self.pending is not None:
+            raise asyncio.CancelledError
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the run is to end."""
+        if self._loop.now_ns >= self._due_ns:
+            self._find_due()
+        return self.pending is not None
+
+    def _find_due(self) -> None:
+        """End the run as planned if it is time: time may have passed without any waiting."""
+        while self._loop.now_ns >= self._due_ns and self.pending is None:
+            due = min(self._planned, key=lambda plan: plan[0])
+            self._planned.remove(due)
+            self._due_ns = min((when_ns for when_ns, _ in self._planned), default=NEVER_NS)
+            self.end_run(due[1])
+
+    def take(self) -> Signal:
+        """Return the signal that ends the run.
+
+        Raises CancelledError if others cancelled the task too.
+        """
+        assert self.pending is not None
+        signal = self.pending
+        self.close()
+        for _ in range(self._cancels):
+            self._task.uncancel()
+        # More than were there when the run began: somebody outside cancels the task, too.
+        if self._task.cancelling() > self._outside:
+            raise asyncio.CancelledError
+        return signal
+
+    def close(self) -> None:
+        """Let nothing interrupt the task any more: the run is over, its task may go on."""
+        self.pending, self.closed = None, True
+        for timer in self._timers:
+            timer.cancel()

@@ -1,9 +1,18 @@
-"""The world: all that an agent may touch, and nothing else."""
+"""The world: all that an agent may touch; and that of the run that the calling code belongs to.
 
+The virtual loop decides which world that is, so simulations may run in several threads at once, and
+inside one another.
+"""
+
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
 
+from simloop.escape import writable
+from simloop.trace import entries
+from simloop.virtual.clock.loop import loop_here
 from simloop.world.model_port import ModelPort
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_port import UserPort
@@ -26,3 +35,46 @@ class World(Struct, frozen=True):
     def __post_init__(self) -> None:
         """Let the native client end an agent that is to stop before it begins anything new."""
         self.model.turn = self.tools.turn = self.user.turn
+
+
+def current_world() -> World | None:
+    """Return the world of the run that the caller belongs to, or None outside of runs."""
+    loop = loop_here()
+    return loop.worlds[-1] if loop is not None and loop.worlds else None
+
+
+@contextlib.contextmanager
+def inhabited(world: World) -> Iterator[None]:
+    """Let `current_world` return `world` to code that runs on its loop."""
+    loop = world.model.loop
+    loop.worlds.append(world)
+    loop.on_refusal = note_refusal
+    try:
+        yield
+    finally:
+        loop.worlds.remove(world)
+        if not loop.worlds:
+            loop.on_refusal = None
+
+
+def note_refusal(text: str) -> None:
+    """Write a note into the trace of the run that the caller belongs to, unless it is the last."""
+    world = current_world()
+    if world is None:
+        return
+    recorder, told = world.model.recorder, writable(text)
+    last = recorder.entries[-1] if recorder.entries else None
+    if not (type(last) is entries.Note and last.text == told):  # what is tried again and again
+        recorder.record(entries.Note, told)
+
+
+def note(text: str) -> None:
+    """Write a note into the trace of the run that the caller belongs to, at the current time.
+
+        simloop.note(f"cache miss for {key}")
+
+    Outside of a run it does nothing, so that it may stay in the code of a product.
+    """
+    world = current_world()
+    if world is not None:
+        world.model.recorder.record(entries.Note, writable(str(text)))

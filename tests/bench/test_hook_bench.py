@@ -32,7 +32,7 @@ from simloop.bench.hook_bench import (
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_TOOL_CALL, POINTS
 from simloop.errors import ScenarioError
 from simloop.virtual.simulate import run_virtual
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 US, HOUR_NS = 1_000, 3_600 * 10**9
 UNIT_NS, ROUND_NS = 100 * US, 30 * US

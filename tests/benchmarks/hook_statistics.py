@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from simloop.bench.hook_bench import GivenHook, HookBench, HookRow
 from simloop.bench.report import HookReport
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 US, TRIALS = 1_000, 20
 

@@ -12,7 +12,7 @@ from simloop.engine.hook_meter import BLOCKING_NS, SLOW_NS, HookCost, HookMeter,
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.virtual.clock.tasks import begin
 from simloop.virtual.simulate import run_virtual, running_loop
-from simloop.world.user_function import UserFunction, independent
+from simloop.world.user_functions import UserFunction, independent
 
 
 class Measured:

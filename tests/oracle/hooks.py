@@ -32,7 +32,7 @@ from simloop.trace.entries import (
     ToolStarted,
     Transition,
 )
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 
 def stretches_of(hooks: Sequence[UserFunction], settings: EngineSettings) -> list[range]:

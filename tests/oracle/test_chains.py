@@ -9,7 +9,7 @@ from oracle.hooks import Chain, stretches_of
 from simloop import HookExecution, independent
 from simloop.engine.settings import EngineSettings
 from simloop.trace.entries import Hook
-from simloop.world.user_function import UserFunction
+from simloop.world.user_functions import UserFunction
 
 PARALLEL = EngineSettings(hook_execution=HookExecution(order="parallel"))
 SEQUENTIAL = EngineSettings()

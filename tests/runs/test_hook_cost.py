@@ -19,7 +19,7 @@ from simloop.kernel.policies import HookOrder
 from simloop.runs import run as runs
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import encode
-from simloop.world.user_function import independent
+from simloop.world.user_functions import independent
 
 US, MS, SECOND = 10**3, 10**6, 10**9
 SCENARIO = """

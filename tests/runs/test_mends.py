@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from test_bundled import unpaired
 
-from simloop.engine.compaction import Compacted
+from simloop.engine.context import Compacted
 from simloop.engine.model_calls import CallIds
 from simloop.engine.settings import EngineSettings
 from simloop.errors import SimloopError
@@ -29,8 +29,8 @@ from simloop.runs.run import run
 from simloop.scenario.catalog import find
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import load_scenario
-from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import ScriptedFailure
+from simloop.world.user_port import Cancellation
 
 # A loop without a mend may run for ever; no scenario that is named here needs half as many.
 MAX_TRANSITIONS = 500

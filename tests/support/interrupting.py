@@ -9,7 +9,7 @@ from pacing import MS
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.timeouts import Timeouts
 from simloop.virtual.simulate import run_virtual, running_loop
-from simloop.world.cancellation import Cancellation
+from simloop.world.user_port import Cancellation
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from simloop.world.fake_model import FunctionModel, Model
 from simloop.world.model_port import ModelPort
 from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import ToolsPort
-from simloop.world.user_errors import UserError
+from simloop.world.user_functions import UserError
 from simloop.world.user_port import UserPort
 from simloop.world.world import World
 

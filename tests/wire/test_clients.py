@@ -18,7 +18,7 @@ from simloop import (
     run,
 )
 from simloop.errors import RunawayRun, ScenarioError, ScriptExhausted
-from simloop.world.current import current_world
+from simloop.world.world import current_world
 
 pytestmark = pytest.mark.sdks
 HI = [{"role": "user", "content": "Hi"}]

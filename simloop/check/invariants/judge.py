@@ -16,7 +16,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.runs.loop import loaded
 from simloop.trace.entries import AnyEntry, Footer
-from simloop.world.user_errors import describe
+from simloop.world.user_functions import describe
 
 _MODULES = (requests, agents, tools, user, decisions, machines)
 _added: dict[str, tuple[Invariant, ...]] = {}
