@@ -18,8 +18,6 @@ from simloop.messages import ToolResult
 from simloop.world.tools import Tool, toolbox
 
 ROOT = "."
-MAX_CHARS = 50_000_000  # of all files together: the disk, which can be full
-_LONGEST = 4096  # characters of a path, as PATH_MAX in Linux
 
 
 def normalise(path: str) -> str:
@@ -50,7 +48,6 @@ class Files:
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self._texts: dict[str, str] = {}
-        self._chars = 0
         self._folders = {ROOT}
         for path, text in (texts or {}).items():
             if normalise(path) in self._texts:
@@ -71,11 +68,8 @@ class Files:
             raise IsADirectoryError(_message(path, "is a folder"))
         if not _is_utf8(text):
             raise OSError(_message(path, "the text cannot be written as UTF-8"))
-        chars = self._chars - len(self._texts.get(name, "")) + len(text)
-        if chars > MAX_CHARS:
-            raise OSError(_message(path, "no space left on device"))
         self._make_room(path, name, parents=parents)
-        self._texts[name], self._chars = text, chars
+        self._texts[name] = text
 
     def append(self, path: str, text: str) -> None:
         """Append to a file, or create it; the folder must exist."""
@@ -143,7 +137,7 @@ class Files:
         gone = [other for other in self._names() if f"{other}/".startswith(inside)]
         self._folders.difference_update(gone)
         for other in gone:
-            self._chars -= len(self._texts.pop(other, ""))
+            self._texts.pop(other, None)
 
     def glob(self, pattern: str) -> list[str]:
         """Return the matching files and folders, sorted and normalised; the result may be empty.
@@ -183,8 +177,6 @@ class Files:
 def _check(path: str) -> None:
     if not path:
         raise FileNotFoundError(_message(path, "the path is empty"))
-    if len(path) > _LONGEST:
-        raise OSError(_message(path, f"the path is longer than {_LONGEST} characters"))
     if "\0" in path:
         raise OSError(_message(path, "a path cannot hold NUL"))
     if not _is_utf8(path):
@@ -237,8 +229,6 @@ _NEVER = frozenset(("if", "for", "while", "until", "case", "{", "!", "cd", "exit
 _PATTERN = re.compile(r"[\\.\[*^$]")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
-_LONGEST_COMMAND = 131_072  # characters of a command, as MAX_ARG_STRLEN in Linux
-_MOST = 50_000_000  # characters that a command line may say
 _FAILED, _MISUSED, _UNKNOWN = 1, 2, 127
 
 
@@ -337,8 +327,6 @@ async def _run_shell_command(files: Files, command: str) -> ToolResult:
         if joined != "&&" or not code:
             out, err, code = await _perform(files, words)
             said += out + err
-            if len(said) > _MOST:
-                return _result("sh: the output is too long\n", _FAILED)
     return _result(said, code)
 
 
@@ -375,8 +363,8 @@ def _parse(command: str) -> list[tuple[str, list[str]]]:
 
 
 def _tokens(command: str) -> Iterator[str]:
-    if _MARK in command or len(command) > _LONGEST_COMMAND:
-        raise ValueError(f"a command cannot hold NUL, nor more than {_LONGEST_COMMAND} characters")
+    if _MARK in command:
+        raise ValueError("a command cannot hold NUL")
     characters = "();<>|&\n"
     lexer = shlex.shlex(_NOTABLE.sub(_mark, command), posix=True, punctuation_chars=characters)
     lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t\r", ""
@@ -452,8 +440,6 @@ def _each(given: _Given, act: Callable[[str], str | None]) -> _Done:
             out += act(path) or ""
         except OSError as error:
             err += f"{given.name}: {error}\n"
-        if len(out) > _MOST:
-            return _Done(err=f"{given.name}: the output is too long\n", code=_FAILED)
     return _Done(out, err, _FAILED if err else 0)
 
 
@@ -498,15 +484,13 @@ def _wc(given: _Given) -> _Done:
 
 def _grep(given: _Given) -> _Done:
     pattern, *paths = given.operands
-    numbered = "n" in given.options
-    if "F" not in given.options and _PATTERN.search(pattern):
-        return _Done(err="grep: patterns are not known, only texts: use -F\n", code=_MISUSED)
+    if _PATTERN.search(pattern):
+        return _Done(err="grep: patterns are not known, only texts\n", code=_MISUSED)
 
     def find(path: str) -> str:
-        lines = enumerate(given.files.read(path).removesuffix("\n").split("\n"), 1)
+        lines = given.files.read(path).removesuffix("\n").split("\n")
         before = f"{path}:" if len(paths) > 1 else ""
-        found = [(f"{n}:" if numbered else "", line) for n, line in lines if pattern in line]
-        return "".join(f"{before}{number}{line}\n" for number, line in found)
+        return "".join(f"{before}{line}\n" for line in lines if pattern in line)
 
     done = _each(given._replace(operands=paths), find)
     return done._replace(code=_MISUSED if done.err else int(not done.out))
@@ -528,5 +512,5 @@ _COMMANDS: Mapping[str, tuple[Callable[[_Given], _Done], str | None, int]] = {
     "mkdir": (lambda g: _each(g, partial(g.files.mkdir, parents="p" in g.options)), "p", 1),
     "touch": (lambda g: _each(g, partial(_touch, g.files)), "", 1),
     "rm": (lambda g: _each(g, partial(g.files.remove, tree="r" in g.options)), "r", 1),
-    "grep": (_grep, "nF", 2),
+    "grep": (_grep, "", 2),
 }

@@ -4,13 +4,12 @@ The error text about wrong arguments is worded here, not by the validator, so th
 same bytes with any version of that library.
 """
 
-import copy
 import functools
 import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote
@@ -219,16 +218,6 @@ def _named_by(reference: str, schema: Any) -> Any:
     return schema
 
 
-def _patterns_in(schema: Any) -> int:
-    """Return the number of regular expressions in `schema`, at most."""
-    found = 0
-    for each in _subschemas(schema):
-        found += isinstance(each.get("pattern"), str)
-        named = each.get("patternProperties")
-        found += len(named) if isinstance(named, dict) else 0
-    return found
-
-
 def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield the subschemas, without recursion for deep ones."""
     waiting: list[tuple[Any, bool]] = [(schema, False)]
@@ -261,27 +250,15 @@ def _refuse_endless(schema: Any, name: str) -> None:
     )
 
 
-# `.{9999}` compiles to more than 10 MB, so a schema of 1 KB could take a gigabyte.
-_PATTERN_BYTES = 30 * 2**20
-
-
 @functools.lru_cache(maxsize=1024)
 def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Validator:
     """Return the validator of a schema; equal schemas share one, as building is slow."""
-    decoded = msgspec.json.decode(schema)
-    _refuse_endless(decoded, name)
-    patterns = max(1, _patterns_in(decoded))
-    options = jsonschema_rs.FancyRegexOptions(size_limit=_PATTERN_BYTES // max(3, patterns))
+    _refuse_endless(msgspec.json.decode(schema), name)
     try:
-        return jsonschema_rs.Draft202012Validator(
-            schema.decode(), retriever=_refuse_reference, pattern_options=options
-        )
+        return jsonschema_rs.Draft202012Validator(schema.decode(), retriever=_refuse_reference)
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
-        wrong = str(error).splitlines()[0]
-        if wrong.endswith('is not a "regex"'):
-            wrong += f", or the {patterns} patterns are too large together"
         raise ScenarioError(
-            f"the parameters of tool {name} are not a JSON Schema: {wrong}",
+            f"the parameters of tool {name} are not a JSON Schema: {str(error).splitlines()[0]}",
             key=f"tools.{name}.parameters",
         ) from error
 
@@ -371,84 +348,38 @@ _EXACT = 2**53
 
 
 def converted(tool: Tool, arguments: Any) -> Any:
-    """Return `arguments` with each value converted to its type in the schema of `tool`.
+    """Return `arguments` with each value converted to the one type that the schema has for it.
 
-    The given arguments are not changed.
+    The rules are those of pi-agent-core 0.87.1, observed by running it: an optional null is left
+    out, and a value that no rule fits stays as it is, for the validation to refuse. The members of
+    unions are not tried.
     """
-    schema = msgspec.json.decode(tool.spec.parameters)
-    arguments = copy.deepcopy(arguments)
-    _drop_nulls(arguments, schema)
-    return _convert(arguments, schema)
-
-
-def _drop_nulls(value: Any, schema: Any) -> None:
-    if not isinstance(schema, Mapping):
-        return
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            _drop_nulls(item, _schema_of_item(schema, index))
-        return
-    properties = schema.get("properties")
-    if not isinstance(value, dict) or not isinstance(properties, Mapping):
-        return
-    for name, inner in properties.items():
-        if name not in value:
-            continue
-        optional = name not in schema.get("required", ())
-        known = isinstance(inner, Mapping) and "$ref" not in inner
-        if value[name] is None and optional and known and not _fits(None, inner):
-            del value[name]
-        else:
-            _drop_nulls(value[name], inner)
+    return _convert(arguments, msgspec.json.decode(tool.spec.parameters))
 
 
 def _convert(value: Any, schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return value
-    for part in schema.get("allOf", ()):
-        value = _convert(value, part)
-    for union in ("anyOf", "oneOf"):
-        if isinstance(schema.get(union), list):
-            value = _convert_to_member(value, schema[union])
-    kinds = _kinds(schema)
-    if not (len(kinds) > 1 and any(_is_a(value, kind) for kind in kinds)):
-        value = _convert_to_first(value, kinds)
-    if "object" in kinds and isinstance(value, dict):
-        return _convert_properties(value, schema)
-    if "array" in kinds and isinstance(value, list):
-        return [_convert(item, _schema_of_item(schema, index)) for index, item in enumerate(value)]
-    return value
+    if isinstance(value, dict) and schema.get("type") == "object":
+        known, others = schema.get("properties", {}), schema.get("additionalProperties")
+        optional = {name for name in known if name not in schema.get("required", ())}
+        return {
+            name: _convert(item, known.get(name, others))
+            for name, item in value.items()
+            if not (item is None and name in optional and _has_type(known[name]))
+        }
+    if isinstance(value, list) and schema.get("type") == "array":
+        return [_convert(item, schema.get("items")) for item in value]
+    return _convert_one(value, schema.get("type"))
 
 
-def _convert_properties(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    properties = schema.get("properties", {})
-    others = schema.get("additionalProperties")
-    return {name: _convert(item, properties.get(name, others)) for name, item in value.items()}
+def _has_type(schema: Any) -> bool:
+    """Return whether a schema has one type, which is not null."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return isinstance(kind, str) and kind != "null"
 
 
-def _convert_to_member(value: Any, schemas: Sequence[Any]) -> Any:
-    """Return the value converted to the first member of a union that accepts it.
-
-    A value that is valid for any member stays as it is.
-    """
-    if any(_fits(value, schema) for schema in schemas):
-        return value
-    for schema in schemas:
-        candidate = _convert(copy.deepcopy(value), schema)
-        if _fits(candidate, schema):
-            return candidate
-    return value
-
-
-def _convert_to_first(value: Any, kinds: Sequence[str]) -> Any:
-    for kind in kinds:
-        candidate = _convert_one(value, kind)
-        if type(candidate) is not type(value) or candidate != value:
-            return candidate
-    return value
-
-
-def _convert_one(value: Any, kind: str) -> Any:
+def _convert_one(value: Any, kind: Any) -> Any:
     match kind:
         case "number" | "integer":
             return _to_number(value, whole=kind == "integer")
@@ -490,26 +421,3 @@ def _to_string(value: Any) -> Any:
     if isinstance(value, float) and value == int(value):
         return str(int(value))
     return str(value) if isinstance(value, int | float) else value
-
-
-def _kinds(schema: Mapping[str, Any]) -> list[str]:
-    kind = schema.get("type")
-    return [kind] if isinstance(kind, str) else list(kind or ())
-
-
-def _is_a(value: Any, kind: str) -> bool:
-    return _fits(value, {"type": kind})
-
-
-def _fits(value: Any, schema: Any) -> bool:
-    try:
-        return bool(validator_of(canonical_json(schema)).is_valid(value))
-    except ScenarioError:
-        return False
-
-
-def _schema_of_item(schema: Mapping[str, Any], index: int) -> Any:
-    items = schema.get("items")
-    if not isinstance(items, list):
-        return items
-    return items[index] if index < len(items) else None

@@ -86,12 +86,6 @@ def test_what_is_no_path_is_a_clear_error(
     assert type(caught.value) is error
 
 
-def test_a_path_that_is_too_long_is_refused_with_a_short_error() -> None:
-    with pytest.raises(OSError, match=r"…: the path is longer than 4096 characters$") as caught:
-        normalise("a" * 4_097)
-    assert len(str(caught.value)) < 200
-
-
 @pytest.mark.parametrize("path", ["", "\0", "..", "\ud800", "a" * 10_000, "missing"])
 def test_there_is_nothing_at_what_is_no_path(path: str) -> None:
     assert not Files(SOURCES).exists(path)
@@ -274,33 +268,6 @@ def test_any_pattern_finds_only_what_is_there(pattern: str) -> None:
 
 # ------------------------------------------------------------------------- size
 
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> Files:
-    """Files on a disk for ten characters, of which four are taken."""
-    monkeypatch.setattr("simloop.world.files.MAX_CHARS", 10)
-    return Files({"a": "four"})
-
-
-def test_a_file_that_finds_no_room_is_refused_and_changes_nothing(small: Files) -> None:
-    small.write("b", "sixsix")
-    with pytest.raises(OSError, match="no space left on device"):
-        small.append("a", "!")
-    with pytest.raises(OSError, match="no space left on device"):
-        small.write("c/d", "!")
-    assert small.snapshot() == {"a": "four", "b": "sixsix"}
-    assert not small.exists("c")
-
-
-def test_what_is_replaced_or_removed_makes_room(small: Files) -> None:
-    small.write("a", "tenletters")
-    small.write("a", "ten")
-    small.write("b", "sevenxx")
-    small.remove("b")
-    small.write("c", "sevenxx")
-    assert small.snapshot() == {"a": "ten", "c": "sevenxx"}
-
-
 TREE = {
     "README.md": "# hi\n",
     "src/chat.ts": "one\ntwo\nthree\n",
@@ -413,9 +380,7 @@ def test_an_edit_changes_the_file() -> None:
         ("mkdir -p a/b && mkdir a/c && ls a", "b/\nc/\n"),
         ("rm README.md && rm -r src && ls -a", ".env\n"),
         ("grep t src/chat.ts", "two\nthree\n"),
-        ("grep -n one src/*", "src/chat.ts:1:one\nsrc/index.ts:1:one\n"),
         ("grep '' src/index.ts", "one\n"),
-        ("echo a.c > a; echo abc >> a; grep -F a.c a; grep -nF a. a", "a.c\n1:a.c\n"),
         ("", ""),
         (" # nothing", ""),
     ]
@@ -442,8 +407,8 @@ def test_a_command_says_what_a_shell_would(command: str, text: str) -> None:
         ("ls src no", "src:\nchat.ts\nindex.ts\nls: no: no such file or folder\n", 1),
         ("grep zzz README.md", "", 1),
         ("grep hi no README.md", "README.md:# hi\ngrep: no: no such file or folder\n", 2),
-        ("grep '^#' README.md", "grep: patterns are not known, only texts: use -F\n", 2),
-        ("grep h. README.md", "grep: patterns are not known, only texts: use -F\n", 2),
+        ("grep '^#' README.md", "grep: patterns are not known, only texts\n", 2),
+        ("grep h. README.md", "grep: patterns are not known, only texts\n", 2),
         ("grep hi", "grep: an operand is missing\n", 2),
         ("mkdir src", "mkdir: src: is there already\n", 1),
         ("mkdir a/b", "mkdir: a/b: no such file or folder\n", 1),
@@ -469,10 +434,6 @@ def test_a_command_that_fails_says_why_and_reports_its_exit_code(
 def test_the_exit_code_stands_on_a_line_of_its_own() -> None:
     shown = shell("cat a; grep x a", Files({"a": "no end of line"}))
     assert shown.text == "no end of line\nexit code 1"
-
-
-def test_a_file_without_an_end_of_line_has_one_line_less_and_none_is_lost() -> None:
-    assert shell("wc -l a; grep -n two a", Files({"a": "one\ntwo"})).text == "1 a\n2:two\n"
 
 
 def test_touching_makes_an_empty_file_and_changes_no_other() -> None:
@@ -567,10 +528,6 @@ def test_a_command_sees_the_file_that_its_output_goes_to() -> None:
     assert files.snapshot() == {"a": "", "list": "a\nlist\n"}
 
 
-def test_a_command_that_is_too_long_is_refused() -> None:
-    assert "nor more than 131072 characters" in shell("a" * 131_073).text
-
-
 def test_what_went_wrong_is_said_and_not_sent_to_the_file() -> None:
     files = Files(TREE)
     assert shell("cat README.md no > out", files).text.startswith("cat: no: no such file")
@@ -603,7 +560,7 @@ def test_what_went_wrong_is_said_and_not_sent_to_the_file() -> None:
         ("echo a >", "> and >> stand between a command and one path"),
         ("echo > a b", "> and >> stand between a command and one path"),
         ("> a", "> and >> stand between a command and one path"),
-        ("ls \0", "a command cannot hold NUL, nor more than 131072 characters"),
+        ("ls \0", "a command cannot hold NUL"),
     ]
 )
 def test_what_the_shell_does_not_know_is_refused_before_anything_is_done(
@@ -648,14 +605,3 @@ def test_no_command_raises_and_the_same_one_gives_the_same(command: str) -> None
     assert first.snapshot() == second.snapshot()
     assert result.is_error is (result.details != {"exit_code": 0})
     canonical_json(result.details)
-
-
-@pytest.mark.parametrize("command", ["cat a a a", "cat a; cat a; cat a", "cat a a a > b"])
-def test_a_command_line_that_says_too_much_fails(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("simloop.world.files._MOST", 10)
-    result = shell(command, Files({"a": "fours"}))
-    assert result.is_error
-    assert result.text.endswith("the output is too long\nexit code 1")
-    assert len(result.text) < 50
