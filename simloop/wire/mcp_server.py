@@ -150,11 +150,11 @@ class _Server:
         """Answer one call; a lost connection never answers."""
         tools, name, arguments = self._tools, parameters.name, parameters.arguments or {}
         if tools.count_served() in self._tools.server.lost_calls:
-            tools.own_calls.end(tools.own_calls.start(name, arguments), _LOST, is_error=True)
+            tools.own_tools.end(tools.own_tools.start(name, arguments), _LOST, is_error=True)
             await self._writing.aclose()
             await asyncio.get_running_loop().create_future()
         shown = shown_arguments(arguments)
-        call = ToolCall(tools.own_calls.id_for(name, shown), name, shown)
+        call = ToolCall(tools.own_tools.id_for(name, shown), name, shown)
         if self._tools.server.lists(name, tools.now_ns):
             answer = await tools.run(call)
         else:  # no tool runs

@@ -29,7 +29,6 @@ from simloop.messages import (
     FinishReason,
     Part,
     Request,
-    StreamError,
     TextDelta,
     ToolCallDelta,
     ToolCallPart,
@@ -189,24 +188,6 @@ class GeneratedStream:
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             await close()
-
-
-class FailedStream:
-    """A stream that failed while it was waited for. `failure` is its last part."""
-
-    def __init__(self, failure: StreamError) -> None:
-        self._failure = failure
-
-    def due(self) -> Iterator[Part]:
-        """Yield the failure."""
-        yield self._failure
-
-    async def wait(self) -> bool:
-        """Return True: the failure is there."""
-        return True
-
-    async def aclose(self) -> None:
-        """Do nothing; the stream that failed was waited for to its end."""
 
 
 def stream_of(answer: Any) -> Stream:

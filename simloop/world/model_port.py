@@ -40,7 +40,6 @@ from simloop.trace.requests import RequestCoder, View, check_request, snapshot, 
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
 from simloop.world.fake_model import (
-    FailedStream,
     Model,
     Stream,
     TimedStream,
@@ -276,7 +275,7 @@ class RecordedStream(Struct, eq=False):
                 stream = stream_of(stream)
                 self.needs_closing = type(stream) is not TimedStream
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see `_failure`
-            stream = FailedStream(self._failure(error))
+            stream = WholeStream([self._failure(error)])
         self._stream = stream
         return stream  # type: ignore[no-any-return]
 
@@ -294,7 +293,7 @@ class RecordedStream(Struct, eq=False):
                 self._asks_for_turn = True
                 return True
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see `_failure`
-            self._stream = FailedStream(self._failure(error))
+            self._stream = WholeStream([self._failure(error)])
             return True
         self.ended = True
         self._port.recorder.record(entries.StreamCut, self.request.number)

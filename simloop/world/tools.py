@@ -10,7 +10,6 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import inf
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote
 
@@ -168,34 +167,29 @@ _PLAIN = {"enum", "const", "default", "examples"}
 _NAMES = {"properties", "patternProperties", "$defs", "definitions", *_BY_NAME}
 
 
-def resolved_size(schema: Any) -> float:
-    """Return the most subschemas of `schema`, a JSON value, that are for one value.
+def _refuse_endless(schema: Any, name: str) -> None:
+    """Raise ScenarioError if too many subschemas are for one value.
 
-    A reference into `schema` counts as what it names: twenty levels that name the next one twice
-    have a million subschemas. The size is infinite if a subschema refers to itself for the same
-    value, as in `{"$ref": "#"}`.
+    A reference counts as the subschemas that it names: twenty levels that name the next one twice
+    have a million. One that names itself for the same value, as in `{"$ref": "#"}`, has no end.
     """
-    sizes: dict[str, float] = {}
-
-    def size_of(each: Any) -> float:
-        if not isinstance(each, dict):
-            return 1
-        reference = each.get("$ref")
-        named = size_at(reference) if isinstance(reference, str) else 0
-        return 1 + named + sum(map(size_of, _same_value(each)))
-
-    def size_at(reference: str) -> float:
-        if not reference.startswith("#"):
-            return 0
-        if reference not in sizes:
-            sizes[reference] = inf
-            sizes[reference] = size_of(_named_by(reference, schema))
-        return sizes[reference]
-
-    try:
-        return max(map(size_of, _subschemas(schema)), default=1)
-    except RecursionError:  # hundreds of references in a row: no schema of a tool has them
-        return MOST_SUBSCHEMAS + 1
+    for each in _subschemas(schema):
+        waiting, count = [each], 0
+        while waiting and count <= MOST_SUBSCHEMAS:
+            inner = waiting.pop()
+            count += 1
+            if isinstance(inner, dict):
+                waiting += _same_value(inner)
+                reference = inner.get("$ref")
+                if isinstance(reference, str) and reference.startswith("#"):
+                    waiting.append(_named_by(reference, schema))
+        if waiting:
+            raise ScenarioError(
+                f"the parameters of tool {name} are not a JSON Schema that can be checked: it has "
+                f"more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved",
+                key=f"tools.{name}.parameters",
+                hint="let fewer subschemas refer to the same one, and none to itself",
+            )
 
 
 def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -233,21 +227,6 @@ def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
             ]
         elif isinstance(value, list):
             waiting += [(inner, False) for inner in value]
-
-
-def _refuse_endless(schema: Any, name: str) -> None:
-    size = resolved_size(schema)
-    if size == inf:
-        wrong = "a subschema refers to itself for the same value"
-    elif size > MOST_SUBSCHEMAS:
-        wrong = f"it has more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved"
-    else:
-        return
-    raise ScenarioError(
-        f"the parameters of tool {name} are not a JSON Schema that can be checked: {wrong}",
-        key=f"tools.{name}.parameters",
-        hint="let fewer subschemas refer to the same one",
-    )
 
 
 @functools.lru_cache(maxsize=1024)

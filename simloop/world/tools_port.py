@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from simloop.errors import ScenarioError, SimloopError
+from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.messages import ToolCall, ToolMessage, ToolResult, ToolSpec
 from simloop.trace import entries
@@ -81,25 +81,10 @@ class ToolsPort:
         An unknown tool, wrong arguments and a tool that fails give an error result.
         """
         await self.turn()
-        call = self._checked(call)
+        call = ToolCall(writable(call.id), writable(call.name), writable(call.arguments))
         result = await self._run(call)
         await self.turn()
         return ToolMessage(call.id, writable(result.text), result.is_error)
-
-    def _checked(self, call: ToolCall) -> ToolCall:
-        """Return a call of an agent, with text that can be encoded. Raises ScenarioError."""
-        given: Any = call
-        texts: tuple[Any, ...]
-        texts = (given.id, given.name, given.arguments) if isinstance(given, ToolCall) else ()
-        if not texts or not all(isinstance(text, str) for text in texts):
-            error = ScenarioError(
-                f"the agent runs {given!r:.80}, which is no ToolCall of texts",
-                key="loop",
-                hint="write ToolCall(id, name, arguments), with the arguments as JSON",
-            )
-            self._recorder.keep(error)
-            raise error
-        return ToolCall(*map(writable, texts))
 
     async def _run(self, call: ToolCall) -> ToolResult:
         tool = self.tools.get(call.name)

@@ -205,24 +205,6 @@ def test_a_cancellation_of_the_task_ends_the_call_and_is_no_result() -> None:
 # ------------------------------------------------------------------------- for an engine
 
 
-NONE: Any = None
-NOT_JSON: Any = {}
-
-
-@pytest.mark.parametrize(
-    "call", [ToolCall("c", "look", NOT_JSON), ToolCall(NONE, "look", "{}"), "look"], ids=repr
-)
-def test_a_call_that_no_trace_can_hold_is_the_fault_of_the_agent_s_author(call: Any) -> None:
-    async def main(opened: Opened) -> Opened:
-        with pytest.raises(ScenarioError, match="is no ToolCall of texts"):
-            await opened.world.tools.run(call)
-        return opened
-
-    opened = in_world(main, tools=(look,))
-    assert opened.entries == []
-    assert isinstance(opened.world.model.recorder.error, ScenarioError), "it cannot be hidden"
-
-
 def test_the_trace_of_a_call_whose_id_cannot_be_written_can_be_written() -> None:
     async def main(opened: Opened) -> Opened:
         result = await opened.world.tools.run(ToolCall("c\ud800", "look", "{}"))

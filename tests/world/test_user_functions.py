@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from simloop import Callbacks, Hooks, Reply, Result, Scenario, run
-from simloop.errors import ScenarioError
 from simloop.world.user_functions import MOST_KEPT, UserFunction, independent, library_of
 
 
@@ -192,8 +191,3 @@ def test_a_mark_is_read_from_functions_methods_and_objects() -> None:
 
     marked: list[Callable[..., Any]] = [Guard().check, Counts(), waits, Guard().other]
     assert [UserFunction(each).is_independent for each in marked] == [True, True, True, False]
-
-
-def test_a_function_that_takes_no_mark_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="cannot be marked as independent"):
-        independent(print)
