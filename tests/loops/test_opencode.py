@@ -13,7 +13,7 @@ from simloop import (
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import Run, Transition, checked_transition
+from simloop.kernel.machine import Bound, Run, Transition, checked_transition
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -184,3 +184,42 @@ def test_an_abort_ends_the_run_but_in_the_wait_makes_one_more_call(state: type) 
         assert ending(*WAYS[state], AbortRequested(), back) == (Outcome.ABORTED, "")
     else:
         assert ending(*WAYS[state], AbortRequested()) == (Outcome.ABORTED, "")
+
+
+# Options
+
+RETRIES = Bound("error_count", 6, resets=True)
+STEPS = Bound("total_steps", 100, of_turns=True)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5, 9, 32, 50])
+def test_max_retries_bounds_the_tries_of_a_call(retries: int) -> None:
+    gave_up = (Outcome.TOO_MANY_ERRORS, "max_retries")
+    assert ending(*tries(retries), RATE_LIMITED, max_retries=retries) == gave_up
+    _, asked = play(*tries(retries), RATE_LIMITED, max_retries=retries + 1)
+    assert asked == (effects.Backoff(retries + 1),)
+
+
+def test_unlimited_steps_are_neither_noted_nor_counted() -> None:
+    unlimited = {"max_steps": 2, "steps": Steps.UNLIMITED}
+    call = (effects.CallModel(polls=True),)
+    for way in ((*FIRST, FITS), (*FIRST, *STEP, FITS)):
+        after, asked = play(*way, **unlimited)
+        assert (after.total_steps, asked[-1:]) == (0, call)
+
+
+def test_an_abort_is_looked_for_or_seen_at_once() -> None:
+    for at_once in (False, True):
+        ways = ((*FIRST, FITS), (CALLS,))
+        asked = [play(*way, abort_at_once=at_once)[1][-1:] for way in ways]
+        polls = not at_once
+        assert asked == [(effects.CallModel(polls=polls),), (effects.RunTools(polls=polls),)]
+    waiting = WAYS[states.BackingOff]
+    assert play(*waiting, AbortRequested())[1] == (effects.CallModel(aborted=True),)
+    assert ending(*waiting, AbortRequested(), abort_at_once=True) == (Outcome.ABORTED, "")
+
+
+def test_the_bounds_are_those_that_the_options_leave() -> None:
+    enforced = OpencodeLoop(options=OpencodeOptions(steps=Steps.ENFORCE))
+    assert OpencodeLoop().bounds == {"max_retries": RETRIES}
+    assert enforced.bounds == {"max_retries": RETRIES, "max_steps": STEPS}

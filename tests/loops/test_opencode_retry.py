@@ -88,6 +88,7 @@ def test_a_delay_has_no_cap_but_the_longest_timer() -> None:
     assert [delay(n) // MS for n in (1, 5, 10, 100)] == [2_000, 32_000, 1_024_000, 2**31 - 1]
     assert delay(1, retry_after="1e30") == (2**31 - 1) * MS
     assert delay(1, retry_after="900") == 900_000 * MS
+    assert POLICY.delay_ns(2, None, now_ns=0, draw=0.0) == 4_000 * MS
 
 
 def test_a_retry_after_of_zero_or_less_retries_at_once() -> None:
