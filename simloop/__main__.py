@@ -1,8 +1,8 @@
 """The command `simloop`; `python -m simloop` is the same.
 
-Not here: the command line (cli). The rule to keep: a Ctrl-C ends the command without a traceback
-from the first line of `main` on, also while modules are imported. Before that line this module
-imports only what Python itself has loaded by then: every other import is time without a handler.
+A Ctrl-C ends the command without a traceback from the first line of `main` on, also while modules
+are imported. Before that line this module imports only what Python itself has loaded by then: every
+other import is time without a handler.
 """
 
 import os

@@ -1,9 +1,8 @@
 """Errors, grouped by their cause: the author's input, the loop under test, or simloop.
 
-Not here: simulated failures (a 429, a tool that fails). Those are values, never simloop's
-exceptions. The rules to keep: every message names the error, its place and the remedy. The text of
-an error is escaped, because pytest and tracebacks print it as it is; in a message of several lines,
-text of others is escaped first, because its newlines could forge a line.
+Simulated failures are values, and none of these. The text of an error is escaped, because pytest
+and tracebacks print it as it is; in a message of several lines, text of others is escaped first,
+because its newlines could forge a line.
 """
 
 from collections.abc import Sequence
@@ -104,21 +103,17 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
         self.account = ""
         super().__init__(message)
 
-    @property
-    def finding(self) -> str:
+    def finding(self, place: str = "") -> str:
         """Return the message with key and hint, and the other findings; escaped, no command."""
-        return self._found_in("")
-
-    def __str__(self) -> str:
-        """Return the finding, the end of the run, then the reproducing command; all escaped."""
-        finding = self._found_in(str(self.path or ""))
-        reproduce = f"reproduce: {escape(self.reproduce)}" if self.reproduce else ""
-        return "\n".join(filter(None, (finding, escape_lines(self.account), reproduce)))
-
-    def _found_in(self, place: str) -> str:
         key, hint = escape(self.key), escape(self.hint)
         first = _one_line(escape(place), key, escape_lines(self.message), hint)
         return "\n".join((first, *map(escape, self.others)))
+
+    def __str__(self) -> str:
+        """Return the finding, the end of the run, then the reproducing command; all escaped."""
+        finding = self.finding(str(self.path or ""))
+        reproduce = f"reproduce: {escape(self.reproduce)}" if self.reproduce else ""
+        return "\n".join(filter(None, (finding, escape_lines(self.account), reproduce)))
 
 
 class ScriptExhausted(CheckFailed):
@@ -178,12 +173,8 @@ class ErrorDetails:
         """Return the details of `error`; a ScenarioError has one for each mistake of the file."""
         name = type(error).__name__
         if isinstance(error, ScenarioError):
-            first = cls(
-                name,
-                **_message_and_place(error),
-                line=error.line,
-                column=error.column,
-            )
+            placed = _message_and_place(error)
+            first = cls(name, **placed, line=error.line, column=error.column)
             return (first, *(each for other in error.others for each in cls.of(other)))
         if isinstance(error, CheckFailed):
             placed = _message_and_place(error)

@@ -1,9 +1,8 @@
 """Escaping: the one step that text from models, tools and files passes before it is shown.
 
 Such text is hostile: escape sequences that rewrite the screen, newlines that forge a verdict,
-direction overrides, lone surrogates that cannot be written, lines of 10 MB. The rule to keep:
-everything that reaches a terminal, an XML file or a page, and was not written by simloop itself,
-passes through `escape`. An error of simloop's does so in its `__str__`.
+direction overrides, lone surrogates that cannot be written, lines of 10 MB. An error does so in
+its `__str__`.
 """
 
 import re

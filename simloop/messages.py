@@ -24,15 +24,15 @@ class FinishReason(StrEnum):
 
     @classmethod
     def read(cls, raw: str) -> "FinishReason":
-        """Return the reason for a provider's word; an unknown word is `OTHER`.
+        """Return the reason for a provider's word, in any case; an unknown word is `OTHER`.
 
-        It reads simloop's own words and those of OpenAI, Anthropic and Gemini, in any case.
-        `interrupted` is not a word that a provider sends; it is the meaning of silence, and of the
-        words that a gateway sends when it lost the provider (bug C6).
+        No provider says `interrupted`: it is the meaning of silence, and of the words that a
+        gateway sends when it lost the provider.
         """
         return _FINISH_WORDS.get(raw.lower().replace("-", "_"), cls.OTHER)
 
 
+# The words of simloop, OpenAI, Anthropic and Gemini, as of November 2026.
 _FINISH_WORDS = {
     word: reason
     for reason, words in {
@@ -63,10 +63,7 @@ class Outcome(StrEnum):
     BLOCKED = "blocked"
 
     def message(self, *, errors: int = 0, cause: str = "") -> str:
-        """Return the text for the user, in the words of documents 000/002 if they give them.
-
-        `errors` is the run's error count, `cause` the text of the error that ended it.
-        """
+        """Return the text for the user. `cause` is the text of the error that ended the run."""
         return _OUTCOME_MESSAGES[self].format(errors=errors, cause=cause or "unknown")
 
 
@@ -107,7 +104,7 @@ class StopCause(StrEnum):
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """Token counts as the provider reports them. Recorded, never trusted to decide (bug B8)."""
+    """Token counts as the provider reports them. Recorded, never trusted to decide."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -161,8 +158,7 @@ class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="
 class SummaryMessage(Struct, frozen=True, gc=False, tag_field="role", tag="summary"):
     """The summary with which compaction replaces older messages.
 
-    It has a role of its own: providers take it as user text, and no invariant on user turns applies
-    to it.
+    Providers take it as user text, and no invariant on user turns applies to it.
     """
 
     text: str
@@ -266,31 +262,23 @@ class StreamError(Struct, frozen=True, gc=False):
 
 
 class HeadersSent(Struct, frozen=True, gc=False):
-    """The headers of the reply are sent, and nothing else yet.
-
-    Only a reply on a wire has headers: no client of the model port gets this part, and no trace
-    holds it.
-    """
+    """The headers of the reply are sent, and nothing else yet."""
 
 
 class Unreachable(Struct, frozen=True, gc=False):
-    """No connection to the provider is made; the failure follows.
-
-    Only a request on a wire needs a connection. As with HeadersSent, no client of the model port
-    gets this part, and no trace holds it.
-    """
+    """No connection to the provider is made; the failure follows."""
 
 
 WireState = HeadersSent | Unreachable
+"""What only a wire has: no client of the model port gets these parts, and no trace holds them."""
 
 Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | StreamError | WireState
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):
-    """The output of a tool: `text` for the model, `details` for the interface (document 001).
+    """The output of a tool: `text` for the model, `details` for the interface.
 
-    `terminate` requests the end of the run, which pi's versions grant when each result of a reply
-    requests it.
+    `terminate` requests the end of the run, which pi grants if each result of a reply requests it.
     """
 
     text: str

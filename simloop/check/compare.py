@@ -153,7 +153,7 @@ def _told(error: SimloopError) -> str:
         line, column, key, hint = error.line, error.column, error.key, error.hint
         said = str(ScenarioError(error.message, line=line, column=column, key=key, hint=hint))
     elif isinstance(error, CheckFailed):
-        said = error.finding
+        said = error.finding()
     return f"{type(error).__name__}: {said}"
 
 

@@ -95,7 +95,7 @@ class Failure(NamedTuple):
     def of_error(cls, error: BaseException) -> "Failure":
         """Return the failure of a run that raises an error."""
         name = FINISHES if isinstance(error, RunawayRun) else type(error).__name__
-        text = error.finding if isinstance(error, CheckFailed) else escape(describe(error))
+        text = error.finding() if isinstance(error, CheckFailed) else escape(describe(error))
         return cls.named(name, text)
 
     @property
@@ -236,7 +236,7 @@ class Verdict(Struct):
         if isinstance(found, ScenarioError):  # about the judging: an unknown name, a failing one
             raise found
         if isinstance(found, InvariantViolated):
-            return Failure.named(EXPECTATION, found.finding.partition("\n")[0])
+            return Failure.named(EXPECTATION, found.finding().partition("\n")[0])
         return None if found is None else Failure.of_error(found)
 
     def _failure_by(self, cause: BaseException) -> Failure:

@@ -145,7 +145,7 @@ class Finding(NamedTuple):
     def of_error(cls, error: SimloopError) -> "Finding":
         """Return the finding for an error that the run raised."""
         name = type(error).__name__
-        return cls(name, name, error.finding if isinstance(error, CheckFailed) else str(error))
+        return cls(name, name, error.finding() if isinstance(error, CheckFailed) else str(error))
 
 
 class RunEnding(NamedTuple):

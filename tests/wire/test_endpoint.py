@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from typing import Any
 
 import pytest
 from wire import ASK, CHAT, Heard, heard, in_run, posted
@@ -10,7 +9,7 @@ from wire import ASK, CHAT, Heard, heard, in_run, posted
 from simloop import Reply, Request, Result, ScriptedTool, World, parse_scenario, run
 from simloop.errors import Deadlock, ScenarioError, ScriptExhausted
 from simloop.messages import ToolCall, ToolMessage, UserMessage
-from simloop.scenario.replies import Http, Pace, TokenUsage
+from simloop.scenario.replies import Http, Pace
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode
@@ -26,14 +25,6 @@ def refused(result: Result) -> list[str]:
     refusals = [one for one in record if isinstance(one, entries.RequestRefused)]
     assert {(one.endpoint, one.status) for one in refusals} <= {(ASKED, 400)}
     return [one.text for one in refusals]
-
-
-def test_a_request_is_recorded_as_one_of_the_native_client_is() -> None:
-    async def main() -> None:
-        await Heard().listen(posted())
-
-    (request,) = in_run(main, Reply(say="Hello.")).requests
-    assert (request.number, request.messages) == (1, (UserMessage("Hi"),))
 
 
 def test_a_whole_reply_comes_at_its_end() -> None:
@@ -141,34 +132,6 @@ def test_a_connection_is_waited_for_without_end_if_its_timeout_is_none() -> None
         heard(Reply(stall="before-connect"), request=endless)
 
 
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply(lost="after-headers"),
-        Reply(lost="after-headers", pace=Pace(first_part="2s")),
-        Reply(stall="after-headers"),
-        Reply(lost="before-connect", pace=Pace(first_part="2s")),
-        Reply(say="Hello you", lost="mid-output", pace=SLOW),
-        Reply(say="I may not", finish="refusal", usage=TokenUsage(input=7, output=3), pace=SLOW),
-    ],
-)
-def test_chance_faults_that_do_not_happen_change_nothing_on_the_wire(
-    reply: Reply,
-    streams: bool,  # noqa: FBT001
-) -> None:
-    def found(faults: ChanceFaults | None) -> tuple[dict[str, Any], bytes]:
-        wire = Heard()
-
-        async def agent(_: str) -> None:
-            await wire.listen(posted({**ASK, "stream": streams}, read_timeout_s=20))
-
-        result = run(Scenario(prompt="Go.", model=[reply], faults=faults), loop=agent)
-        return vars(wire), b"".join(encode(result.trace).splitlines()[1:-1])
-
-    assert found(QUIET) == found(None)
-
-
 @pytest.mark.parametrize("site", ["model.lost-mid-output", "model.error-part", "model.slow"])
 def test_no_chance_fault_reaches_a_provider_that_is_unreachable(site: str) -> None:
     always = ChanceFaults(activate=1.0, fire=1.0, sites=[site])
@@ -203,12 +166,6 @@ def test_an_error_inside_a_stream_is_one_of_its_events() -> None:
     found = heard(reply, streams=True)
     assert found.status == 200
     assert b'"error"' in found.pieces[-1][1]
-
-
-def test_a_stream_that_is_cut_off_ends_like_any_other() -> None:
-    found = heard(Reply(say="Hi", unfinished=True), streams=True)
-    assert (found.status, found.error) == (200, "")
-    assert b"DONE" not in found.body
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff", b"[" * 100_000])
@@ -329,14 +286,6 @@ def test_raw_bodies_are_kept_on_demand_and_in_no_trace(kept: bool) -> None:  # n
         {1: "secret"} if kept else {}
     )
     assert b"secret" not in encode(result.trace)
-
-
-def test_the_requests_of_a_conversation_are_counted_over_its_prompts() -> None:
-    async def agent(_: str) -> None:
-        await Heard().listen(posted())
-
-    scenario = Scenario(prompt="a", then=["b"], model=[Reply(say="1"), Reply(say="2")])
-    assert [*run(scenario, loop=agent, keep_bodies=True).bodies] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,9 @@
 import asyncio
 import gc
 import importlib
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,33 +181,10 @@ def test_urllib3_repeats_the_attempt_to_connect_as_often_as_it_should() -> None:
     assert found == [(200, 5.0)]
 
 
-def test_the_total_timeout_of_aiohttp_holds() -> None:
-    timeout = importlib.import_module("aiohttp").ClientTimeout(total=7)
-    *_, (at, error) = heard(by_aiohttp, Reply(stall="before-headers"), timeout=timeout)
-    assert (at, error) == (7.0, "TimeoutError")
-
-
 def test_an_unknown_host_is_refused_by_name(client: Any) -> None:
     refused = r"POST /v1/today at api\.weather\.test.*, called at test_other_clients\.py:\d+ in by_"
     with pytest.raises(ScenarioError, match=refused):
         heard(client, url="https://api.weather.test/v1/today")
-
-
-_IMPORTS = """
-import sys
-sys.path[:0] = {path!r}
-from test_other_clients import HELLO, {name}, heard
-print(heard({name}, HELLO)[0])
-"""
-
-
-@pytest.mark.parametrize("name", ["by_aiohttp", "by_requests"])
-def test_the_package_may_be_imported_first_in_the_run(name: str) -> None:
-    tests = Path(__file__).resolve().parent
-    path = [str(tests), str(tests.parent / "support"), str(tests.parent.parent)]
-    program = _IMPORTS.format(path=path, name=name)
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-    assert done.stdout.strip() == b"200"
 
 
 async def leaves_a_session(_: str) -> str:
@@ -221,13 +195,6 @@ async def leaves_a_session(_: str) -> str:
 
 def leaves_a_session_in_a_thread(prompt: str) -> str:
     return asyncio.run(leaves_a_session(prompt))
-
-
-async def leaves_a_session_in_a_cycle(_: str) -> str:
-    aiohttp = importlib.import_module("aiohttp")
-    cycle: list[Any] = [aiohttp.ClientSession()]
-    cycle.append(cycle)
-    return "Done."
 
 
 @pytest.fixture
@@ -250,7 +217,7 @@ class KeepsASession:
 
 @pytest.mark.parametrize(
     "agent",
-    [leaves_a_session, leaves_a_session_in_a_thread, leaves_a_session_in_a_cycle, KeepsASession],
+    [leaves_a_session, leaves_a_session_in_a_thread, KeepsASession],
 )
 @pytest.mark.usefixtures("silent_collection")
 def test_a_session_of_aiohttp_that_is_never_closed_is_left_behind_at_its_place(agent: Any) -> None:
@@ -284,12 +251,3 @@ def test_a_session_that_a_module_keeps_is_left_behind_by_each_run_that_uses_it()
         "session"
     ]
     asyncio.run(SHARED.pop().close())
-
-
-def test_a_session_of_aiohttp_that_is_closed_leaves_nothing_behind() -> None:
-    async def agent(_: str) -> None:
-        async with importlib.import_module("aiohttp").ClientSession():
-            pass
-
-    entries = run(Scenario(prompt="Hi"), loop=agent).trace.entries
-    assert not any(isinstance(entry, LeftBehind) for entry in entries)

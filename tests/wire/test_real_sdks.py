@@ -164,13 +164,6 @@ def read_responses(served: Served) -> Read:
     return read
 
 
-def accumulated_responses(served: Served) -> Read:
-    with openai_client(served).responses.stream(model="m", input="hi") as stream:
-        for event in stream:
-            last = event
-    return _response(last.response)
-
-
 def read_whole_responses(served: Served) -> Read:
     return _response(openai_client(served).responses.create(model="m", input="hi"))
 
@@ -253,7 +246,6 @@ OPENAI: dict[str, tuple[Reader, int]] = {
     "chat": (read_chat, 0),
     "whole chat": (read_whole_chat, 0),
     "responses": (read_responses, 1),
-    "accumulated responses": (accumulated_responses, 1),
     "whole responses": (read_whole_responses, 1),
 }
 ANTHROPIC: dict[str, tuple[Reader, int]] = {
@@ -283,7 +275,7 @@ def expected(name: str, form: int) -> Read:
     return Read(text, "", calls, ending, TOKENS)
 
 
-STREAMED = ("chat", "responses", "accumulated responses", "messages")
+STREAMED = ("chat", "responses", "messages")
 # An event that its empty line does not end is lost, as the standard says: for Responses, the one
 # that ends the reply. And Anthropic's SDK takes a byte order mark for a part of the first line.
 LOSSES = {
@@ -308,18 +300,6 @@ def test_an_sdk_reads_back_what_was_written(reader: str, framing: FramingName) -
     read, form = (OPENAI | ANTHROPIC)[reader]
     for name, parts in REPLIES.items():
         assert read(Served(parts, WireOptions(framing=framing))) == expected(name, form), name
-
-
-def test_an_sdk_loses_a_last_event_that_no_empty_line_ends() -> None:
-    served = Served(REPLIES["text"], WireOptions(framing="no-final-blank"))
-    events = list(openai_client(served).responses.create(model="m", input="hi", stream=True))
-    assert events[-1].type == "response.output_item.done"
-
-
-def test_a_byte_order_mark_costs_the_sdk_of_anthropic_the_first_event() -> None:
-    client = anthropic_client(Served(REPLIES["text"], WireOptions(framing="bom")))
-    stream = client.messages.create(model="m", max_tokens=9, messages=USER, stream=True)
-    assert next(iter(stream)).type == "content_block_start"
 
 
 def test_reasoning_comes_in_blocks_of_its_own() -> None:

@@ -220,6 +220,13 @@ _SUMMARY = _Prose(
     "summary_text",
 )
 _CALL = "response.function_call_arguments"
+# What the provider repeats of a request that states none of it.
+_SETTINGS: JsonObject = {
+    "background": False, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True,
+    "previous_response_id": None, "reasoning": {"effort": None, "summary": None}, "store": False,
+    "temperature": 1.0, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [],
+    "top_p": 1.0, "truncation": "disabled",
+}  # fmt: skip
 _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 
@@ -238,20 +245,8 @@ class _ResponseEncoder(replies.BlockEncoder):
             "object": "response",
             "created_at": created_s,
             "model": request.model,
-            "background": False,
             "instructions": request.system_prompt or None,
-            "max_output_tokens": None,
-            "metadata": {},
-            "parallel_tool_calls": True,
-            "previous_response_id": None,
-            "reasoning": {"effort": None, "summary": None},
-            "store": False,
-            "temperature": 1.0,
-            "text": {"format": {"type": "text"}},
-            "tool_choice": "auto",
-            "tools": [],
-            "top_p": 1.0,
-            "truncation": "disabled",
+            **_SETTINGS,
         }
 
     def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:

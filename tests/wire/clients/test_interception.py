@@ -216,12 +216,10 @@ def test_the_certificates_are_read_once_for_all_clients_in_runs(
         Reply(raises="oh"),
     ],
 )
-@pytest.mark.parametrize("is_own_thread", [False, True])
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_synchronous_client_hears_the_same(
     module: Any,
     reply: Reply,
-    is_own_thread: bool,  # noqa: FBT001
     streams: bool,  # noqa: FBT001
 ) -> None:
     asked, outcomes = {**ASK, "stream": streams}, []
@@ -254,7 +252,7 @@ def test_a_synchronous_client_hears_the_same(
         return pieces
 
     async def main() -> None:
-        outcomes.append(ask() if is_own_thread else await asyncio.to_thread(ask))
+        outcomes.append(await asyncio.to_thread(ask))
 
     async def main_async() -> None:
         outcomes.append(await ask_async())
