@@ -146,7 +146,6 @@ class Index:
                 read(self, place, entry)
 
     def _piece(self, place: int, entry: Any, record: Sequence[AnyEntry]) -> None:
-        """Add a piece to the text that goes on, or begin another one."""
         text = self._text.get(entry.request)
         if type(entry) not in _TEXTS:
             self._text.pop(entry.request, None)

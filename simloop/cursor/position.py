@@ -263,7 +263,6 @@ class Position:
         return _call_state({"id": call.call_id, "ToolCall": call, "Answered": given})
 
     def _of_calls(self, since: int) -> list[Any]:
-        """Return the entries about calls since the newest main request."""
         found = between(self.recording.index.calls, since, self.place)
         return [self.recording.entries[each] for each in found]
 
@@ -471,7 +470,6 @@ def _values(
 
 
 def _values_of_request(position: Position, hook: entries.Hook) -> dict[str, tuple[str | None, str]]:
-    """Return the values of the request that was sent after the hook, if it was."""
     recording = position.recording
     sent = recording.index.next(Landmark.STEP, hook.seq)
     if sent is None or sent > position.place:

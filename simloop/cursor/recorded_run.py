@@ -335,7 +335,6 @@ def _scenario_of(trace: LoopTrace) -> Scenario | None:
 
 
 def _expected_of(trace: LoopTrace) -> Expect:
-    """Return the expectations in the header, for a run whose code is not known."""
     header = trace.header
     try:
         scenario = Scenario.model_validate_json(bytes(header.scenario))

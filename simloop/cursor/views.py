@@ -64,7 +64,6 @@ def _entry(position: Position) -> Iterator[FactRow]:
 
 
 def _headers(entry: entries.Error) -> Iterator[FactRow]:
-    """Yield the headers of a failed reply; a number of Retry-After has its unit."""
     for name, value in entry.fault.headers:
         unit = _UNITS.get(name, "") if value.isdecimal() else ""
         yield row(f"{value}{unit}", name.title())
@@ -74,7 +73,6 @@ _UNITS = {"retry-after": "s", "retry-after-ms": "ms"}
 
 
 def _state(position: Position) -> Iterator[FactRow]:
-    """Yield the state of the machine with its place on the map, or the phase of an agent."""
     move, machine = position.move, position.recording.machine
     if move is not None:
         yield row(move.after, "state", Mark.CURRENT, move.place)
@@ -102,7 +100,6 @@ _BACKING_OFF = NAMES[BackingOff]
 
 
 def _phase(position: Position) -> str:
-    """Return in words what an agent is waiting for."""
     if type(position.entry) is entries.Ended or position.newest(entries.Ended) is not None:
         return "the run is over"
     names = position.waits_for
@@ -189,7 +186,6 @@ def _messages_view_rows(
 
 
 def _context_heading(position: Position) -> Iterator[FactRow]:
-    """Yield the sizes of the context before and after a compaction that no request shows yet."""
     before, after = position.sent_place, position.compacted_place
     if before is not None and after is not None:
         yield row(_as_sent(position, before), "before", Mark.HEAD, before)
@@ -206,7 +202,6 @@ def _as_sent(position: Position, place: int) -> str:
 
 
 def _request_heading(position: Position, request: Request) -> Iterator[FactRow]:
-    """Yield the number, the system prompt and the tools of the newest main request as sent."""
     earlier = position.earlier_request
     yield row(
         f"#{request.number}, {counted(len(request.messages), 'message')}", "request", Mark.HEAD,
@@ -219,7 +214,6 @@ def _request_heading(position: Position, request: Request) -> Iterator[FactRow]:
 
 
 def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRow]:
-    """Yield the system prompt and the tools, marked where they differ from the request before."""
     if request.system_prompt or (earlier is not None and earlier.system_prompt):
         same = earlier is None or earlier.system_prompt == request.system_prompt
         yield from rows(request.system_prompt, "system", Mark.PLAIN if same else Mark.ADDED)
@@ -244,7 +238,6 @@ def message_rows(message: Message, mark: Mark = Mark.PLAIN) -> Iterator[FactRow]
 
 
 def _reply(position: Position) -> Iterator[FactRow]:
-    """Yield the reply so far, part by part; pieces of one text are one part."""
     reply = position.reply
     if reply is None:
         return
@@ -299,7 +292,6 @@ def _hooks(position: Position) -> Iterator[FactRow]:
 
 
 def _values_of(change: HookChange) -> Iterator[FactRow]:
-    """Yield the value before a hook and that after it."""
     label = f"  {change.name}"
     if change.before is not None:
         yield from rows(change.before or _NO_TEXT, label, Mark.REMOVED)
@@ -322,7 +314,6 @@ def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
 
 
 def _errors(position: Position) -> Iterator[FactRow]:
-    """Yield the newest failures of the run so far, with the class of each, and the next try."""
     record = position.recording.entries
     kinds = _error_places(position)
     places = sorted(at for each in kinds for at in between(each, position.start, position.place))
@@ -335,14 +326,12 @@ def _errors(position: Position) -> Iterator[FactRow]:
 
 
 def _error_places(position: Position) -> Sequence[Sequence[int]]:
-    """Return the places of all failures, tries after them, and judgements."""
     index = position.recording.index
     marked = [index.landmarks[each] for each in (Landmark.FAULT, Landmark.RETRY)]
     return [*marked, index.places.get(entries.Classified, ())]
 
 
 def _failure(entry: AnyEntry, failed_ns: int) -> Iterator[FactRow]:
-    """Yield the rows of a failure, of the judgement on it, or of the request that tries again."""
     at, fault = clock(entry.at_ns), getattr(entry, "fault", None)
     match entry:
         case entries.Request():

@@ -45,7 +45,6 @@ def _sentences(position: Position) -> Iterator[str]:
 
 
 def _of_findings(position: Position) -> Iterator[str]:
-    """Yield the findings that this entry shows; at the last entry, those of the run."""
     recording = position.recording
     is_last = position.place == len(recording.entries) - 1
     for each in recording.findings:
@@ -120,7 +119,6 @@ def _of_failure(position: Position) -> Iterator[str]:
 
 
 def _at_limit(position: Position, name: str) -> Iterator[str]:
-    """Yield a counter that has reached its limit."""
     for counter in position.counters:
         if counter.name == name and counter.limit is not None and counter.value >= counter.limit:
             yield f"{counter.name} is {counter.value}, and its limit is {counter.limit}."

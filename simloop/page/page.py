@@ -32,7 +32,6 @@ _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
 
 
 def _of_browser(each: RunKey) -> RunKey:
-    """Return a key without those that browsers keep for themselves."""
     return each._replace(keys=tuple(key for key in each.keys if not key.startswith("Ctrl-")))
 
 
@@ -69,7 +68,6 @@ def page(recording: RecordedRun, name: str = "") -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy that permits this style and this script, and no more."""
     return (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
@@ -174,7 +172,6 @@ def columns(recording: RecordedRun, places: Sequence[int], words: Numbered) -> d
 
 
 def _columns_of(line: Line, words: Numbered) -> list[int]:
-    """Return the lane, the sign and the words of a line as numbers, and whether it failed."""
     lane = list(Lane).index(line.lane)
     return [lane, words[line.sign], words[line.words], int(line.is_failure)]
 
@@ -229,7 +226,6 @@ class ViewRows:
         return self._replace(0, len(self._shown), views.view(self.name, position))
 
     def _replace(self, start: int, end: int, rows: Iterable[FactRow]) -> list[Splice]:
-        """Replace the rows from `start` to `end`, and return the change, if there is one."""
         before, now = self._shown[start:end], [self._numbers[each] for each in rows]
         if now == before:
             return []
@@ -279,7 +275,6 @@ class MessagesViewRows(ViewRows):
     def _replace_parts(
         self, starts: list[int], kept: int, start: int, parts: Iterable[tuple[FactRow, ...]]
     ) -> list[Splice]:
-        """Replace the parts after the first `kept` ones, and return the changes."""
         first, end = start + starts[kept], start + starts[-1]
         del starts[kept + 1 :]
         rows: list[FactRow] = []

@@ -389,7 +389,6 @@ class _Reading:
 
 
 def _count_of_entries(lines: Sequence[TraceLine]) -> int:
-    """Return the number of lines before the first that is no entry."""
     every = len(lines)
     if lines and type(lines[-1]) is Footer:
         every -= 1

@@ -132,7 +132,6 @@ def _start_of_text(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> int 
 
 
 def _texts(start: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDifference | None:
-    """Return the difference of two texts that begin at `start`, or None if there is none."""
     piece: Any = one[start]
     if type(piece) not in _TEXTS:
         return None
@@ -147,7 +146,6 @@ def _texts(start: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDiffe
 
 
 def _is_of(piece: Any, entry: Any) -> bool:
-    """Return whether an entry is a piece of the text that `piece` belongs to."""
     return type(entry) is type(piece) and bool(entry.request == piece.request)
 
 
@@ -211,7 +209,6 @@ def _footers(one: Footer, other: Footer, record: list[AnyEntry]) -> Divergence |
 
 
 def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
-    """Return the first field that differs, down to the innermost mapping or list."""
     path = ""
     while True:
         if isinstance(one, dict) and isinstance(other, dict):
@@ -229,7 +226,6 @@ def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
 
 
 def _context(record: list[AnyEntry], seq: int) -> tuple[str, ...]:
-    """Return the last lines before `seq`, where the pieces of a text are one line."""
     rows: deque[deque[AnyEntry]] = deque()
     for place in range(seq - 1, -1, -1):
         entry = record[place]

@@ -151,7 +151,6 @@ class DocumentEvents:
         return []
 
     def _answers(self, line: AnyEntry) -> list[Event]:
-        """Return the events of an answer that the engine gives to a call."""
         if not isinstance(line, entries.Answered):
             return []
         if self._answering:
@@ -160,7 +159,6 @@ class DocumentEvents:
         return []
 
     def _runs(self, line: AnyEntry) -> list[Event]:
-        """Return the events of a tool that an agent without an engine runs, or could not run."""
         match line:
             case entries.ToolStarted():
                 self._started.add(line.call_id)
@@ -201,7 +199,6 @@ class DocumentEvents:
         return events
 
     def _next_calls(self, at_ns: int) -> list[Event]:
-        """Return the event of the next call to be handled; in parallel, of all calls."""
         waiting = len(self._waiting)
         return [self._call(at_ns) for _ in range(min(waiting, 1) if self._in_order else waiting)]
 

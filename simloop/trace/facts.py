@@ -150,7 +150,6 @@ class Facts:
             self._compare(entry, request)
 
     def _compare(self, entry: entries.Request, request: Request) -> None:
-        """Compare the new main request with the one before it."""
         before = self.before
         if before is None:
             self.kept, self.added, self.goes_on = 0, request.messages, False

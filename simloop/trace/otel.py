@@ -227,7 +227,6 @@ class _ModelCall:
 
 
 def _error_type(fault: Fault) -> str:
-    """Return the status of a failure, or its code."""
     if isinstance(fault.status, int):
         return str(fault.status)
     return fault.code or "_OTHER"
@@ -238,7 +237,6 @@ def _text(text: str) -> Mapping[str, Any]:
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the parts of a reply with the pieces of one text, or of one reasoning, joined."""
     for kind, pieces in groupby(parts, key=itemgetter("type")):
         if kind == "tool_call":
             yield from pieces
@@ -247,7 +245,6 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def _messages(role: str, *parts: Mapping[str, Any], finish_reason: str = "") -> str:
-    """Return one message in the JSON of the attributes for messages."""
     message: dict[str, Any] = {"role": role, "parts": parts}
     if finish_reason:
         message["finish_reason"] = finish_reason

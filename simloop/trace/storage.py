@@ -125,7 +125,6 @@ def _write_into(path: Path, data: bytes) -> None:
 
 
 def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
-    """Write a new file beside `target` and give it that name; remove it if anything fails."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     name = target.parent / f".simloop-{os.getpid()}-{next(_NUMBERS)}.tmp"
     descriptor = os.open(name, flags, 0o666)  # with the permissions that the umask gives

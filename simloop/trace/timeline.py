@@ -102,12 +102,10 @@ def _lines(record: Iterable[Any]) -> Iterator[_Line]:
 
 
 def _numbered(line: tuple[str, str], request: int, newest: int) -> tuple[str, str]:
-    """Return a line with the number of its request, if that is not the newest."""
     return line if request == newest or not newest else (line[0], f"{line[1]} [#{request}]")
 
 
 def _joined(pieces: list[Any]) -> tuple[str, str]:
-    """Return the line of all pieces of a text."""
     text = "".join([piece.text for piece in pieces])
     lasted_ns = pieces[-1].at_ns - pieces[0].at_ns
     what = KINDS[type(pieces[0])].meaning

@@ -107,16 +107,3 @@ def test_a_fact_that_the_other_side_does_not_have_is_marked(compared: SideBySide
     equal = [row for row in left if DIFFERS not in str(row)]
     assert equal
     assert all(row[:3] in [each[:3] for each in right] for row in equal)
-
-
-def named(left: str, right: str) -> SideBySide:
-    run = recorded("{say: Hi.}")
-    return SideBySide(Session(run, left), Session(run, right))
-
-
-def test_two_long_names_are_cut_so_that_they_differ() -> None:
-    left, right = named("kept/test_it.before.trace", "kept/test_it.after.trace").names(20)
-    assert left == "\N{HORIZONTAL ELLIPSIS}est_it.before.trace"
-    assert right == "\N{HORIZONTAL ELLIPSIS}test_it.after.trace"
-    assert named("quickstart", "quickstart on pi").names(20) == ("quickstart", "quickstart on pi")
-    assert named("old/a.trace", "new/a.trace").names(6) == ("old/a.trace", "new/a.trace")

@@ -7,7 +7,6 @@ from screens import recorded, unfolded
 from simloop.cursor.index import Watched
 from simloop.cursor.keys import FactView
 from simloop.cursor.rows import Mark
-from simloop_tui.rows import SPEEDS
 from simloop_tui.session import Session
 
 
@@ -42,16 +41,6 @@ def test_the_changes_of_the_watched_value_are_found_in_both_directions() -> None
     assert session.place == 1
     session.last_change()
     assert session.said == "error_count has not changed before"
-
-
-def test_watching_goes_round_all_values() -> None:
-    session = Session(recorded())
-    seen = []
-    for _ in Watched:
-        seen.append(session.watched)
-        session.watch_another()
-    assert seen == list(Watched)
-    assert session.watched is seen[0]
 
 
 def test_a_search_goes_round_and_ignores_case() -> None:
@@ -168,16 +157,6 @@ def test_playing_stops_at_the_end_and_pauses() -> None:
     assert not session.player.plays
     session.play()
     assert session.said == "the run is over: g goes to its start"
-
-
-def test_the_speed_stays_between_its_bounds() -> None:
-    session = Session(recorded())
-    for _ in SPEEDS:
-        session.slower()
-    assert session.player.speed == SPEEDS[0]
-    for _ in SPEEDS:
-        session.faster()
-    assert session.player.speed == SPEEDS[-1]
 
 
 def test_a_text_has_one_row_until_a_key_shows_its_words() -> None:

@@ -73,7 +73,6 @@ def _shared(one: Sequence[AnyEntry], other: Sequence[AnyEntry]) -> int:
 
 
 def _rest(one: Sequence[AnyEntry], other: Sequence[AnyEntry], start: int) -> Iterator[Pair]:
-    """Yield the pairs after the entries that are equal."""
     end = start + _MOST_ALIGNED
     left_words, right_words = ([_words(each) for each in some[start:end]] for some in (one, other))
     matcher = SequenceMatcher(a=left_words, b=right_words, autojunk=False)
@@ -99,7 +98,6 @@ def _words(entry: AnyEntry) -> tuple[str, str]:
     return kind_of(entry), words_of(without_line(entry))
 
 
-_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 DIFFERS = "\N{NOT EQUAL TO} "
 """The words before a fact that the other side does not have."""
 
@@ -128,16 +126,6 @@ class SideBySide:
     def side(self) -> Session:
         """Return the session of the chosen side."""
         return self.left if self.is_left else self.right
-
-    def names(self, width: int) -> tuple[str, str]:
-        """Return the names of both runs with at most `width` characters each.
-
-        The beginning of a long name that both share is left out, so that they differ.
-        """
-        names = self.left.name, self.right.name
-        pairs = enumerate(zip(*names, strict=False))
-        shared = next((n for n, (one, other) in pairs if one != other), 0)
-        return _told_apart(names[0], shared, width), _told_apart(names[1], shared, width)
 
     @property
     def last(self) -> int:
@@ -221,11 +209,6 @@ COMPARE_ACTIONS: Mapping[str, Callable[[SideBySide], None]] = {
     )
 }  # fmt: skip
 """The actions that keys and clicks name (keys.py)."""
-
-
-def _told_apart(name: str, shared: int, width: int) -> str:
-    left_out = max(min(shared, len(name) - width + 1), 0) if len(name) > width else 0
-    return f"{_ELLIPSIS}{name[left_out:]}" if left_out else name
 
 
 def _newest(places: Sequence[int | None]) -> list[int]:

@@ -44,7 +44,6 @@ def text_of(session: Session) -> str:
 
 
 def _ending(scenario: Scenario) -> Expect:
-    """Return the expectation that the scenario ends as it does."""
     run = Simulation(Plan(scenario, {}))
     try:
         run.on_clock(run.converse())
@@ -121,7 +120,6 @@ def _plain(value: object) -> str:
 
 
 def _words(session: Session) -> str:
-    """Return the title as a name of ASCII letters, digits and underscores."""
     title = session.recording.trace.header.title.lower()
     words = re.sub(r"[^a-z0-9]+", "_", title)[:_LONGEST_NAME].strip("_")
     return words or "the_run"
@@ -191,7 +189,6 @@ def _hook(position: Position, name: str) -> Loc:
 
 
 def _reply(position: Position) -> Loc:
-    """Return the place of the reply to the request of an entry, or to the newest one."""
     recording = position.recording
     number = getattr(position.entry, "request", None)
     if number is None:

@@ -62,7 +62,6 @@ _OF_SCREEN = frozenset({"goto", "search", "next_match", "previous_match", "filte
 
 
 def _shared(each: RunKey) -> Action:
-    """Return an action that the page has, too."""
     keys = tuple(_NAMES.get(key, key) for key in each.keys)
     brief = _BRIEF.get(" ".join(each.does), "")
     of_session = each.does[0] not in _OF_SCREEN

@@ -84,7 +84,6 @@ def _judged_run(item: Item) -> tuple[LoopTrace | None, str, str]:
 
 
 def _traces(folder: Path) -> Iterator[Item]:
-    """Yield the traces of failed tests, the newest first."""
     kept = (folder / TRACES).glob("*.trace.jsonl")
     for path in sorted(kept, key=lambda path: (-path.stat().st_mtime_ns, path.name)):
         named = str(path.relative_to(folder))

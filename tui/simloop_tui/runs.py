@@ -125,7 +125,6 @@ def _once(reply: Draft) -> Draft:
 
 
 def _left(replies: Sequence[Draft], used: Sequence[int]) -> Iterator[Draft]:
-    """Yield the ordered replies, and their repetitions, that a run did not use."""
     newest = max((place for place in used if "when" not in replies[place]), default=-1)
     for place, reply in enumerate(replies):
         times = reply.get("times", 1)
@@ -339,8 +338,6 @@ def _reply_of(position: Position, request: int) -> int | None:
 
 
 def _mending(position: Position, number: int) -> Callable[[Draft], Draft]:
-    """Return the change that removes a reply's failure, or the reply if it was nothing else."""
-
     def apply(tree: Draft) -> Draft:
         script = unrolled(position.recording, tree)
         mended = {key: value for key, value in script[number].items() if key not in FAILURES}
@@ -487,7 +484,6 @@ def _first(one: RecordedRun, other: RecordedRun) -> int | None:
 
 
 def _title(recording: RecordedRun, change: Change) -> str:
-    """Return the title of a fork; that of a fork of a fork has the changes of both."""
     title = recording.trace.header.title or "a run"
     if title.startswith(_FORK_OF) and title.endswith(")"):
         return f"{title[:-1]}; {change.name})"

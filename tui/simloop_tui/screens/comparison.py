@@ -99,7 +99,6 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _sign(pair: Pair) -> str:
-    """Return the sign between two entries: `<` and `>` point to the only one."""
     if pair.same:
         return " "
     if pair.left is None or pair.right is None:
@@ -122,9 +121,8 @@ class SideHeading(Static):
         comparison, width = self._comparison, self.content_size.width
         session = comparison.left if self._is_left else comparison.right
         header = session.recording.trace.header
-        name = comparison.names(width)[0 if self._is_left else 1]
         lines = (
-            Content.styled(escape(name, _NAME), "bold"),
+            Content.styled(escape(session.name, _NAME), "bold"),
             Content.assemble(f"loop {escape(header.loop, _NAME)} ", ending(session, "ends as ")),
             Content(
                 f"seed {header.seed}, entry {session.place} of {session.last} "

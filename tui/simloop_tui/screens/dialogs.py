@@ -171,7 +171,6 @@ def _options(actions: Sequence[Action]) -> Iterator[Option]:
 
 
 def _legend() -> Iterator[Option]:
-    """Yield the lines that say how to read the screen; they are chosen only to scroll there."""
     yield Option(Content.styled("signs of the entries, by lane", "bold"), disabled=True)
     yield from (Option(Content(line)) for line in reading())
 

@@ -95,7 +95,6 @@ class ReplayScreen(RunScreen):
         self.query_one(Timeline).follow()
 
     def _panes(self) -> dict[FactView, FactsPane]:
-        """Return the panes of single views that are on the screen."""
         found = {each: self.query_one(f"#{each}", FactsPane) for each in _FIXED}
         return {name: pane for name, pane in found.items() if pane.is_on_screen}
 

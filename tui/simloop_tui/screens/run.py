@@ -15,7 +15,6 @@ from textual import work
 from textual.app import SuspendNotSupported
 from textual.worker import get_current_worker
 
-from simloop.cursor.index import Landmark
 from simloop.cursor.position import Position
 from simloop.errors import ScenarioError, SimloopError
 from simloop_tui.comparison import SideBySide
@@ -152,20 +151,9 @@ class RunScreen(KeyedScreen):
             self.say(str(error))
         else:
             if change is None:
-                self.say(f"there is no fault at this entry; {self._nearest_fault(position)}")
+                self.say("there is no fault at this entry: e and E go to the others")
             else:
                 self._fork(position, change)
-
-    def _nearest_fault(self, position: Position) -> str:
-        """Return in words where the next fault is, or the last one if none follows."""
-        index = position.recording.index
-        found, which, move = index.next(Landmark.FAULT, position.place), "next", "next"
-        if found is None:
-            found, which, move = index.previous(Landmark.FAULT, position.place), "last", "previous"
-        if found is None:
-            return "the run has none"
-        keys = [each.shown_keys for each in self.actions if each.does == (move, "fault")]
-        return f"the {which} fault is entry {found}{f' ({keys[0]})' if keys else ''}"
 
     def _fork(self, position: Position, change: Change) -> None:
         self.say(f"runs on: {change.name} ...")

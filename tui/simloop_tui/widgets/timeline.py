@@ -92,7 +92,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @cached_property
     def _widths(self) -> tuple[int, int]:
-        """Return the widths of the greatest number and of the latest time."""
         last = self.session.last
         return len(str(last)), len(_time(self.session.recording.entries[last].at_ns))
 
@@ -208,7 +207,6 @@ class Scrubber(Widget):
         return f"{'playing' if player.plays else 'paused'} {player.speed:g}x "
 
     def _sign(self, axis: Axis, column: int) -> Segment:
-        """Return the most important landmark of a column."""
         first, end = axis.span(column)
         if _has(self._session.marks, first, end):
             return Segment("b", self.get_component_rich_style("scrubber--mark"))
