@@ -80,7 +80,6 @@ def _wait_of(task: asyncio.Task[Any]) -> tuple[str, str, "_Owner"]:
 
 
 def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield a coroutine and the awaited ones with their frames, down to the innermost."""
     while frame := getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None):
         yield awaitable, frame
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
@@ -169,7 +168,6 @@ def askers_place_in_task(task: asyncio.Task[Any]) -> str:
 
 
 def _askers(frames: Iterable[Any]) -> str:
-    """Return the place of the first frame that asks, or else of the last one of a client."""
     place = ""
     for each in frames:
         if _owner_of(each) >= _Owner.PACKAGE:

@@ -67,7 +67,6 @@ def simulate(
 
 
 def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
-    """Return the call that runs `main` again, with its place if no name reaches it."""
     name, code = getattr(main, "__qualname__", "main"), getattr(main, "cr_code", None)
     outer, nested, name = name.rpartition("<locals>.")
     place = ""

@@ -75,7 +75,6 @@ class _Holders:
         self._stand_ins = [read(h.stand_ins) for read, h in zip(readers, holders, strict=True)]
 
     def exchange(self) -> None:
-        """Put the stand-ins in."""
         if self._hold(self._originals):
             for namespace, _, stand_ins in self._each:
                 namespace.update(stand_ins)
@@ -88,7 +87,6 @@ class _Holders:
         return self._hold(self._stand_ins)
 
     def put_back(self) -> None:
-        """Put the originals back; safe to repeat."""
         if self._hold(self._stand_ins):
             for namespace, originals, _ in self._each:
                 namespace.update(originals)
@@ -148,12 +146,9 @@ class _Border:
         self.seals = 0
         self.keepers = 0
         self.modules: tuple[Any, ...] = ()
-        self.addresses = b""  # of the modules
-        self.found: dict[Any, tuple[Any, _Holder | None]] = {}
         self.all = _Holders([*_CLASSES.values()])
 
     def enter(self, seeds: Seeds) -> None:
-        """Exchange everything, or raise and leave everything as it was."""
         with self.lock:
             if self.seals == 0:
                 try:
@@ -164,7 +159,6 @@ class _Border:
             self.seals += 1
 
     def leave(self) -> None:
-        """Put everything back after the last seal."""
         with self.lock:
             self.seals -= 1
             if self.seals == 0:
@@ -213,48 +207,28 @@ class _Border:
         shared_draws.end()
 
     def _scan(self) -> None:
-        """Find where the originals are bound; 500 modules take 2 ms, so each is read once."""
-        if self.addresses and _addresses(tuple(sys.modules.values())) == self.addresses:
-            return
-        # A copy first: the tuples of a list may start the garbage collector, and a finalizer that
-        # warns imports a module, so that the mapping changes while it is read.
+        """Find where the originals are bound, if modules have changed: 500 of them take 2 ms."""
+        with contextlib.suppress(Exception):  # of an object that is no module, and cannot compare
+            if self.modules and tuple(sys.modules.values()) == self.modules:
+                return
+        self._put_back()  # nobody does it later in a module that is gone
+        # A copy first: a finalizer that the garbage collector calls may import a module, so that
+        # the mapping changes while it is read.
         modules: list[tuple[Any, Any]] = list(sys.modules.copy().items())
-        found: dict[Any, tuple[Any, _Holder | None]] = {}
-        complete = True
+        holders, complete = [*_CLASSES.values()], True
         for name, module in modules:
-            known = self.found.get(name)
-            if known is not None and known[0] is module:
-                found[name] = known
-            elif issubclass(type(module), ModuleType) and isinstance(name, str):
+            if issubclass(type(module), ModuleType) and isinstance(name, str):
                 namespace = _namespace_of(module) or {}
                 spec = namespace.get("__spec__")
                 # While a module is being imported, its globals are not all there yet.
                 unfinished = type(spec) is ModuleSpec and getattr(spec, "_initializing", False)
                 complete = complete and not unfinished
-                found[name] = (None if unfinished else module, _holder_of(namespace, name))
-        for name, (_, holder) in self.found.items():
-            if holder is not None and found.get(name) is not self.found[name]:
-                # The module is gone, and nothing does it later.
-                _replace(holder.namespace, holder.stand_ins, holder.originals)
-        self.found = found
-        holders = [holder for _, holder in found.values() if holder is not None]
-        self.all = _Holders([*holders, *_CLASSES.values()])
+                holders += filter(None, [_holder_of(namespace, name)])
+        self.all = _Holders(holders)
         self.modules = tuple([module for _, module in modules]) if complete else ()
-        self.addresses = _addresses(self.modules)
-
-
-def _addresses(objects: tuple[Any, ...]) -> bytes:
-    """Return the addresses of the objects, as long as somebody holds them.
-
-    A tuple has them one after the other. To compare two such texts asks none of the objects
-    anything, and takes less than half the time of `is` for each.
-    """
-    size = len(objects) * tuple.__itemsize__
-    return ctypes.string_at(id(objects) + tuple.__basicsize__, size)
 
 
 def _holder_of(namespace: dict[str, Any], module: str) -> _Holder | None:
-    """Return the globals of a module to exchange; some packages keep what is only answered."""
     package = str.partition(module, ".")[0]
     if package in PRIVATE_TWINS:
         return None

@@ -117,8 +117,6 @@ class _Stream:
 
 
 class _Bytes(io.BufferedIOBase):
-    """The stream for bytes of a text stream."""
-
     def __init__(self, text: _Stream) -> None:
         self._text = text
 

@@ -31,7 +31,6 @@ _guards: list[str] = []  # the name of the probe, once the audit hook is there
 
 
 def _named(module: str, attribute: str) -> Any:
-    """Return the object of that name, or None on a platform or version that lacks it."""
     try:
         return getattr(__import__(module), attribute, None)
     except ImportError:
@@ -82,7 +81,6 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _is_simulated(function: Any) -> bool:
-    """Return whether the start of this function in a thread is that of a simulated one."""
     return str(getattr(function, "__module__", "")) == "simloop.virtual.threads.scheduler"
 
 

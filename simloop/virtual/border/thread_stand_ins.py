@@ -126,7 +126,6 @@ class SimulatedLock:
 
 
 def _start(answers: Answers, thread: Any) -> None:
-    """Start a simulated thread; it runs when the calling one parks."""
     if not thread._initialized:
         raise RuntimeError("thread.__init__() not called")
     if thread._started.is_set():

@@ -455,7 +455,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return refused
 
     def _end_threads(self, threads: _Threads, *, waits: bool) -> list[Task]:
-        """End the threads of the run, and the tasks that they have started meanwhile."""
         self._renew_bounds(len(threads.alive))
         known = len(self.escapes)
         with contextlib.suppress(Deadlock, RunawayRun):
@@ -501,7 +500,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._time_limit_ns = self.now_ns + self.max_virtual_ns
 
     def _drain(self, asked: set[Task]) -> list[Task]:
-        """Cancel each task once, except those in `asked` or closing a generator; run to the end."""
         unfinished = self.unfinished()
         self._renew_bounds(len(unfinished))
         with contextlib.suppress(Deadlock, RunawayRun):

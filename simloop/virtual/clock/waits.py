@@ -73,7 +73,6 @@ def _of_tasks(loop: VirtualLoop, wakes: dict[Any, int]) -> Iterator[Wait]:
 
 
 def _bounded(handle: Any) -> asyncio.Task[Any] | None:
-    """Return the task that a timer will cancel: that of `asyncio.timeout`, `wait_for` or anyio."""
     owner = getattr(handle._callback, "__self__", None)
     task = getattr(owner, "_task", None) or getattr(owner, "_host_task", None)
     return task if isinstance(task, asyncio.Task) else None

@@ -61,7 +61,6 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
 
 
 async def _wait(ended: "asyncio.Future[None]", thread: Any) -> asyncio.CancelledError | None:
-    """Wait for the end of the thread. Return the first cancellation of the task, if one came."""
     cancelled = None
     while not ended.done():
         try:
@@ -157,7 +156,6 @@ class _Waiting:
         return []
 
     def wake(self) -> None:
-        """End the wait in `select`, or the next one."""
         self._is_woken = True
         if self._thread is not None:
             self._thread.threads.wake(self._thread)

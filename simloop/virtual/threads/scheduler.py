@@ -90,7 +90,6 @@ class _RealThread:
         self._function()
 
     def join(self) -> None:
-        """Wait until the thread is over, with what the end of a thread cleans up."""
         self._begun.acquire()
         if _start_joinable is None:
             self._sentinel.acquire()
@@ -248,7 +247,6 @@ class SimulatedThread:
 
 
 def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
-    """Return whether a thread waits for something real; False once it gives the turn `back`."""
     idleness = _Idleness(thread)
     while not back.acquire(timeout=LOOK_S):
         if idleness.look():
@@ -257,7 +255,6 @@ def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
 
 
 def _forget_worker(thread: threading.Thread) -> None:
-    """Take a worker out of the list of those that Python joins at exit."""
     pool_module._threads_queues.pop(thread, None)  # type: ignore[attr-defined]
 
 
@@ -476,12 +473,10 @@ class Threads:
             self._run(self._pick())
 
     def _pick(self) -> SimulatedThread:
-        """Return the thread that was ready first, or one drawn from the seed that shuffles."""
         ready, tie = self._ready, self.loop._tie
         return ready.pop(0 if tie is None or len(ready) == 1 else tie() % len(ready))
 
     def _run(self, thread: SimulatedThread) -> None:
-        """Give a thread the turn, and wait until it parks or ends."""
         back = thread.back = self._back
         is_back = False
         if self._watch is not None:
@@ -554,7 +549,6 @@ class Threads:
             report_blocking(loop, loop.now_ns - began_ns)
 
     def _advance(self) -> None:
-        """Move time to the next timer of a thread. Raises Deadlock without one."""
         loop, next_ns = self.loop, self._next_timer_ns()
         if next_ns is None:
             error = Deadlock(
@@ -656,7 +650,6 @@ def _forget(thread: SimulatedThread) -> None:
 
 
 def _named(waits_for: Any, thread: SimulatedThread) -> str:
-    """Return the object that a thread waits for, in words."""
     if isinstance(waits_for, str):
         return waits_for
     holder = waits_for.holder
