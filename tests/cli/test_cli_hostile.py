@@ -83,7 +83,7 @@ COMPARE = ["compare", "--loop", "reference", "--format"]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [[*CHECK, "text"], [*CHECK, "json"], [*COMPARE, "text"], [*COMPARE, "html"]],
+    [[*CHECK, "text"], [*CHECK, "json"], [*COMPARE, "text"]],
     ids=" ".join,
 )
 def test_no_text_of_a_scenario_is_printed_as_it_is(
@@ -92,8 +92,6 @@ def test_no_text_of_a_scenario_is_printed_as_it_is(
     result = simloop(cli, *arguments, str(scenarios))
     assert "FORGED" in result.stdout
     assert raw_in(result.stdout + result.stderr) == []
-    if "html" in arguments:
-        assert "<b>" not in result.stdout
 
 
 @pytest.mark.slow

@@ -66,23 +66,6 @@ def test_an_existing_file_is_never_overwritten(cli: Cli, tmp_path: Path) -> None
     assert path.read_text("utf-8") == "mine"
 
 
-def test_nothing_is_written_through_a_link_that_leads_nowhere(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "a.simloop.yaml"
-    path.symlink_to(tmp_path / "nowhere")
-    assert new(cli, path).exit_code == 2
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.slow
-def test_of_many_at_once_one_creates_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.simloop.yaml"
-    command = [sys.executable, "-m", "simloop", "new", str(path)]
-    quiet = subprocess.DEVNULL
-    racing = [subprocess.Popen(command, stdout=quiet, stderr=quiet) for _ in range(6)]
-    assert sorted(process.wait(60) for process in racing) == [0, 2, 2, 2, 2, 2]
-    assert path.read_text("utf-8") == STARTER
-
-
 def test_a_folder_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> None:
     result = new(cli, tmp_path / "nosuch" / "a.simloop.yaml")
     assert result.exit_code == 2

@@ -56,22 +56,10 @@ def test_no_collection_runs_during_the_import_and_none_looks_at_the_modules_agai
     assert printed(script) == ["True", "True", "True"]
 
 
-@pytest.mark.slow
-def test_a_module_that_is_loaded_is_returned_and_no_further_object_exempted() -> None:
+def test_an_import_that_fails_leaves_the_collector_as_it_was() -> None:
     script = (
-        "first = load('simloop.cli.scenarios')\n"
-        "frozen = gc.get_freeze_count()\n"
-        "more = [[] for _ in range(1_000)]\n"
-        "print(load('simloop.cli.scenarios') is first, gc.get_freeze_count() == frozen)\n"
-    )
-    assert printed(script) == ["True", "True"]
-
-
-@pytest.mark.parametrize("set_to", ["enable", "disable"])
-def test_an_import_that_fails_leaves_the_collector_as_it_was(set_to: str) -> None:
-    script = (
-        f"gc.{set_to}()\n"
+        "gc.disable()\n"
         "try: load('simloop.cli.nothing')\n"
         "except ImportError: print(gc.isenabled(), 'PYDANTIC_DISABLE_PLUGINS' in os.environ)\n"
     )
-    assert printed(script) == [str(set_to == "enable"), "False"]
+    assert printed(script) == ["False", "False"]
