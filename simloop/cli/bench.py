@@ -124,7 +124,6 @@ def _others(name: str) -> dict[str, UserFunction]:
 def _check_compared(
     against: str, known: Sequence[tuple[str, str]], given: Sequence[GivenHook]
 ) -> None:
-    """Raise ScenarioError for a hook that has nothing to be compared with, at any of its points."""
     for name in dict.fromkeys(hook.function.name for hook in given):
         points = [hook.point for hook in given if hook.function.name == name]
         if not any(point in points and hook in (name, against) for hook, point in known):

@@ -96,7 +96,6 @@ def _checked(target: Target, given: RunOptions, status: StatusLine) -> CheckedSc
 
 
 def _apart(reports: Iterable[CheckedScenario], status: StatusLine) -> Iterator[CheckedScenario]:
-    """Yield the reports; wipe the bar before errors are printed, and at the end."""
     for report in reports:
         if report.verdict.errors:
             status.clear()
@@ -107,7 +106,6 @@ def _apart(reports: Iterable[CheckedScenario], status: StatusLine) -> Iterator[C
 def _print_text(
     reports: Iterable[CheckedScenario], status: StatusLine, name_width: int, *, verbose: bool
 ) -> int:
-    """Print each failure as soon as it is known, then a count."""
     count, virtual_ns, start_s = Tally(), 0, time.perf_counter()
     cannot: list[Row] = []
     for report in reports:

@@ -240,7 +240,6 @@ def _laid_out(texts: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _below(row: Row) -> Iterator[str]:
-    """Yield the findings folded, then the command unfolded, because users copy it."""
     findings = [line for failure in row.failures for line in failure.split("\n")]
     for finding in (row.cannot, *findings) if row.cannot else findings:
         yield from textwrap.wrap(
@@ -309,7 +308,6 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 
 def _explain(rows: Sequence[Row], before_note: Callable[[], None]) -> None:
-    """Print once to stderr each error that is no finding about a loop."""
     errors = [(row.verdict, error) for row in rows if row.verdict for error in row.verdict.errors]
     shown = (e for verdict, e in errors if isinstance(e, InternalError) or not verdict.scenario)
     for error in dict.fromkeys(shown):

@@ -51,7 +51,6 @@ def command(*, loop: str | None, output_format: str) -> None:
 
 
 def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> Mapping[str, str]:
-    """Return the invariants that are not judged for a loop, each with the reason."""
     check_loop_exists(loop)
     subject = Subject.of(Simulation(Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})))
     return choose(subject, invariants).unjudged

@@ -117,7 +117,6 @@ def _known(_: click.Context, __: click.Parameter, loop: str | None) -> str | Non
 
 
 def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -> tuple[str, ...]:
-    """Return each loop once; all designs by default."""
     for loop in loops:
         check_loop_exists(loop)
     return tuple(dict.fromkeys(loops or DESIGNS))
@@ -229,7 +228,6 @@ def formats(*others: str) -> Decorator:
 
 
 def _settings(loop: Decorator, command: Command) -> Command:
-    """Give a verb the settings of a run as `given`, and the parameters for them."""
 
     @wraps(command)
     def with_settings(**values: Any) -> Any:

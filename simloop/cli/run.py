@@ -120,7 +120,6 @@ def _check_trace_file(trace_file: Path, target: Target) -> None:
 
 
 def _play(target: Target, given: RunOptions, trace_file: Path | None, status: StatusLine) -> Report:
-    """Read and run a scenario; the report holds the result or the error."""
     report = Report.on(target)
     if report.path is not None:
         begun: list[Simulation] = []
@@ -146,7 +145,6 @@ def _write(report: Report, trace: LoopTrace, trace_file: Path) -> None:
 
 
 def _print_one(report: Report) -> int:
-    """Print the timeline, then the verdict; print only the error if nothing was run."""
     if report.verdict.trace is not None:
         out_lines(timeline(report.verdict.trace))
         out_lines(("", *report.lines()))

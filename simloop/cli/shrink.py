@@ -76,7 +76,6 @@ def command(*, source: str, given: RunOptions, file: Path | None, seconds: float
 
 
 def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
-    """Return the scenario of a file, a name or a trace, with the options of its run."""
     if not source.endswith(_TRACE):
         return load_scenario(find(source)), given
     loop = given.get("loop")
@@ -96,7 +95,6 @@ def _progress(progress: ShrinkProgress) -> str:
 
 
 def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:
-    """Write the scenario to a new file. Raises ScenarioError if it exists."""
     path = file or _free(Path(source).name)
     comment = f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path)}"
     if not create(path, scenario_text(shrunk.scenario, comment)):
@@ -107,7 +105,6 @@ def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:
 
 
 def _free(name: str) -> Path:
-    """Return a name in this folder that no file has yet."""
     stem = name.removesuffix(SUFFIX).removesuffix(_TRACE).removesuffix(".trace")
     path, number = Path(f"{stem}.shrunk{SUFFIX}"), 1
     while path.exists():
@@ -121,12 +118,10 @@ def _command(path: Path) -> str:
 
 
 def _judged(failure: Failure) -> str:
-    """Return the name of the failure, the property that must hold, and how the run violates it."""
     return f"{failure.name}: {failure.sentence}\n  {failure.text}"
 
 
 def _print(scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
-    """Print the scenario, the failure, the sizes, and the command that reproduces the failure."""
     out(scenario_text(shrunk.scenario).rstrip("\n"))
     for line in _judged(shrunk.failure).split("\n"):
         out(plain(line))

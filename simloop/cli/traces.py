@@ -77,7 +77,6 @@ def record(*, targets: tuple[str, ...], given: RunOptions, folder: Path | None) 
 
 
 def _trace_file(target: Target, folder: Path | None) -> Path | None:
-    """Return the file for the trace of a target; None if the target is no scenario."""
     if isinstance(target.file, ScenarioError):
         return None
     name = target.file.name
@@ -95,7 +94,6 @@ def _trace_file(target: Target, folder: Path | None) -> Path | None:
 def _recorded(
     target: Target, file: Path | None, given: RunOptions, written: dict[Path, str]
 ) -> Report:
-    """Run a scenario and write the trace; the report then has the name of its file."""
     report = Report.on(target)
     if report.path is not None and file is not None:
         report.verdict = verify(report.path, Until.END, **given)
@@ -214,7 +212,6 @@ class _Replay:
 
 
 def _replay(path: Path, loop: str | None) -> _Replay:
-    """Replay one trace."""
     try:
         recorded = read_trace(path)
         again = rerun(recorded, loop)
@@ -352,7 +349,6 @@ def _spans(recording: RecordedRun) -> str:
 
 
 def _check_file(file: str, source: str) -> None:
-    """Raise UsageError if the file is the source, or a trace that would be lost."""
     path = Path(file)
     if file == _STDOUT or not path.is_file():
         return

@@ -332,7 +332,6 @@ def hook_for(choices: Choices) -> ScriptedHook:
 
 
 def _failure_for(choices: Choices) -> dict[str, Any]:
-    """Draw how a hook fails, or how long it takes, before or after its changes."""
     keys: dict[str, Any] = {}
     if choices.boolean(0.15):
         # The failure of a hook that waits arrives in another place, if no timeout comes before it.

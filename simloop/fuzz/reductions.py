@@ -212,7 +212,6 @@ def _bisected(tree: Tree, path: Path, make: Callable[[int], Any], high: int) -> 
 
 
 def _rounder(tree: Tree, path: Path) -> Pass:
-    """Try shorter round durations, then fewer whole seconds."""
     second, now = UNITS_NS["s"], parse_duration(at(tree, path))
     for text in _ROUND:
         if parse_duration(text) < now and (yield put(tree, path, text)):
@@ -222,7 +221,6 @@ def _rounder(tree: Tree, path: Path) -> Pass:
 
 
 def _shorter(tree: Tree, path: Path) -> Pass:
-    """Try a short sentence or no text, then fewer words, then fewer characters."""
     text: str = at(tree, path)
     short = "Go." if path[-1] == "prompt" or path[0] == "then" else ""
     if len(short) < len(text) and (yield put(tree, path, short)):

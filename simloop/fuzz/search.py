@@ -224,7 +224,6 @@ class Search:
         return next(self.worlds(number))[0].by_itself()
 
     def _next_world(self) -> tuple[Plan, Rules]:
-        """Return the world with the next number."""
         due, family = self._family
         self.number += 1
         if due != self.number or (found := next(family, None)) is None:
@@ -234,7 +233,6 @@ class Search:
         return found
 
     def _next(self) -> FoundFailure | None:
-        """Make one run, and return its failure if it is new."""
         start_s = time.process_time()
         plan, rules = self._next_world()
         world = plan.source

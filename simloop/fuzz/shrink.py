@@ -238,7 +238,6 @@ class _Search:
             return ""
 
     def _is_smaller(self, tree: Tree) -> bool:
-        """Keep the tree if it is smaller and fails in the same way."""
         text = json.dumps(tree)
         if text in self._tried or cost(text) >= cost(self._text):
             return False
@@ -249,7 +248,6 @@ class _Search:
         return True
 
     def _accept(self, tree: Tree) -> bool:
-        """Keep the tree if it fails in the same way."""
         # A failure that a run does not end needs a good last reply.
         if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
             return False

@@ -206,7 +206,6 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
 
 
 def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
-    """Draw a reply that comes as often as a limit allows, or a few times less."""
     if choices.boolean(0.3):
         most = limits.max_error_count
         reply = reply_of(Recipe(end=one_of(choices, _TROUBLE)))
