@@ -70,16 +70,3 @@ def test_a_file_name_that_is_not_utf_8_ends_no_session(
     result = play(project, *options)
     result.assert_outcomes(failed=3)
     assert raw_in(result.stdout.str()) == []
-
-
-@pytest.mark.slow
-def test_a_folder_name_that_is_not_utf_8_ends_no_session_with_workers(
-    project: pytest.Pytester,
-) -> None:
-    """pytest-xdist sends the names of folders with each report; without our escaping it crashes."""
-    folder = project.path / os.fsdecode(b"a\xff")
-    folder.mkdir()
-    (folder / "one.simloop.yaml").write_text(FAILS)
-    result = project.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider")
-    result.assert_outcomes(failed=1)
-    assert "INTERNALERROR" not in result.stdout.str()

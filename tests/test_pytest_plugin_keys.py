@@ -54,30 +54,13 @@ def test_so_can_one_in_a_project_whose_tests_are_all_simulated(written: pytest.P
     run(written, "-o", "simloop_auto=true").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("folder", [".", "deep"])
-def test_a_conftest_that_needs_a_key_can_be_imported(
-    folder: str, written: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(written.path)
-    place = written.path / folder
-    place.mkdir(exist_ok=True)
-    (place / "conftest.py").write_text(
-        "import pytest, simloop\nfrom client import client\n\n"
-        "@pytest.fixture\ndef bot():\n    return client\n"
-    )
-    (place / "test_bot.py").write_text(
-        "def test_it(bot, simloop_run):\n    assert bot.key == 'simulated'\n"
-    )
-    run(written, folder).assert_outcomes(passed=2 if folder == "." else 1)
-
-
 def test_fixtures_bodies_and_the_clean_up_of_simulated_tests_have_dummies(
     written: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = """
         import os, pytest, simloop
         from agent import connect
-        from simloop import Reply, Scenario, UserMessage, run
+        from simloop import Reply, Scenario, UserMessage
 
         class Bot:
             def __init__(self):
@@ -101,13 +84,6 @@ def test_fixtures_bodies_and_the_clean_up_of_simulated_tests_have_dummies(
             result = simloop_run(Scenario(prompt="Go."), loop=Bot, check=False)
             assert result.text == "simulatedsimulated"
 
-        def test_with_a_function_of_simloop(client):
-            assert run(Scenario(prompt="Go."), loop=Bot).text == "simulatedsimulated"
-            assert "OPENAI_BASE_URL" not in os.environ
-
-        def test_with_the_module(client):
-            assert simloop.run(simloop.Scenario(prompt="Go."), loop=Bot).outcome == "completed"
-
         @pytest.mark.simloop
         async def test_async(client):
             assert connect().key == client.key == "simulated"
@@ -125,7 +101,7 @@ def test_fixtures_bodies_and_the_clean_up_of_simulated_tests_have_dummies(
     """
     (written.path / "test_it.py").unlink()
     written.makepyfile(test_module=source)
-    run(written).assert_outcomes(passed=7)
+    run(written).assert_outcomes(passed=5)
 
 
 def test_tests_of_others_get_no_key(written: pytest.Pytester) -> None:
@@ -149,20 +125,6 @@ def test_tests_of_others_get_no_key(written: pytest.Pytester) -> None:
     written.makepyfile(test_real=skipped)
     result = run(written, "--continue-on-collection-errors")
     result.assert_outcomes(errors=2, skipped=2)
-
-
-@pytest.mark.slow
-def test_an_import_that_fails_for_another_reason_is_not_repeated(written: pytest.Pytester) -> None:
-    (written.path / "count").write_text("")
-    written.makepyfile(
-        client="""
-            with open("count", "a") as file:
-                file.write("x")
-            raise RuntimeError("no network")  # with OPENAI_API_KEY
-        """
-    )
-    run(written).assert_outcomes(errors=1)
-    assert (written.path / "count").read_text() == "x"
 
 
 def test_an_agent_that_needs_another_key_fails_with_its_own_words(

@@ -1,6 +1,5 @@
 """Snapshots of runs in somebody's project: recorded, compared, and not deleted by accident."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -244,54 +243,6 @@ def test_the_message_that_differs_is_named_with_its_words(
         "  + this run  Which hour is it?",
         "look at the snapshot: simloop show __snapshots__/test_bot/test_it_is_told.trace.jsonl",
     ]
-
-
-# ------------------------------------------------------------------ what an update may delete
-
-
-def test_an_update_deletes_the_snapshot_of_a_test_that_is_gone(project: pytest.Pytester) -> None:
-    project.makepyfile(test_a=TESTS.partition("def test_last")[0])
-    project.runpytest_inprocess(UPDATE).assert_outcomes(passed=3)
-    assert kept(project) == ["test_a/test_first.trace.jsonl", "test_b/test_other.trace.jsonl"]
-
-
-FAILS = "def test_fails():\n    assert False\n"
-FAILS_EARLY = TESTS.replace("test_last(snapshot):", "test_last(snapshot):\n        0 / 0")
-CRASHES = "import os, time\ndef test_crashes():\n    time.sleep(0.5)\n    os._exit(1)\n"
-
-
-# Each deletes something without the guard: see the test below.
-UNREACHED: list[tuple[str, str, str, list[str]]] = [
-    ("x", "test_0", FAILS, ["-x"]),
-    ("collection-error", "test_0", "syntax error", []),
-    ("collection-error-continued", "test_b", "syntax error", ["--continue-on-collection-errors"]),
-    ("failure-before-the-assertion", "test_a", FAILS_EARLY, []),
-    ("interrupt", "test_0", "def test_it(): raise KeyboardInterrupt", []),
-    ("worker-crash", "test_c", CRASHES, ["-n2"]),
-    ("collect-only", "test_c", "", ["--collect-only"]),
-    ("setup-only", "test_c", "", ["--setup-only"]),
-]
-
-
-def apart(flags: Sequence[str], source: str) -> bool:
-    """Whether a session must have a process of its own: it has workers, or is interrupted."""
-    return "-n2" in flags or "Interrupt" in source
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "flags"),
-    [
-        pytest.param(name, source, flags, id=title, marks=[pytest.mark.slow] * apart(flags, source))
-        for title, name, source, flags in UNREACHED
-    ],
-)
-def test_an_update_keeps_what_the_session_had_no_chance_to_ask_for(
-    project: pytest.Pytester, name: str, source: str, flags: list[str]
-) -> None:
-    project.makepyfile(**{name: source})
-    run = project.runpytest_subprocess if apart(flags, source) else project.runpytest_inprocess
-    run(UPDATE, *flags)
-    assert kept(project) == RECORDED
 
 
 def test_an_update_that_fails_half_way_leaves_the_recorded_trace_whole(tmp_path: Path) -> None:

@@ -26,11 +26,10 @@ from simloop.pytest_plugin.async_tests import (
     page_of,
     simulated,
 )
-from simloop.pytest_plugin.provider_keys import collected, keys_for, repeat_conftests
+from simloop.pytest_plugin.provider_keys import collected, keys_for
 from simloop.pytest_plugin.reports import (
     SUFFIX,
     ScenarioFile,
-    ScenarioItem,
     begin_with,
     escaped,
     folded,
@@ -124,12 +123,6 @@ def pytest_make_collect_report(
     """Repeat the import of a module that needs a provider's key, with a dummy."""
     again = partial(collector.ihook.pytest_make_collect_report, collector=collector)
     return collected(collector, (yield), again)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Prepare for a conftest that needs a provider's key when it is imported."""
-    repeat_conftests(early_config)
 
 
 # ------------------------------------------------------------------ the keys of providers
@@ -336,7 +329,7 @@ def pytest_runtest_makereport(
     """Explain a test's error, note its numbers, and write its traces if that is wanted."""
     played = item.stash.get(PLAYED, None)
     if played is None:
-        return _sendable(item, (yield))
+        return (yield)
     if call.when == "teardown":
         # User properties survive xdist and stand in junit files; the stash does not.
         measured = (played.runs, played.virtual_ns, played.wall_ns)
@@ -347,7 +340,7 @@ def pytest_runtest_makereport(
         if item.config.getoption("fulltrace")
         else folded(call) as lines
     ):
-        report = _sendable(item, (yield))
+        report = yield
     if call.excinfo is not None and has_no_frame_of(item, call.excinfo):
         report.longrepr = message_alone(call.excinfo, item.path, (item.location[1] or 0) + 1)
     played.passed |= report.when == "call" and report.passed
@@ -357,13 +350,6 @@ def pytest_runtest_makereport(
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
     if played.kept and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_written(item, played))))
-    return report
-
-
-def _sendable(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
-    """Escape the names of the folders of a scenario file, which xdist sends with the report."""
-    if isinstance(item, ScenarioItem):
-        report.keywords = {escaped(word): value for word, value in report.keywords.items()}
     return report
 
 
@@ -389,22 +375,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             f"simloop: {runs} {'run' if runs == 1 else 'runs'}, "
             f"{virtual_ns / 1e9:,.3f}s of virtual time in {wall_ns / 1e9:,.3f}s"
         )
-
-
-# A wrapper, because syrupy's own hook asks to be first too.
-@pytest.hookimpl(wrapper=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
-    """Keep syrupy from deleting snapshots that this session had no chance to request.
-
-    With `--snapshot-update` syrupy 7.0 removes each snapshot that was not requested, also when
-    tests did not get that far: a failure before the assertion, `-x`, an error in collection,
-    Ctrl-C, a worker that crashed, `--collect-only`. So only a session in which every test passed
-    may remove any.
-    """
-    option = session.config.option
-    only_looked = any(
-        getattr(option, name, False) for name in ("collectonly", "setuponly", "setupplan")
-    )
-    if (exitstatus != pytest.ExitCode.OK or only_looked) and hasattr(option, "no_cleanup"):
-        option.no_cleanup = True
-    return (yield)

@@ -16,7 +16,7 @@ _OF_RUNS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
 _OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties", "max_transitions")
 TAKES = ", ".join(f"{name}=" for name in dict.fromkeys((*_OF_RUNS, *_OF_ASYNC_TESTS)))
-_USERS = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
+USERS = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
 """The fixtures for which a plain test may be marked."""
 PLAYED: "pytest.StashKey[Played]" = pytest.StashKey()
 
@@ -63,7 +63,7 @@ def check_use(item: pytest.Function) -> None:
     """
     marks = getattr(item.obj, "pytestmark", ())
     asks_later = "request" in inspect.signature(item.obj).parameters
-    if asks_later or not _USERS.isdisjoint(item.fixturenames):
+    if asks_later or not USERS.isdisjoint(item.fixturenames):
         return
     if any(mark.name == "simloop" and (mark.args or mark.kwargs) for mark in marks):
         pytest.fail(
