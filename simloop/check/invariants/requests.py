@@ -275,14 +275,17 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     if settings is not None and settings.replies.keep_failed:
         return ""
     machine, is_dealt_with = subject.machine is not None, False
-    before = facts.main_replies
+    before = facts.main_replies[-8:]
     if type(facts.entry) is Request and facts.entry.purpose == "main":
         before = before[:-1]  # without the reply to the request at which this begins
     reply: ReceivedReply | None = before[-1] if before else None
-    allowed = {each.text for each in before[:-1] if each.text}
-    forbidden: set[str] = set()
     # An agent may make several calls at once.
     still_open = [each for each in before[:-1] if not each.is_closed]
+    forbidden: set[str] = set()
+
+    def is_forbidden(reply: ReceivedReply) -> bool:
+        return why(reply) and not reply.is_stopped
+
     while True:
         entry = yield
         kind = type(entry)
@@ -297,20 +300,20 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
                 reply.is_stopped = reply.is_stopped or late
             continue
         is_dealt_with = False
-        for each in [*still_open, reply] if reply else ():
-            if each.text:
-                (forbidden if why(each) and not each.is_stopped else allowed).add(each.text)
-        still_open = [each for each in (*still_open, reply) if each and not each.is_closed]
+        replies = [*still_open, reply] if reply else []
+        forbidden.update(each.text for each in replies if each.text and is_forbidden(each))
+        still_open = [each for each in replies if not each.is_closed]
         reply = facts.replies[entry.number]
-        if entry.purpose != "main" or not forbidden:
-            continue
-        for message in facts.added:
+        for message in facts.added if forbidden and entry.purpose == "main" else ():
             if (
                 type(message) is AssistantMessage
-                and message.text not in allowed
                 # The text of the retry may follow in the same message.
                 and message.text.startswith(tuple(forbidden))
                 and facts.ran.isdisjoint([call.id for call in message.calls])
+                and all(
+                    each.text != message.text or is_forbidden(each)
+                    for each in (*facts.main_replies, *facts.replies.values())
+                )
             ):
                 return f"request {entry.number} has the reply {message.text!r:.80}"
 
