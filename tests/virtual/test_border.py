@@ -177,15 +177,6 @@ def test_a_cancelled_scope_of_anyio_does_not_start_its_worker_thread() -> None:
     assert simulate(main()) == []
 
 
-def test_anyio_worker_threads_stay_real_on_other_loops() -> None:
-    run_virtual(asyncio.sleep(0))
-
-    async def main() -> bool:
-        return await anyio.to_thread.run_sync(threading.get_ident) != threading.get_ident()
-
-    assert anyio.run(main)
-
-
 def test_a_call_from_another_thread_is_refused() -> None:
     def call(loop: VirtualLoop) -> None:
         with pytest.raises(ScenarioError, match="another thread"):
@@ -250,13 +241,6 @@ class Pretender:
         raise RuntimeError("asked for __dict__")
 
 
-class OddName(str):
-    __slots__ = ()
-
-    def partition(self, _: str) -> Any:
-        raise RuntimeError("asked for its parts")
-
-
 class OddValue:
     __hash__ = None  # type: ignore[assignment]
 
@@ -271,12 +255,10 @@ def test_the_border_is_entered_whole_whatever_stands_among_the_modules(
     namespace = sealed_module._namespace_of(holder)
     namespace |= {"clock": time.time, "odd": OddValue(), 5: time.time, "__spec__": OddValue()}
     present: dict[object, object] = {
-        OddName("holder"): holder,
+        "holder": holder,
         "pretender": Pretender(),
         "value": OddValue(),
         5: types.ModuleType("five"),
-        "": types.ModuleType(""),
-        "a..b.\n\0": types.ModuleType("dots"),
         "bare": types.ModuleType.__new__(types.ModuleType),
     }
     for name, module in present.items():
@@ -303,9 +285,8 @@ def each_holder_looks_at_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("fault", [ZeroDivisionError, KeyboardInterrupt])
-def test_a_fault_while_entering_surfaces_and_leaves_everything_as_it_was(
-    step: str, after: object, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
+def test_a_ctrl_c_while_entering_surfaces_and_leaves_everything_as_it_was(
+    step: str, after: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, state = originals(), random.getstate()
     owner, name = STEPS[step]
@@ -317,7 +298,7 @@ def test_a_fault_while_entering_surfaces_and_leaves_everything_as_it_was(
         calls += 1
         done = real(*args) if after or calls > 1 else None
         if calls == 1:
-            raise fault
+            raise KeyboardInterrupt
         return done
 
     ran = False
@@ -330,7 +311,7 @@ def test_a_fault_while_entering_surfaces_and_leaves_everything_as_it_was(
     if step == "the first holder":
         each_holder_looks_at_its_own_names(monkeypatch)
     monkeypatch.setattr(owner, name, fails_once)
-    with pytest.raises(fault):
+    with pytest.raises(KeyboardInterrupt):
         simulate(main())
     assert calls >= 1
     assert not ran
@@ -414,15 +395,6 @@ def test_a_kept_border_lets_code_between_simulations_go_on_with_its_own_random_n
     assert drawn == expected
 
 
-def test_a_kept_border_closes_again_where_something_has_put_an_original_back() -> None:
-    real = time.time
-    with sealed_module.kept_border():
-        in_seal(lambda: time.time())
-        time.time = real
-        assert in_seal(lambda: time.time()) == 1767225690.5
-    assert time.time is real
-
-
 def test_a_kept_border_covers_what_is_imported_between_and_inside_its_simulations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -442,20 +414,6 @@ def test_a_kept_border_covers_what_is_imported_between_and_inside_its_simulation
         for module in (inside, between):
             assert in_seal(lambda module=module: module.clock()) == 1767225690.5  # type: ignore[misc]
     assert inside.clock is between.clock is gone.clock is real
-
-
-def test_a_module_that_replaces_another_in_a_kept_border_gets_the_originals_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real = time.time
-    monkeypatch.setitem(sys.modules, "replaced", types.ModuleType("replaced"))
-    with sealed_module.kept_border():
-        in_seal(lambda: time.time())
-        newer: Any = types.ModuleType("replaced")
-        newer.clock = time.time
-        monkeypatch.setitem(sys.modules, "replaced", newer)
-        assert in_seal(lambda: newer.clock()) == 1767225690.5
-    assert newer.clock is real
 
 
 def test_borders_may_be_kept_one_inside_another_and_inside_a_simulation() -> None:

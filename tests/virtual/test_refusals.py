@@ -21,6 +21,7 @@ from incases import in_cases
 
 from simloop import ScenarioError, simulate
 from simloop.virtual.border.refusals import watch_reaches
+from simloop.virtual.real_world import noted_interrupts
 from simloop.virtual.simulate import run_virtual, running_loop
 
 NOWHERE = ("127.0.0.1", 9)
@@ -302,3 +303,18 @@ def test_reaching_for_the_real_world_is_an_error_with_advice_even_if_swallowed(w
 
     with pytest.raises(ScenarioError, match=rf"^{what} is not available in a simulation: \w+"):
         run_virtual(main())
+
+
+def test_an_exception_of_the_code_is_no_ctrl_c() -> None:
+    with noted_interrupts() as interrupts, pytest.raises(KeyboardInterrupt):
+        raise KeyboardInterrupt
+    assert not interrupts.pressed
+
+
+def test_a_ctrl_c_is_noted_by_each_block_around_it_and_raised_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with noted_interrupts() as outer, noted_interrupts() as inner:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert (outer.pressed, inner.pressed) == (True, True)
+    assert signal.getsignal(signal.SIGINT) is before
