@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import anyio
@@ -86,22 +86,11 @@ async def map_of_a_pool(unit: float) -> object:
     return await asyncio.to_thread(work)
 
 
-async def two_joined_threads(unit: float) -> object:
-    joined(*[lambda: time.sleep(2 * unit)] * 2)
-    return None
-
-
 async def small_pool_without_shutdown(unit: float) -> object:
     pool = ThreadPoolExecutor(2)
     futures = [pool.submit(time.sleep, 2 * unit) for _ in range(3)]
     done, _ = wait(futures)
     return len(done)
-
-
-async def order_of_completion(unit: float) -> object:
-    with ThreadPoolExecutor(3) as pool:
-        units = {pool.submit(time.sleep, n * unit): n for n in (3, 1, 2)}
-        return [units[future] for future in as_completed(units)]
 
 
 async def cancelled_future(unit: float) -> object:
@@ -138,12 +127,6 @@ async def barrier(unit: float) -> object:
 
     joined(*(functools.partial(pass_gate, units) for units in range(3)))
     return sorted(through)
-
-
-async def broken_barrier(unit: float) -> object:
-    with pytest.raises(threading.BrokenBarrierError):
-        threading.Barrier(2).wait(2 * unit)
-    return "broken"
 
 
 async def condition_with_timeout(unit: float) -> object:
@@ -189,19 +172,6 @@ async def empty_and_full_queues(unit: float) -> object:
     with pytest.raises(queue.Empty):
         queue.SimpleQueue[int]().get(timeout=2 * unit)
     return "both"
-
-
-async def semaphore(unit: float) -> object:
-    two = threading.BoundedSemaphore(2)
-
-    def hold() -> None:
-        with two:
-            time.sleep(unit)
-
-    joined(*[hold] * 4)
-    with pytest.raises(ValueError, match="released too many"):
-        two.release()
-    return "bounded"
 
 
 async def locks_with_timeouts(unit: float) -> object:
@@ -340,18 +310,14 @@ CASES: dict[str, tuple[Case, object, float]] = {
         (coroutine_from_a_thread, "slept", 3),
         (producer_and_consumer, [0, 1, 2], 3),
         (map_of_a_pool, [3, 1, 2], 3),
-        (two_joined_threads, None, 2),
         (small_pool_without_shutdown, 3, 4),
-        (order_of_completion, [1, 2, 3], 3),
         (cancelled_future, (False, True), 1),
         (exception_of_a_pool, "ValueError(\"invalid literal for int() with base 10: 'x'\")", 0),
         (timer, ["kept"], 2),
         (barrier, [0, 1, 2], 2),
-        (broken_barrier, "broken", 2),
         (condition_with_timeout, (True, True), 2),
         (joined_queue, 0, 3),
         (empty_and_full_queues, "both", 3),
-        (semaphore, "bounded", 2),
         (locks_with_timeouts, ([False, False, True], True), 1),
         (nested_threads, 1.5, 2),
         (thread_of_a_failing_group, "KeyError('lost')", 1),

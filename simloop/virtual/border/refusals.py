@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from simloop.errors import ScenarioError
 from simloop.virtual.border.answers import answers_here
 from simloop.virtual.real_world import (
     AUDIT_EVENTS,
@@ -26,8 +25,7 @@ from simloop.virtual.real_world import (
 _ADVICE = {event: advice for advice, events in AUDIT_EVENTS.items() for event in events.split()}
 _LONGEST = 100
 _FORK_EXEC = "_posixsubprocess.fork_exec"
-_PROBE = "simloop.border"
-_guards: list[str] = []  # the name of the probe, once the audit hook is there
+_hooks: list[Callable[..., None]] = []
 
 
 def _named(module: str, attribute: str) -> Any:
@@ -55,29 +53,20 @@ def _refuse(what: str, advice: str) -> None:
 
 
 def watch_reaches() -> None:
-    """Add the audit hook of the process, once; Python never removes it.
-
-    Raises ScenarioError where another hook does not allow it.
-    """
-    if not _guards:
+    """Add the audit hook of the process, once; Python never removes it."""
+    if not _hooks:
         sys.addaudithook(_on_event)
-        sys.audit(_PROBE)
-    if not _guards:
-        raise ScenarioError(
-            "another audit hook does not allow the one that guards a simulation",
-            hint="remove that hook, or run the simulation in a process without it",
-        )
+        _hooks.append(_on_event)
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
     advice = _ADVICE.get(event)
     __tracebackhide__ = True
-    if advice is not None:
-        if answers_here() is not None and not (advice is THREAD and _is_simulated(args[0])):
-            _refuse(_described(event, args), advice)
-    elif event == _PROBE:
-        _guards.append(event)
+    if advice is None or answers_here() is None:
+        return
+    if not (advice is THREAD and _is_simulated(args[0])):
+        _refuse(_described(event, args), advice)
 
 
 def _is_simulated(function: Any) -> bool:

@@ -135,32 +135,6 @@ def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
 _OF_THE_OUTER = frozenset({"stop", "run_forever", "run_until_complete"})
 
 
-class _Waiting:
-    """In the place of a selector: it waits in virtual time, and finds nothing."""
-
-    def __init__(self, loop: "InnerLoop") -> None:
-        self._loop = loop
-        self._thread: SimulatedThread | None = None
-        self._is_woken = False
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        """Park the thread until `wake` or for `timeout` seconds; without end if it is None."""
-        me = thread_here()
-        if me is not None and not self._is_woken and (timeout is None or timeout > 0):
-            self._thread = me
-            try:
-                me.threads.park_for(me, timeout, "its event loop")
-            finally:
-                self._thread = None
-        self._is_woken = False
-        return []
-
-    def wake(self) -> None:
-        self._is_woken = True
-        if self._thread is not None:
-            self._thread.threads.wake(self._thread)
-
-
 class InnerLoop(asyncio.BaseEventLoop):
     """An event loop that a program makes inside, on the clock of the virtual loop `outer`.
 
@@ -170,11 +144,30 @@ class InnerLoop(asyncio.BaseEventLoop):
     def __init__(self, outer: VirtualLoop) -> None:
         super().__init__()
         self.outer = outer
-        self._selector = _Waiting(self)
+        self._selector = self
+        self._parked: SimulatedThread | None = None
+        self._is_woken = False
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.
         self._asyncgens: Any = weakref.WeakKeyDictionary()
         self._clock_resolution = 1e-9
         self._task_factory: Any = None
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Park the thread until a call wakes the loop or for `timeout` seconds; find nothing."""
+        me = thread_here()
+        if me is not None and not self._is_woken and (timeout is None or timeout > 0):
+            self._parked = me
+            try:
+                me.threads.park_for(me, timeout, "its event loop")
+            finally:
+                self._parked = None
+        self._is_woken = False
+        return []
+
+    def _write_to_self(self) -> None:
+        self._is_woken = True
+        if self._parked is not None:
+            self._parked.threads.wake(self._parked)
 
     def time(self) -> float:
         """Return virtual seconds since the start of the run."""
@@ -201,9 +194,6 @@ class InnerLoop(asyncio.BaseEventLoop):
 
     def _process_events(self, events: list[Any]) -> None:
         """Do nothing: no file is watched."""
-
-    def _write_to_self(self) -> None:
-        self._selector.wake()
 
     def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
         raise self.outer.refuse(name, advice)
