@@ -7,6 +7,7 @@ by colour alone.
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from simloop.escape import escape
@@ -70,11 +71,13 @@ class FactRow(NamedTuple):
 
 def row(text: str, label: str = "", mark: Mark = Mark.PLAIN, goes_to: int | None = None) -> FactRow:
     """Return a row; a text that is too wide is cut, with its length after it."""
-    if label:
-        label = escape(label, _WIDEST)
-    return FactRow(
-        mark, label, escape(text, _WIDEST) if len(text) <= _WIDEST else _cut(text), goes_to
-    )
+    shown = escape(text, _WIDEST) if len(text) <= _WIDEST else _cut(text)
+    return FactRow(mark, _escaped_label(label), shown, goes_to)
+
+
+@lru_cache(maxsize=1024)  # most labels are words of simloop
+def _escaped_label(label: str) -> str:
+    return escape(label, _WIDEST)
 
 
 def rows(
