@@ -5,7 +5,6 @@ import contextlib
 import queue
 import random
 import re
-import socket
 import subprocess
 import threading
 import time
@@ -23,32 +22,23 @@ from simloop import (
     Reply,
     Scenario,
     ScenarioError,
-    ScriptedTool,
     Trigger,
     load_scenario,
     run,
-    traced,
 )
 from simloop.errors import CannotExpress
 from simloop.kernel.limits import Limits as KernelLimits
 from simloop.loops.pi import PiLoop
-from simloop.messages import UserMessage
 from simloop.runs.result import Result
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import find_bundled
 from simloop.trace import entries
-from simloop.trace.codec import decode, encode
 from simloop.trace.timeline import timeline
 from simloop.virtual.simulate import running_loop
 from simloop.world.world import World
 
 HERE = "test_agents"
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
-SLOW = Scenario(
-    prompt="Go.",
-    tools={"work": ScriptedTool(takes="10s", returns="done")},
-    model=[Reply(say="I begin.", call={"work": {}}), Reply(say="Done.")],
-)
 MADE: list[object] = []
 
 
@@ -324,18 +314,6 @@ def test_an_expectation_of_what_an_agent_does_not_have_says_so(
     assert re.search(says, result.failures[0])
 
 
-def test_an_answer_of_a_subclass_of_text_is_recorded_as_plain_text() -> None:
-    class Accessor(str):  # as langchain-core 1.7 returns for `message.text`
-        __slots__ = ()
-
-    async def agent(_: str, world: World) -> str:
-        await world.model.reply([UserMessage("x")])
-        return Accessor("Hello.")
-
-    result = run(Scenario(prompt="Hi", model=[Reply(say="Hello.")]), loop=agent)
-    assert decode(encode(result.trace)).entries[-1] == result.trace.entries[-1]
-
-
 HERE_SYNC = "test_agents"
 NS = 10**9
 GO = Scenario(prompt="Go.")
@@ -458,19 +436,6 @@ def test_an_abort_ends_every_kind_of_wait(wait: str) -> None:
     assert ends(lambda log: (WAITS[wait](log), None)[1])[0].outcome is Outcome.ABORTED
 
 
-def test_clean_up_may_take_time_and_a_thread_that_goes_on_is_told_again() -> None:
-    def is_stubborn(log: list[str]) -> None:
-        for number in range(3):
-            try:
-                time.sleep(60)
-            except BaseException:  # noqa: BLE001 - as stubborn code does
-                log.append(f"{number} at {time.monotonic()}")
-
-    result, log = ends(is_stubborn)
-    assert result.outcome is Outcome.ABORTED
-    assert log == ["0 at 3.0", "1 at 3.25", "2 at 3.5"]
-
-
 def test_an_exception_is_the_failure_of_the_prompt() -> None:
     def fails(prompt: str) -> str:
         raise KeyError(prompt)
@@ -498,20 +463,6 @@ def test_threads_that_an_agent_leaves_behind_are_in_its_trace() -> None:
     assert [(each.what, each.name) for each in left] == [("thread", "Thread-1 (sleep)")]
 
 
-def test_a_refused_connection_of_a_thread_after_the_run_is_no_error_of_the_run() -> None:
-    def connects() -> None:
-        time.sleep(10)
-        socket.create_connection(("example.com", 80))
-
-    async def waits(_: str) -> None:
-        await asyncio.to_thread(connects)
-
-    result = run(ABORTED_AT_3S, loop=waits)
-    assert result.outcome is Outcome.ABORTED
-    left = [e for e in result.trace.entries if isinstance(e, entries.LeftBehind)]
-    assert [each.what for each in left] == ["thread"]
-
-
 def test_the_sleeps_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
     async def sleeps() -> None:
         await asyncio.sleep(7)
@@ -525,47 +476,3 @@ def test_the_sleeps_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
     found = [e for e in run(GO, loop=runs_a_loop).trace.entries if isinstance(e, entries.Sleep)]
     assert [(each.at_ns, each.duration_ns) for each in found] == [(0, 7 * NS), (7.5 * NS, 2 * NS)]
     assert [each.place.rpartition(".")[2] for each in found] == ["sleeps", "sleeps"]
-
-
-def test_the_waits_and_timeouts_of_simloop_in_a_thread_are_not_those_of_the_program() -> None:
-    @traced
-    def slow() -> str:
-        return "done"
-
-    def calls_it(_: str) -> str:
-        try:
-            return slow()
-        except TimeoutError as error:
-            return str(error)
-
-    def texts(**tool: Any) -> list[str]:
-        result = run(Scenario(prompt="Go.", tools={"slow": ScriptedTool(**tool)}), loop=calls_it)
-        record = result.trace.entries
-        assert not [e for e in record if isinstance(e, entries.Sleep | entries.TaskCancelled)]
-        return [result.text, str(result.elapsed_s)]
-
-    assert texts(takes="5s") == ["done", "5.0"]
-    assert texts(takes="5s", timeout="2s") == ["timed out after 2000 ms", "2.0"]
-
-
-def test_the_cancellations_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
-    async def waits_for_ever() -> None:
-        await asyncio.get_running_loop().create_future()
-
-    async def cancels() -> None:
-        task = asyncio.create_task(waits_for_ever(), name="waiter")
-        await asyncio.sleep(0)
-        task.cancel()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(waits_for_ever(), 2)
-
-    def runs_a_loop(prompt: str) -> str:
-        asyncio.run(cancels())
-        return prompt
-
-    record = run(GO, loop=runs_a_loop).trace.entries
-    found = [each for each in record if isinstance(each, entries.TaskCancelled)]
-    assert [(each.at_ns, each.task, each.place.rpartition(".")[2]) for each in found] == [
-        (0, "waiter", "waits_for_ever"),
-        (2 * NS, "", "waits_for_ever"),
-    ]

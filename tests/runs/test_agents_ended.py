@@ -141,23 +141,6 @@ def test_an_agent_cannot_go_on_after_a_request_that_is_too_long_for_its_trace() 
     assert tries == [0, 1], "the second call ends the agent"
 
 
-@pytest.mark.parametrize("pause_s", [float("inf"), 1e9])
-def test_an_agent_that_swallows_an_error_and_waits_for_ever_is_reported_with_the_error(
-    pause_s: float,
-) -> None:
-    """Not as a Deadlock, or as a run that lasted for too long."""
-
-    async def waits_on(prompt: str, world: World) -> None:
-        with suppress(Exception):  # that is the defect
-            await world.model.reply([UserMessage(prompt)])
-        while True:  # noqa: ASYNC110 - nothing ends it
-            await asyncio.sleep(pause_s)
-
-    with pytest.raises(ScriptExhausted, match="no reply for request 1") as caught:
-        run(Scenario(prompt="Go."), loop=waits_on)
-    assert caught.value.reproduce.startswith("simloop.run(")
-
-
 ALWAYS = Reply(say="Well.", pace={"first_part": "1s"}, times="always")
 
 
@@ -269,22 +252,6 @@ def test_a_task_that_nobody_awaits_ends_the_program_too(error: BaseException) ->
     assert result.elapsed_ns == 0
 
 
-def test_an_exit_of_what_an_agent_left_behind_changes_nothing() -> None:
-    async def leaves(_: str) -> str:
-        async def work() -> None:
-            try:
-                await asyncio.sleep(60)
-            finally:
-                raise SystemExit
-
-        asyncio.create_task(work())  # noqa: RUF006 - left behind on purpose
-        await asyncio.sleep(0)
-        return "Done."
-
-    result = run(Scenario(prompt="Go.", then=["Again."]), loop=leaves)
-    assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
-
-
 def test_an_exception_that_ends_a_thread_of_an_agent_ends_nothing_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,11 +278,3 @@ def test_a_ctrl_c_is_not_the_agents() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(Scenario(prompt="Go."), loop=computes)
-
-
-def test_the_outcome_of_a_test_passes_through_an_agent() -> None:
-    async def skips(_: str) -> None:
-        pytest.skip("no key")
-
-    with pytest.raises(pytest.skip.Exception, match="no key"):
-        run(Scenario(prompt="Go."), loop=skips)

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -40,10 +39,6 @@ from simloop.trace.requests import requests
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
 LARGE = [path for path in PATHS if "ten-megabytes" in path.name]
 SMALL = [path for path in PATHS if path not in LARGE]
-THEMES = {
-    *("abort", "calls", "chance", "clock", "compaction", "finish-reasons", "hooks", "limits"),
-    *("loops", "prompts", "providers", "queue", "retry", "start", "streams", "tools", "usage"),
-}
 
 
 def judged(source: Scenario | Path, loop: str | None = None) -> Verdict:
@@ -294,15 +289,6 @@ def test_it_is_found_by_its_name_alone(path: Path) -> None:
     assert find(path.name.removesuffix(SUFFIX)) == path
 
 
-def test_titles_are_different() -> None:
-    titles = Counter(loaded(path).title for path in PATHS)
-    assert [title for title, count in titles.items() if count > 1] == []
-
-
-def test_every_theme_has_a_folder() -> None:
-    assert {path.parent.name for path in PATHS} == THEMES
-
-
 def test_together_they_reach_every_outcome(results: list[Result]) -> None:
     assert {result.outcome for result in results} == set(Outcome)
 
@@ -358,43 +344,8 @@ def result_on(name: str, loop: str | None = None) -> Result:
     return run(load_scenario(find(name)), loop=loop)
 
 
-def test_a_result_larger_than_the_window_is_reported_as_it_cannot_be_compacted_away() -> None:
-    (notice,) = (e for e in result_on("huge-result").trace.entries if type(e) is entries.Notice)
-    assert notice.text.startswith("the context has 2,521 tokens (trigger 375), but nothing")
-
-
-def test_details_of_a_result_are_in_the_trace_and_in_no_request() -> None:
-    trace = result_on("pi-details").trace
-    details = [entry.details for entry in trace.entries if type(entry) is entries.ToolResult]
-    assert details == [{"bytes": 4096, "path": "build.log"}]
-    sent = [m.text for request in requests(trace.entries) for m in request.messages]
-    assert sent
-    assert not any("4096" in text for text in sent)
-
-
 def test_the_quickstart_shows_a_retry_tools_a_compaction_and_an_answer() -> None:
     result = result_on("quickstart")
     kinds = {type(entry) for entry in result.trace.entries}
     assert {entries.Backoff, entries.ToolStarted, entries.Compaction} <= kinds
     assert (result.outcome, result.message) == (Outcome.COMPLETED, result.text)
-
-
-def test_fifty_retries_and_an_hour_in_a_tool_are_waited_for_in_virtual_time() -> None:
-    assert result_on("patience").elapsed_s == 5100
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("between-tools", ["built", "Error: not finished, the request was aborted"]),
-        ("before-the-finish", ["Error: not finished, the request was aborted"] * 2),
-        ("in-parallel-tools", ["Error: not finished", "found", "Error: not finished"]),
-    ],
-)
-def test_after_an_abort_the_transcript_says_what_was_done_and_what_was_not(
-    name: str, told: list[str]
-) -> None:
-    messages = result_on(name).messages
-    results = [message.text for message in messages if isinstance(message, ToolMessage)]
-    assert len(results) == len(told)
-    assert all(result.startswith(start) for result, start in zip(results, told, strict=True))

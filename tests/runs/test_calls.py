@@ -121,19 +121,6 @@ def test_a_tool_of_the_world_that_an_agent_does_not_run_does_not_count() -> None
     run(Scenario(prompt="Hi", model=[*SCRIPT]), loop=denying, tools=[find]).expect(tools_run=[])
 
 
-def test_a_result_that_an_agent_remembers_is_no_second_run() -> None:
-    async def remembering(prompt: str, world: World) -> str:
-        asked: list[Message] = [UserMessage(prompt)]
-        reply = (await world.model.reply(asked, tools=[FIND])).message
-        first = await world.tools.run(reply.calls[0])
-        answers = [ToolMessage(call.id, first.text) for call in reply.calls]
-        return (await world.model.reply([*asked, reply, *answers])).message.text
-
-    script = [Reply(call=[CALLS[0], CALLS[0]]), Reply(say="Done.")]
-    result = play(remembering, script, parameters={"query": "string"}, returns="x")
-    result.expect(calls=[CALLS[0]])
-
-
 def test_a_call_that_the_world_refuses_does_not_count() -> None:
     async def running(prompt: str, world: World) -> str:
         asked: list[Message] = [UserMessage(prompt)]
@@ -172,7 +159,3 @@ def test_settings_that_do_not_reach_the_function_of_an_agent_are_refused(
         "sim.tool; if the agent denies the call, remove the settings)"
     )
     assert verify(path, loop=agent).cannot
-
-
-def test_a_tool_without_settings_is_not_refused() -> None:
-    assert play(description="Find it.", parameters={"query": "string"}).elapsed_s == 6

@@ -3,11 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import SECOND, WRITES, all_of, kind, kinds, live, scenario
+from agents import WRITES, all_of, kind, kinds, live, scenario
 
 from simloop import (
     Conversation,
@@ -18,18 +17,15 @@ from simloop import (
     ScriptedTool,
     ScriptExhausted,
     ToolExecution,
-    read_trace,
     run,
     simulate,
-    write_trace,
 )
 from simloop.kernel.policies import ToolOrder
-from simloop.messages import AssistantMessage, Message, UserMessage
+from simloop.messages import Message, UserMessage
 from simloop.runs.conversation import event_view
 from simloop.runs.run import Simulation
-from simloop.scenario.schema import Queued, Trigger
 from simloop.trace import entries
-from simloop.trace.events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
+from simloop.trace.events import DoneEvent, MessageEvent, ToolCallEvent
 from simloop.virtual.simulate import running_loop
 from simloop.world.world import World
 
@@ -91,22 +87,6 @@ def test_an_event_that_nobody_makes_is_refused_with_those_there_are() -> None:
         agent.on("messages", print)
 
 
-def test_a_listener_that_adds_one_has_it_called_from_the_next_event_on() -> None:
-    heard: list[str] = []
-
-    async def main(agent: Conversation) -> None:
-        def again(event: MessageEvent) -> None:
-            heard.append(event.content)
-            if len(heard) < 9:
-                agent.on("message", again)
-
-        agent.on("message", again)
-        await all_of(agent.run("Go."))
-
-    live(main, *WRITES)
-    assert heard == ["I write it.", "It is written.", "It is written."]
-
-
 def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
     """documented-loops.md 2.7: `prompt()` rejects."""
 
@@ -128,51 +108,6 @@ def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> 
 # ------------------------------------------------------------------ no waste, and no haste
 
 
-def test_nobody_polls_while_a_tool_runs() -> None:
-    """A year in the tool is a handful of steps of the event loop."""
-    year = 365 * 86_400 * SECOND
-
-    async def main() -> None:
-        world = scenario(*WRITES).model_copy(
-            update={"tools": {"write": ScriptedTool(takes="8760h")}}
-        )
-        await all_of(Conversation(world).run("Go."))
-        loop: Any = running_loop()
-        assert loop.now_ns == year
-        assert loop.progress.callbacks < 200
-
-    simulate(main())
-
-
-def test_whoever_is_slow_holds_nothing_up() -> None:
-    async def main(agent: Conversation) -> list[int]:
-        times = []
-        async for event in agent.run("Go."):
-            await asyncio.sleep(10)
-            times.append(event.at_ns // SECOND)
-        return times
-
-    assert live(main, *WRITES) == [0, 0, 2, 2, 2]
-
-
-def test_what_a_loop_without_a_queue_has_not_heard_is_its_next_prompt() -> None:
-    async def main() -> list[str]:
-        replies = (*WRITES, Reply(say="More."))
-        agent = Conversation(scenario(*replies), loop="react")
-        agent.on("tool_call", lambda _: agent.steer("And more."))
-        await all_of(agent.run("Go."))
-        return [message.text for message in agent.messages]
-
-    assert simulate(main()) == [
-        "Go.",
-        "I write it.",
-        "written",
-        "It is written.",
-        "And more.",
-        "More.",
-    ]
-
-
 def test_a_second_run_goes_on_with_the_conversation() -> None:
     async def main(agent: Conversation) -> Conversation:
         assert agent.messages == ()
@@ -190,24 +125,6 @@ def test_a_second_run_goes_on_with_the_conversation() -> None:
     ]
 
 
-def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None:
-    async def main(agent: Conversation) -> list[Any]:
-        events = await all_of(agent.run("Create hello.ts"))
-        async for event in agent.run("Make it TypeScript."):
-            if isinstance(event, ToolCallEvent):
-                assert agent.trace.footer is None
-            events.append(event)
-        write_trace(agent.trace, tmp_path / "a.jsonl")
-        return events
-
-    told = live(main, *WRITES, *WRITES)
-    trace = read_trace(tmp_path / "a.jsonl")
-    assert trace.footer is not None
-    assert trace.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
-    view = event_view(Simulation(scenario(), loop="pi"))
-    assert [e for line in trace.entries for e in view.feed(line)] == told
-
-
 @pytest.mark.parametrize("before", [(), ("Hi.",)], ids=["first", "second"])
 def test_an_abort_right_after_the_start_ends_the_run(before: tuple[str, ...]) -> None:
     async def main(agent: Conversation) -> list[str]:
@@ -220,20 +137,6 @@ def test_an_abort_right_after_the_start_ends_the_run(before: tuple[str, ...]) ->
 
     hello = [Reply(say="Hi.")] * len(before)
     assert live(main, *hello, *WRITES)[-1] == "error"
-
-
-def test_an_aborted_conversation_goes_on() -> None:
-    async def main(agent: Conversation) -> tuple[Any, ...]:
-        async for event in agent.run("Create hello.ts"):
-            if isinstance(event, ToolCallEvent):
-                agent.abort()
-        assert isinstance(event, ErrorEvent)
-        assert event.error == "Request aborted."
-        assert await kinds(agent.run("Never mind.")) == ["message", "done"]
-        return agent.messages
-
-    said = live(main, WRITES[0], Reply(say="As you like."))
-    assert said[-2:] == (UserMessage("Never mind."), AssistantMessage("As you like."))
 
 
 def test_a_run_during_a_run_is_refused() -> None:
@@ -249,18 +152,6 @@ def test_a_run_during_a_run_is_refused() -> None:
         return seen
 
     assert live(main, *WRITES)[-1] == "done"
-
-
-def test_whoever_leaves_at_the_end_of_a_run_may_begin_the_next_one() -> None:
-    """As the document's own loop does: `if (event.type === 'done') return`."""
-
-    async def main(agent: Conversation) -> list[str]:
-        async for event in agent.run("Hi."):
-            if isinstance(event, DoneEvent):
-                break
-        return await kinds(agent.run("And you?"))
-
-    assert live(main, Reply(say="Hi."), Reply(say="Well.")) == ["message", "done"]
 
 
 @pytest.mark.parametrize("say", [Conversation.steer, Conversation.follow_up])
@@ -290,16 +181,6 @@ def test_steering_is_heard_after_the_tools_and_a_follow_up_at_the_end() -> None:
     assert live(main, *WRITES, Reply(say="Tested."))[3:] == [
         "In TypeScript.", "It is written.", "Now test it.", "Tested.",
     ]  # fmt: skip
-
-
-def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
-    async def main(agent: Conversation) -> list[str]:
-        await all_of(agent.run("Go."))
-        return [message.text for message in agent.messages]
-
-    queue = [Queued(after="tool-started", say="And?")]
-    assert live(main, *WRITES, queue=queue)[3:] == ["And?", "It is written."]
-    assert live(main, WRITES[0], abort=Trigger(after="tool-started"))[-1].startswith("Error: ")
 
 
 # ------------------------------------------------------------------ where no time passes
@@ -374,20 +255,6 @@ def test_whoever_leaves_the_iteration_cancels_the_run() -> None:
 
     agent = live(main, *WRITES)
     assert not started(agent), "the call was told before its tool starts"
-    assert not finished(agent)
-
-
-def test_whoever_is_cancelled_while_iterating_cancels_the_run() -> None:
-    async def main(agent: Conversation) -> Conversation:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1):
-                await all_of(agent.run("Go."))
-        assert running_loop().now_ns == SECOND
-        await asyncio.sleep(10)
-        return agent
-
-    agent = live(main, *WRITES)
-    assert started(agent) == ["write"]
     assert not finished(agent)
 
 
@@ -472,18 +339,6 @@ def test_an_exception_is_an_error_event_and_the_conversation_goes_on() -> None:
     events, agent = talk_with_native("fail", "Go.")
     assert events == ["error", *NATIVE_FIRST]
     assert agent.trace.ends[0].message == "Error: ValueError: oops"
-
-
-def test_an_agent_can_be_aborted_and_prompted_again() -> None:
-    async def main() -> list[str]:
-        agent = Conversation(NATIVE_WORLD, loop=Native)
-        agent.on("tool_call", lambda _: agent.abort())
-        events = [native_told(event) async for event in agent.run("Go.")]
-        events += [native_told(event) async for event in agent.run("Again.")]
-        return events
-
-    events = simulate(main())
-    assert events == [*NATIVE_FIRST[:2], "error", "message It is written.", "done"]
 
 
 def test_what_an_agent_was_told_meanwhile_is_its_next_prompt() -> None:

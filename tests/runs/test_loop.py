@@ -71,13 +71,6 @@ class Judged(Own):
     judge_as = "pi"
 
 
-class AsPi(PiLoop):
-    """A copy of pi under another name."""
-
-    name = "as-pi"
-    judge_as = "pi"
-
-
 OWN = Own()
 HERE = "test_loop"
 FORMS = {

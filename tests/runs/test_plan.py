@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from simloop import (
@@ -107,15 +106,3 @@ def test_a_plan_plays_another_script_as_a_plan_of_that_script_does() -> None:
     plan = Plan(FIRST, {})
     assert record(plan.playing(OTHER)) == record(Plan(OTHER, {}))
     assert record(plan) == record(Plan(FIRST, {})), "the plan itself has not changed"
-
-
-def test_the_header_of_another_script_claims_no_scenario() -> None:
-    header = Plan(FIRST, {}).playing(OTHER).header(5)
-    assert (bytes(header.scenario), header.scenario_digest) == (b"null", "")
-    assert isinstance(header.scenario, msgspec.Raw)
-
-
-def test_the_command_of_another_script_is_its_own() -> None:
-    plan = Plan(FIRST.model_copy().read_from("first.yaml"), {})
-    plan.command(1)
-    assert "first.yaml" not in plan.playing(OTHER.model_copy()).command(1)

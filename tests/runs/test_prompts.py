@@ -13,7 +13,6 @@ from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
-from simloop.virtual.simulate import running_loop
 
 S = 10**9
 EVERY_LOOP = pytest.mark.parametrize("loop", DESIGNS)
@@ -146,11 +145,6 @@ def test_an_abort_that_fell_into_the_first_run_does_not_stop_the_second() -> Non
     assert result.elapsed_ns == 3 * S
 
 
-def test_an_abort_at_the_very_start_does_not_stop_the_second() -> None:
-    result = play("reference", "abort: {at: 0s}\nmodel: [{say: One.}]")
-    assert result.outcomes == (Outcome.ABORTED, Outcome.COMPLETED)
-
-
 def test_an_abort_that_waits_for_the_trace_may_wait_for_the_second_run() -> None:
     result = play("reference", f"abort: {{after: request, nth: 2}}\n{TWICE_2S}")
     assert result.outcomes == (Outcome.COMPLETED, Outcome.ABORTED)
@@ -200,35 +194,6 @@ def test_calls_of_two_runs_never_share_an_id() -> None:
 # ---------------------------------------------------------------------- nothing leaks
 
 
-def test_what_a_hook_broke_in_one_run_is_not_the_cause_of_the_next_failure() -> None:
-    result = play(
-        "reference",
-        "hook_isolation: {on_failure: fail-run}\n"
-        "hooks: [{at: before_llm_call, nth: 1, raises: Oh.}]\n"
-        "model: [{http: {status: 401, message: bad key}}]",
-    )
-    assert [entry.message for entry in entries_of(result, entries.Ended)] == [
-        *("Error: hook hook-0: ScriptedFailure: Oh.", "Error: bad key")
-    ]
-    assert (result.outcome, result.message) == (Outcome.FAILED, "Error: bad key")
-
-
-def test_the_text_of_one_run_is_not_that_of_the_next() -> None:
-    result = play("reference", "model: [{say: One.}, {http: {status: 401}}]")
-    assert (result.outcomes[1], result.text) == (Outcome.FAILED, "")
-
-
-def test_a_call_that_waits_for_its_parts_can_be_stopped_at_once_in_the_next_run() -> None:
-    """What `opencode` does in a model call does not last: its waits are stopped as they are."""
-    result = play(
-        "opencode",
-        "limits: {max_wall_clock: 1000ms}\nabort: {at: 1500ms}\n"
-        "model: [{say: Late., pace: {first_part: 9s}}, {http: {status: 500}}]",
-    )
-    assert result.outcomes == (Outcome.TIMED_OUT, Outcome.ABORTED)
-    assert result.elapsed_ns == 1_500_000_000
-
-
 @EVERY_LOOP
 def test_what_was_written_to_files_is_there_for_the_next_prompt(loop: str) -> None:
     write = "{call: {WriteFile: {path: /a, content: kept}}}"
@@ -267,13 +232,6 @@ def test_a_loop_with_a_queue_hears_it_in_the_same_run(loop: str) -> None:
     assert [type(message).__name__ for message in result.requests[1].messages] == [
         *("UserMessage", "AssistantMessage", "ToolMessage", "UserMessage")
     ]
-
-
-def test_several_such_messages_are_several_prompts_in_the_order_in_which_they_were_said() -> None:
-    queue = "queue: [{after: tool-started, say: A}, {after: finish, nth: 1, say: B}]"
-    script = f"model: [{ASKS}, {{say: Two.}}, {{say: Three.}}]"
-    result = play_text(f"prompt: Go.\n{TOOLS}\n{queue}\n{script}", loop="react")
-    assert prompts(result) == ["B", "A"]
 
 
 def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time() -> None:
@@ -339,20 +297,6 @@ def test_an_abort_between_two_prompts_stops_neither() -> None:
     assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
 
 
-def test_an_abort_planned_for_a_time_between_two_prompts_stops_neither() -> None:
-    simulation = Simulation(
-        parse_scenario("prompt: Go.\nabort: {at: 1s}\nmodel: [{say: One.}, {say: Two.}]")
-    )
-
-    async def talk() -> list[Outcome]:
-        first = await simulation.send("Go.")
-        await asyncio.sleep(5)
-        second = await simulation.send("Again.")
-        return [first.outcome, second.outcome]
-
-    assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
-
-
 def test_after_a_run_that_was_cancelled_there_is_nothing_to_go_on_from() -> None:
     simulation = Simulation(TALK)
 
@@ -365,36 +309,6 @@ def test_after_a_run_that_was_cancelled_there_is_nothing_to_go_on_from() -> None
             await simulation.send("And again.")
 
     simulate(talk())
-
-
-def test_a_prompt_may_be_sent_from_another_task_and_is_stopped_there() -> None:
-    simulation = Simulation(
-        parse_scenario(
-            "prompt: Go.\nlimits: {max_wall_clock: 2000ms}\n"
-            "model: [{say: One.}, {stall: before-headers}]"
-        )
-    )
-
-    async def talk() -> tuple[Outcome, int]:
-        await asyncio.create_task(simulation.send("Go."))
-        ended = await asyncio.create_task(simulation.send("Again."))
-        return ended.outcome, simulation.trace.ends[-1].elapsed_ns
-
-    assert simulate(talk()) == (Outcome.TIMED_OUT, 2 * S)
-
-
-def test_a_prompt_that_is_cancelled_in_another_task_is_not_taken_for_a_model_that_failed() -> None:
-    simulation = Simulation(TALK)
-
-    async def talk() -> list[str]:
-        await simulation.send("Go.")
-        waiting = asyncio.create_task(simulation.send("Again."))
-        await asyncio.sleep(1)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        return [str(waiting.cancelled()), str(running_loop().now_ns // S)]
-
-    assert simulate(talk()) == ["True", "1"]
 
 
 def test_two_prompts_cannot_be_run_at_once() -> None:

@@ -16,11 +16,9 @@ from simloop import (
     Runner,
     Scenario,
     ScenarioError,
-    ScriptUnused,
     UserMessage,
     World,
     run,
-    simulate,
 )
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
@@ -153,18 +151,6 @@ def test_a_runner_is_as_good_after_a_run_that_failed() -> None:
     assert time.time is before
 
 
-def test_a_runner_raises_the_errors_of_run_with_the_seed_of_the_run() -> None:
-    runner = Runner(Scenario(prompt="Go.", model=[DONE, DONE]))
-    for seed in (1, 2):
-        with pytest.raises(ScriptUnused) as unused:
-            runner.run(seed)
-        assert unused.value.reproduce == f"simloop.run(scenario, seed={seed})"
-    with pytest.raises(ScenarioError, match="the seed is -1"):
-        runner.run(-1)
-    with pytest.raises(ScenarioError, match=r"the seed is 'x'"):
-        runner.run("x")  # type: ignore[arg-type]
-
-
 def test_a_scenario_that_cannot_run_is_refused_before_the_first_run() -> None:
     with pytest.raises(ScenarioError, match="there is no loop `none`"):
         Runner(Scenario(prompt="Go.", model=[DONE]), loop="none")
@@ -172,18 +158,6 @@ def test_a_scenario_that_cannot_run_is_refused_before_the_first_run() -> None:
         Runner("scenario.yaml")  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="there is no argument `tool`"):
         Runner(Scenario(prompt="Go.", model=[DONE]), tool=[look])  # type: ignore[call-arg]
-
-
-def test_a_runner_inside_a_simulation_is_refused_with_advice_and_works_afterwards() -> None:
-    runner = Runner(Scenario(prompt="Go.", model=[DONE]))
-
-    async def main() -> None:
-        runner.run()
-
-    with runner:
-        with pytest.raises(ScenarioError, match="already running"):
-            simulate(main())
-        assert runner.run().outcome == "completed"
 
 
 def test_later_changes_of_tools_and_of_a_scenario_have_no_effect_on_a_runner() -> None:
@@ -202,25 +176,6 @@ def test_later_changes_of_tools_and_of_a_scenario_have_no_effect_on_a_runner() -
     changed = run(scenario, tools=tools)
     assert [call.name for call in changed.calls] == ["look", "look"]
     assert encode(changed.trace) != encode(first.trace)
-
-
-def test_tools_from_an_iterator_serve_every_run() -> None:
-    class Counting(ReferenceLoop):
-        pass
-
-    scenario = Scenario(prompt="Go.", model=[LOOK, DONE])
-    for loop in (None, Counting):
-        runner = Runner(scenario, tools=(each for each in (look,)), loop=loop)
-        assert [len(runner.run(seed).calls) for seed in range(3)] == [1, 1, 1]
-
-
-def test_a_change_in_one_result_does_not_reach_the_next() -> None:
-    runner = Runner(Scenario(prompt="Go.", model=[DONE]))
-    first = runner.run()
-    expected = encode(first.trace)
-    first.trace.header.limits["max_steps"] = 1  # type: ignore[index]
-    first.trace.entries.clear()
-    assert encode(runner.run().trace) == expected
 
 
 def test_a_machine_of_the_users_own_is_made_for_each_run() -> None:

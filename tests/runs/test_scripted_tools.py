@@ -28,7 +28,7 @@ from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.virtual.simulate import running_loop, simulate
-from simloop.world.fake_model import FakeModel, ScriptedFailure
+from simloop.world.fake_model import FakeModel
 from simloop.world.world import World
 
 
@@ -44,17 +44,6 @@ def test_a_scripted_tool_that_takes_no_time_is_not_async() -> None:
         "quick": False,
         "slow": True,
     }
-
-
-def test_a_scripted_tool_returns_its_value_whatever_the_arguments() -> None:
-    tool = scripted_tools(scenario_with(tools={"clock": ScriptedTool(returns={"hour": 12})}))
-    assert tool["clock"].function.function(zone="UTC", odd=1) == {"hour": 12}
-
-
-def test_a_scripted_tool_raises_its_message() -> None:
-    tool = scripted_tools(scenario_with(tools={"clock": ScriptedTool(raises="no battery")}))
-    with pytest.raises(ScriptedFailure, match="no battery"):
-        tool["clock"].function.function()
 
 
 def test_a_scripted_tool_takes_its_virtual_time() -> None:
@@ -73,12 +62,6 @@ def test_a_scripted_hook_stands_at_its_point_only(point: HookPoint) -> None:
     assert [where for where, listed in found.items() if listed] == [point]
 
 
-def test_hooks_keep_their_order_and_get_names_from_their_positions() -> None:
-    listed = [ScriptedHook(at="after_llm_call", name=name) for name in ("", "audit", "")]
-    hooks = scripted_hooks(scenario_with(hooks=listed))
-    assert [hook.name for hook in hooks.after_llm_call] == ["hook-0", "audit", "hook-2"]
-
-
 def test_a_hook_may_act_on_a_tool_that_another_hook_brings() -> None:
     brings = ScriptedHook(at="before_llm_call", add_tools={"find": ScriptedTool(returns="here")})
     guards = ScriptedHook(at="before_tool_call", tool="find", block="no")
@@ -86,14 +69,6 @@ def test_a_hook_may_act_on_a_tool_that_another_hook_brings() -> None:
         hooks=[brings, guards], model=[Reply(call={"find": {}}), Reply(say="Done.")]
     )
     assert run(scenario).messages[2].text == "Error: no"
-
-
-def test_a_hook_sets_arguments_and_keeps_the_others() -> None:
-    listed = [ScriptedHook(at="before_tool_call", arguments={"path": "/safe"})]
-    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
-    given = BeforeToolCall(None, {"path": "/", "lines": 3})  # type: ignore[arg-type]  # no tool asked
-    act(given)
-    assert given.arguments == {"path": "/safe", "lines": 3}
 
 
 def calling(name: str) -> Any:
@@ -226,25 +201,6 @@ def test_the_fake_plays_model_and_summaries_from_their_own_scripts() -> None:
     assert simulate(both()) == [[TextDelta("S"), stop], [TextDelta("M"), stop]]
 
 
-def test_replies_that_nobody_asked_for_are_named_by_position() -> None:
-    scenario = parse_scenario("""
-prompt: x
-model: [{say: a}, {say: b}, {say: c, when: {role: tool}}, {say: d, times: always}]
-summaries: [{say: e}]
-""")
-    with pytest.raises(ScriptUnused) as caught:
-        run(scenario)
-    assert "model.1, model.2, model.3, summaries.0" in str(caught.value)
-    assert caught.value.key == "model.1"
-
-
-def test_a_request_past_the_end_of_the_script_is_counted() -> None:
-    scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}, times: 2}]", "a.yaml")
-    with pytest.raises(ScriptExhausted, match="the script has no reply for request 3") as caught:
-        run(scenario)
-    assert (caught.value.key, caught.value.path) == ("model", "a.yaml")
-
-
 def test_a_summary_past_the_end_of_its_script_is_the_authors_fault() -> None:
     scenario = parse_scenario("""
 prompt: x
@@ -270,11 +226,3 @@ def test_an_expectation_that_fails_beside_an_unused_reply_has_a_line_of_its_own(
     assert unmet.startswith("expect.outcome: expected completed, got failed")
     (details,) = ErrorDetails.of(caught.value)
     assert details.message.endswith(f"\n{ending}\n{unmet}")
-
-
-def test_a_hook_that_replaces_the_text_of_a_result_leaves_its_details_alone() -> None:
-    listed = [ScriptedHook(at="after_tool_call", result="masked")]
-    act = scripted_hooks(scenario_with(hooks=listed)).after_tool_call[0].function
-    done = AfterToolCall(ToolCall("1", "read", "{}"), {}, ToolResult("secret", True, {"lines": 3}))  # noqa: FBT003
-    act(done)
-    assert done.result == ToolResult("masked", is_error=True, details={"lines": 3})

@@ -93,13 +93,6 @@ def test_the_trace_of_a_failing_run_is_kept_and_can_be_read() -> None:
     assert kept.no_end == "the trace has no end: its run had not ended when it was written"
 
 
-def test_the_trace_of_a_run_with_unused_replies_is_whole() -> None:
-    simulation = Simulation(Scenario(prompt="Hi", model=[Reply(say="a"), Reply(say="b")]))
-    with pytest.raises(ScriptUnused):
-        simulation.run()
-    assert simulation.trace.footer is not None
-
-
 # ---------------------------------------------------------------------- seed and loop
 
 
@@ -116,11 +109,6 @@ def test_a_seed_replaces_that_of_the_scenario() -> None:
     assert drawn[None] == drawn[3] != drawn[4]
 
 
-def test_the_header_names_the_seed_and_the_loop_that_ran() -> None:
-    header = run(HELLO, seed=7, loop="reference").trace.header
-    assert (header.seed, header.loop) == (7, "reference")
-
-
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_out_of_range_is_refused(seed: int) -> None:
     with pytest.raises(ScenarioError, match="seed"):
@@ -134,13 +122,6 @@ def test_jitter_is_drawn_from_the_seed() -> None:
     waits = [run(scenario, seed=seed).elapsed_ns for seed in (1, 1, 2)]
     assert waits[0] == waits[1] != waits[2]
     assert all(10**9 < wait <= 2 * 10**9 for wait in waits)
-
-
-def test_a_loop_that_cannot_be_had_is_refused_with_the_file_that_names_it() -> None:
-    scenario = parse_scenario("prompt: x\nloop: not.here:Loop\n", "a.yaml")
-    with pytest.raises(ScenarioError) as caught:
-        run(scenario)
-    assert str(caught.value).startswith("a.yaml: loop: the loop `not.here:Loop` cannot be loaded")
 
 
 # ---------------------------------------------------------------------- abort
@@ -163,18 +144,6 @@ model: [{say: Wait., call: [{stop: {}}, {clock: {}}]}]
         "stopped",
         "Error: not finished, the request was aborted",
     ]
-
-
-def test_an_abort_at_the_end_of_a_backoff_comes_before_the_retry() -> None:
-    scenario = parse_scenario("prompt: x\nabort: {at: 2s}\nmodel: [{http: {status: 500}}]")
-    assert run(scenario).outcome is Outcome.ABORTED
-
-
-def test_an_abort_after_the_end_is_of_no_effect() -> None:
-    text = "prompt: x\nabort: {at: 1h}\nmodel: [{say: x}]\nexpect: {unused: 1}"
-    scenario = parse_scenario(text)
-    result = run(scenario)
-    assert (result.outcome, result.elapsed_ns) == (Outcome.COMPLETED, 0)
 
 
 # ---------------------------------------------------------------------- callbacks
@@ -223,11 +192,6 @@ def test_all_seven_callbacks_fire_in_the_order_of_the_documents() -> None:
         "compacted",
         *("chunk TextDelta", "text Done", "chunk Finish", "step 3 stop", "response 1"),
     ]
-
-
-def test_callbacks_change_no_entry_of_the_trace() -> None:
-    watched, alone = run(COMPACTING, callbacks=recording([])), run(COMPACTING)
-    assert watched.trace.entries == alone.trace.entries
 
 
 @pytest.mark.parametrize("name", Callbacks.__slots__)

@@ -1,10 +1,7 @@
 import asyncio
-from functools import partial
-from typing import Literal
 
 import pytest
 from builders import play_text
-from work import lines_run
 from worlds import Opened, in_world
 
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, run
@@ -88,27 +85,6 @@ def test_a_moment_that_never_comes_is_an_error_that_names_it(
         play_text(NEVER + moments, loop=loop)
 
 
-@pytest.mark.parametrize(("moments", "places"), TOO_LATE, ids=[one[0] for one in TOO_LATE])
-def test_a_moment_that_is_known_to_be_left_over_changes_nothing(moments: str, places: str) -> None:
-    left = places.count(".") or 1
-    result = play_text(f"{NEVER}{moments}\nexpect: {{unused: {left}}}")
-    assert (result.failures, result.unused) == ((), left)
-    assert set(result.outcomes) == {Outcome.COMPLETED}
-
-
-def test_only_the_moments_are_told_where_no_reply_is_left_over() -> None:
-    with pytest.raises(ScriptUnused) as caught:
-        play_text("prompt: x\nmodel: [{say: y}]\nabort: {after: backoff}")
-    first, ending, _ = str(caught.value).splitlines()
-    assert first.startswith("abort: these actions of the user never happened: abort (")
-    assert ending == "it ended with completed: y"
-
-
-def test_an_end_without_a_message_is_told_without_a_colon() -> None:
-    with pytest.raises(ScriptUnused, match=r"\nit ended with completed\n"):
-        run(Scenario(prompt="x", model=[Reply(say="y")]), loop=lambda prompt: None)
-
-
 def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
     text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {after: backoff}"
     with pytest.raises(
@@ -116,11 +92,6 @@ def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
     ):
         play_text(text)
     assert play_text(f"{text}\nexpect: {{outcome: failed, unused: 2}}").failures == ()
-
-
-def test_a_moment_that_came_when_it_could_change_nothing_any_more_is_not_left_over() -> None:
-    last = "prompt: x\nmodel: [{say: x}]\nabort: {after: transition, nth: 4}"
-    assert play_text(last).outcome is Outcome.COMPLETED
 
 
 @pytest.mark.parametrize("moment", [{}, {"at": "1s", "after": "part"}], ids=["neither", "both"])
@@ -156,27 +127,6 @@ def test_a_run_that_would_be_done_goes_on_with_what_is_queued() -> None:
     result = told(after="finish", nth=2)
     assert result.text == "Fine."
     assert texts(result)[2][-2:] == ["Done.", "And the tests?"]
-
-
-@pytest.mark.parametrize("after", ["part", "text-delta"])
-def test_an_entry_costs_the_same_however_many_moments_are_waited_for(
-    after: Literal["part", "text-delta"],
-) -> None:
-    async def work_of(opened: Opened, count: int) -> int:
-        table, shown = Timetable(Scenario(prompt="x"), opened.world), list[int]()
-
-        def wait_for_each_entry() -> None:
-            for number in range(count):
-                table._set(Trigger(after=after, nth=number + 1), partial(shown.append, number))
-            for number in range(count):
-                table._see(TextDelta(number, 0, 1, "x"))
-
-        lines = lines_run(wait_for_each_entry)
-        await asyncio.sleep(0)
-        assert shown == list(range(count))
-        return lines
-
-    assert in_world(partial(work_of, count=200)) < 2.5 * in_world(partial(work_of, count=100))
 
 
 def test_an_action_happens_in_the_next_turn_and_not_inside_the_component_that_records() -> None:
