@@ -353,14 +353,13 @@ _WAIT_MS = 4_000
 class Abilities(NamedTuple):
     """The abilities of a loop: `lacks` has the features that the loop does not support.
 
-    `has_engine` is false for an agent. `ends` says that the loop ends with any model. The timeout
-    is that of its own policy for hooks. `limits` are those that an agent declares.
+    `has_engine` is false for an agent. `ends` says that the loop ends with any model. `limits` are
+    those that an agent declares.
     """
 
     lacks: Collection[Feature] = ()
     has_engine: bool = True
     ends: bool = True
-    hook_timeout_ms: int | None = None
     limits: Limits | None = None
 
     @property
@@ -382,8 +381,7 @@ class Abilities(NamedTuple):
             )
         bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
         endless = bool(getattr(machine, "endless", "")) or not bounded
-        timeout_ms = loop.policies.hook_isolation.timeout_ms
-        return cls(frozenset(loop.unsupported), True, not endless, timeout_ms)  # noqa: FBT003
+        return cls(frozenset(loop.unsupported), ends=not endless)
 
 
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -568,19 +566,3 @@ def transitions_of(abilities: Abilities) -> int:
     if not abilities.has_engine:
         return 200
     return 3_000 if abilities.ends else 600
-
-
-def waits_for_ever(scenario: Scenario, abilities: Abilities) -> bool:
-    """Return whether only the user can end the wait for a tool, a hook or a reply."""
-    if scenario.limits.max_wall_clock_ms is not None:
-        return False
-    policy = scenario.tool_execution
-    tools = [*scenario.tools.values(), *(t for h in scenario.hooks for t in h.add_tools.values())]
-    unbounded = policy is None or policy.timeout_ms is None
-    if unbounded and any(tool.hangs and tool.timeout is None for tool in tools):
-        return True
-    isolation = scenario.hook_isolation or HookIsolation(timeout_ms=abilities.hook_timeout_ms)
-    if isolation.timeout_ms is None and any(hook.hangs for hook in scenario.hooks):
-        return True
-    stalls = any(each.stall for each in (*scenario.model, *scenario.summaries))
-    return not abilities.has_engine and (stalls or scenario.faults is not None)

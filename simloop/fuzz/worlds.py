@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from simloop.errors import ScenarioError
 from simloop.fuzz.alphabet import (
     CONTENT_NAMES,
     CONTENTS,
@@ -27,7 +26,6 @@ from simloop.fuzz.alphabet import (
     reply_of,
     summary_of,
     transitions_of,
-    waits_for_ever,
 )
 from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_of
 from simloop.kernel.limits import Limits
@@ -286,16 +284,7 @@ _WEIGHTS = (6, 2, 1, 1)
 
 
 def base_of(scenario: Scenario, abilities: Abilities, loop: str) -> Scenario:
-    """Return what the variations of `scenario` on `loop` share; its model answers every request.
-
-    Raises ScenarioError if a variation would wait without end.
-    """
-    if waits_for_ever(scenario, abilities):
-        raise ScenarioError(
-            "only a stop by the user ends this scenario, and a variation may have none",
-            path=scenario.path or None,
-            hint="give it a max_wall_clock, or its tools a timeout",
-        )
+    """Return what the variations of `scenario` on `loop` share; its model answers every request."""
     plain = {name: ScriptedTool(returns=f"what {name} found") for name in TOOLS}
     replies = [_bounded(each, abilities) for each in scenario.model]
     summaries = list(scenario.summaries)

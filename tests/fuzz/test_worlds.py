@@ -1,7 +1,7 @@
 import pytest
 from searching import RecordedChoices, charges
 
-from simloop import Limits, Reply, Scenario, ScenarioError
+from simloop import Limits, Reply, Scenario
 from simloop.fuzz import worlds
 from simloop.fuzz.alphabet import END_NAMES, LAST, LAST_SUMMARY, TOOLS, Abilities
 from simloop.fuzz.choices import SeededChoices
@@ -113,16 +113,6 @@ def test_a_reply_that_plays_for_ever_is_bounded_for_a_loop_that_may_not_end() ->
     scenario = Scenario(prompt="Go.", model=[Reply(call={"look": {}}, times="always")])
     assert [each.times for each in base_of(scenario, AGENT, "x").model] == [3, "always"]
     assert [each.times for each in base_of(scenario, Abilities(), "x").model] == ["always"]
-
-
-def test_a_scenario_in_which_something_waits_for_ever_is_refused() -> None:
-    hangs = Scenario(prompt="Go.", model=[Reply(say="A.")], tools={"look": {"hangs": True}})
-    stalls = Scenario(prompt="Go.", model=[Reply(stall="before-headers")])
-    for scenario, abilities in ((hangs, Abilities()), (stalls, AGENT)):
-        with pytest.raises(ScenarioError, match="only a stop by the user ends this scenario"):
-            base_of(scenario, abilities, "reference")
-        limits = Limits(max_wall_clock_ms=5_000)
-        base_of(scenario.model_copy(update={"limits": limits}), abilities, "reference")
 
 
 def test_variations_keep_the_settings_and_answer_every_request() -> None:
