@@ -202,10 +202,9 @@ class HookRow(Struct, kw_only=True):
     """The cost of one hook at one point, in real nanoseconds per call.
 
     `cost` is that of the hook in a run: passages of the point with it, less those of an empty
-    point. `engine_ns` is the part of it that a hook that does nothing costs too, and `hook_ns` the
-    rest. `units` is `cost` in units of a fixed computation, and `share` its part in a round.
-    `against` is `cost` less that of another hook, and `growth` is that difference in parts of the
-    other's cost, or the growth of `units` since a report. `virtual_ns` is the virtual time.
+    point. `engine_ns` is the part of it that a hook that does nothing costs too. `units` is `cost`
+    in units of a fixed computation, and `share` its part in a round. `against` is `cost` less that
+    of another hook, and `growth` that in parts of the other's cost, or of `units` in a report.
     """
 
     hook: str
@@ -286,11 +285,8 @@ class HookBench:
     async def _in_turns(
         self, point: str, hooks: dict[str, tuple[UserFunction, ...]]
     ) -> dict[str, list[float]]:
-        """Return the nanoseconds per call with each of the hooks, and those of the unit, by turn.
-
-        The order of each turn is drawn: a drift of the machine hits each alike, and each follows
-        each of the others as often. Batches have equal sizes: the first calls of one are slower.
-        """
+        # The order of each turn is drawn: a drift of the machine hits each alike, and each follows
+        # each of the others as often. Batches have equal sizes: the first calls of one are slower.
         passages, calls = Passages(point, self.clock), 1
         while calls < _MOST_CALLS:
             tries = [await passages.batch(hooks["hook"], calls) for _ in range(_TRIES)]
@@ -339,10 +335,7 @@ def tried(hooks: Iterable[GivenHook]) -> tuple[list[GivenHook], list[ScenarioErr
 
 
 def tried_once(hook: UserFunction, point: str) -> int:
-    """Call a hook at a point, and return the virtual nanoseconds that it takes.
-
-    Raises ScenarioError if it fails.
-    """
+    """Return the virtual nanoseconds of a call at a point. Raises ScenarioError if it fails."""
 
     async def call() -> int:
         loop: Any = asyncio.get_running_loop()
@@ -408,9 +401,6 @@ def _rounds(rounds: int) -> Scenario:
 
 
 def _cost(samples: Sequence[float], others: Sequence[float]) -> Interval:
-    """Return the interval of the differences of each turn, no narrower than can be seen.
-
-    Two equal functions differ by up to 2 %, or 10 ns, because they lie elsewhere in memory.
-    """
+    # Two equal functions differ by up to 2 %, or 10 ns, because they lie elsewhere in memory.
     resolution = max(_RESOLUTION_NS, _RESOLUTION * median(samples))
     return median_interval([a - b for a, b in zip(samples, others, strict=True)], resolution)

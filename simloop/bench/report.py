@@ -22,8 +22,8 @@ _OF_ANOTHER_TIME = 0.1
 """Equal hooks of two reports differ by up to so much: they lie elsewhere in memory, and a busy
 machine slows them and the unit of cost differently."""
 
-_INK, _HOOK, _OTHER = "#7d8590", "#2f81f7", "#db6d28"
-_WIDTH, _ROW = 480, 44
+_INK, _HOOK = "#7d8590", "#2f81f7"
+_WIDTH, _ROW = 480, 40
 """The colours are readable on a light and on a dark page."""
 
 
@@ -84,30 +84,25 @@ def read_report(path: Path) -> HookReport:
     return report
 
 
-def plot_of(report: HookReport, against: str) -> str:
-    """Return the plot. `against` names the hook that the report compares with, if it does."""
+def plot_of(report: HookReport) -> str:
+    """Return a bar for each hook, as SVG."""
     height = _ROW * len(report.hooks) + 24
     box = f'viewBox="0 0 720 {height}" font-family="sans-serif" font-size="12" fill="{_INK}"'
-    return "\n".join((f'<svg xmlns="http://www.w3.org/2000/svg" {box}>', *_parts(report, against)))
+    return "\n".join((f'<svg xmlns="http://www.w3.org/2000/svg" {box}>', *_parts(report)))
 
 
-def _parts(report: HookReport, against: str) -> Iterator[str]:
-    others = [row.cost.median - row.against.median if row.against else 0 for row in report.hooks]
-    scale = _WIDTH / max(*others, *(row.cost.high for row in report.hooks), 1)
-    for y, row, other in zip(range(0, 10**6, _ROW), report.hooks, others, strict=False):
+def _parts(report: HookReport) -> Iterator[str]:
+    scale = _WIDTH / max(1, *(row.cost.high for row in report.hooks))
+    for y, row in zip(range(0, 10**6, _ROW), report.hooks, strict=False):
         cost = row.cost
         yield _text(0, y + 12, f"{row.hook} at {row.point}")
         yield _bar(0, y + 17, scale * cost.median, 14, _HOOK)
         yield _bar(0, y + 17, scale * min(row.engine_ns, cost.median), 14, _INK)
         yield _bar(scale * cost.low, y + 24, scale * (cost.high - cost.low), 1, _INK)
-        yield _bar(0, y + 33, scale * other, 4, _OTHER) if other else ""
         yield _text(scale * cost.high + 6, y + 28, f"{rounded_duration(cost.median)} per call")
-    words = [(_INK, "simloop around the hook"), (_HOOK, "the hook")]
-    for x, (colour, name) in enumerate(
-        [*words, (_OTHER, f"both, with {against}")][: 2 + any(others)]
-    ):
-        yield _bar(x * 180, _ROW * len(report.hooks) + 8, 10, 10, colour)
-        yield _text(x * 180 + 16, _ROW * len(report.hooks) + 17, name)
+    for x, colour, name in ((0, _INK, "simloop around the hook"), (180, _HOOK, "the hook")):
+        yield _bar(x, _ROW * len(report.hooks) + 8, 10, 10, colour)
+        yield _text(x + 16, _ROW * len(report.hooks) + 17, name)
     yield "</svg>\n"
 
 

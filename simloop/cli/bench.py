@@ -99,7 +99,7 @@ def hooks(
     if earlier is not None:
         report.compare_with(earlier)
     if plot is not None:
-        write_file(plot, plot_of(report, against).encode())
+        write_file(plot, plot_of(report).encode())
     if output_format == "json":
         out(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:

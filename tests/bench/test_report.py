@@ -105,19 +105,13 @@ class TestThePlot:
         return [text for each in ET.fromstring(drawn).iter() if (text := (each.text or "").strip())]
 
     def test_has_the_users_hooks_with_their_cost(self) -> None:
-        drawn = plot_of(report(row(1_100, "m:guard"), row(2_129_027, "m:slow")), "none")
+        drawn = plot_of(report(row(1_100, "m:guard"), row(2_129_027, "m:slow")))
         assert self.texts(drawn) == [
             f"m:guard at {AT}", "1.1 us per call", f"m:slow at {AT}", "2.1 ms per call",
             "simloop around the hook", "the hook",
         ]  # fmt: skip
 
-    def test_has_the_hook_that_they_are_compared_with(self) -> None:
-        compared = row(1_000, against=Interval(-600, -500, -400))
-        assert self.texts(plot_of(report(compared), "m:old"))[-1] == "both, with m:old"
-        assert 'width="436.4" height="4"' not in plot_of(report(row(1_000)), "m:old")
-        assert 'width="480.0" height="4"' in plot_of(report(compared), "m:old")  # 1,500 ns
-
     def test_draws_names_as_they_are(self) -> None:
-        drawn = plot_of(report(row(1_000, "<b>\x1b[2J&")), "none")
+        drawn = plot_of(report(row(1_000, "<b>\x1b[2J&")))
         assert self.texts(drawn)[0].startswith("<b>")
         assert "\x1b" not in drawn
