@@ -135,32 +135,17 @@ RECORDS = [
         scenario(WAITS, EMPTY, DONE),
     ),
     ("backoff-lasts-as-recorded", later(signals.BackoffElapsed, -1), scenario(DOWN, DONE)),
-    (
-        "failure-class-matches-policy",
-        changed(signals.ModelFailed, retryable=True),
-        scenario({"http": {"status": 400}}),
-    ),
-    (
-        "failure-class-matches-policy",
-        changed(Classified, error_class=ErrorClass.SERVER),
-        scenario({"http": {"status": 401}}),
-    ),
-    (
-        "failure-class-matches-policy",
-        changed(Classified, error_class=ErrorClass.OVERFLOW),
-        scenario({"http": {"status": 429, "message": "prompt is too long"}}, DONE),
-    ),
-    (
-        "failure-class-matches-policy",
-        changed(Classified, error_class=ErrorClass.BAD_REQUEST),
-        scenario({"error": {"message": "busy", "code": "overloaded_error"}}, DONE),
-    ),
-    (
-        "answers-match-tool-runs",
-        changed(Answered, is_error=False),
-        scenario({"call": {"look": {"none": 1}}}, DONE, tools={"look": {}}),
-    ),
-]
+    ("failure-class-matches-policy", changed(signals.ModelFailed, retryable=True),
+     scenario({"http": {"status": 400}})),
+    ("failure-class-matches-policy", changed(Classified, error_class=ErrorClass.SERVER),
+     scenario({"http": {"status": 401}})),
+    ("failure-class-matches-policy", changed(Classified, error_class=ErrorClass.OVERFLOW),
+     scenario({"http": {"status": 429, "message": "prompt is too long"}}, DONE)),
+    ("failure-class-matches-policy", changed(Classified, error_class=ErrorClass.BAD_REQUEST),
+     scenario({"error": {"message": "busy", "code": "overloaded_error"}}, DONE)),
+    ("answers-match-tool-runs", changed(Answered, is_error=False),
+     scenario({"call": {"look": {"none": 1}}}, DONE, tools={"look": {}})),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "edit", "played"), RECORDS)

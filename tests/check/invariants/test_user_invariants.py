@@ -67,29 +67,12 @@ def test_a_message_that_is_lost_or_late_is_found(
     [
         queued().request([GO, YES, ONE, TWO]).replied("Yes.").ended(),
         queued().request([GO, YES, UserMessage("One?\n\nTwo?")]).replied("Yes.").ended(),
-        queued()
-        .request([GO, YES, ONE])
-        .replied("Yes.")
-        .request([GO, YES, ONE, YES, TWO])
-        .replied("Yes.")
-        .ended(),
-        queued()
-        .ended()
-        .prompt("One?")
-        .request([ONE])
-        .replied("Yes.")
-        .ended()
-        .prompt("Two?")
-        .request([TWO])
-        .replied("Yes.")
-        .ended(),
-        asked()
-        .queued("Two?", Queue.FOLLOW_UP)
-        .queued("One?")
-        .replied("Yes.")
-        .request([GO, YES, ONE, TWO])
-        .replied("Yes.")
-        .ended(),
+        queued().request([GO, YES, ONE]).replied("Yes.").request([GO, YES, ONE, YES, TWO])
+         .replied("Yes.").ended(),
+        queued().ended().prompt("One?").request([ONE]).replied("Yes.").ended().prompt("Two?")
+         .request([TWO]).replied("Yes.").ended(),
+        asked().queued("Two?", Queue.FOLLOW_UP).queued("One?").replied("Yes.")
+         .request([GO, YES, ONE, TWO]).replied("Yes.").ended(),
         queued()
         .stop()
         .ended(Outcome.ABORTED)  # the agent had taken the first message
@@ -101,72 +84,23 @@ def test_a_message_that_is_lost_or_late_is_found(
         # A run after the abort is completed without a request, so no request lacks the messages.
         queued().stop().ended(Outcome.ABORTED).prompt("Next.").ended(),
         # The messages that an aborted run may have taken are the next prompts all the same.
-        queued()
-        .stop()
-        .ended(Outcome.ABORTED)
-        .prompt("One?")
-        .request([ONE])
-        .queued("Three?", Queue.FOLLOW_UP)
-        .replied("Yes.")
-        .ended()
-        .prompt("Two?")
-        .request([TWO])
-        .replied("Yes.")
-        .ended()
-        .prompt("Three?")
-        .request([UserMessage("Three?")])
-        .replied("Yes.")
-        .ended(),
+        queued().stop().ended(Outcome.ABORTED).prompt("One?").request([ONE])
+         .queued("Three?", Queue.FOLLOW_UP).replied("Yes.").ended().prompt("Two?").request([TWO])
+         .replied("Yes.").ended().prompt("Three?").request([UserMessage("Three?")]).replied("Yes.")
+         .ended(),
         # An agent that begins anew had taken the first message, or both, when the abort came.
-        Recording()
-        .prompt()
-        .queued("One?")
-        .queued("Two?")
-        .stop()
-        .ended(Outcome.ABORTED)
-        .prompt("Two?")
-        .request([TWO])
-        .replied("Yes.")
-        .ended(),
-        queued()
-        .stop()
-        .ended(Outcome.ABORTED)
-        .prompt("Go.")
-        .request([GO])
-        .queued("Three?")
-        .replied("Yes.")
-        .request([GO, YES, UserMessage("Three?")])
-        .replied("Yes.")
-        .ended(),
+        Recording().prompt().queued("One?").queued("Two?").stop().ended(Outcome.ABORTED)
+         .prompt("Two?").request([TWO]).replied("Yes.").ended(),
+        queued().stop().ended(Outcome.ABORTED).prompt("Go.").request([GO]).queued("Three?")
+         .replied("Yes.").request([GO, YES, UserMessage("Three?")]).replied("Yes.").ended(),
         asked().replied("Yes.").ended().queued("One?"),
-        asked()
-        .replied("Yes.")
-        .ended()
-        .queued("One?")
-        .prompt("Next.")
-        .request([GO, YES, NEXT])
-        .replied("Yes.")
-        .request([GO, YES, NEXT, YES, ONE])
-        .replied("Yes.")
-        .ended(),
-        asked()
-        .replied("Yes.")
-        .ended()
-        .prompt("Next.")
-        .request([NEXT])
-        .replied("Yes.")
-        .ended()
-        .prompt("Last.")
-        .request([LAST])
-        .replied("Yes.")
-        .ended(),
-        queued()
-        .ended(Outcome.ABORTED)
-        .prompt("Next.")
-        .request([GO, YES, ONE, TWO, NEXT])
-        .replied("Yes.")
-        .ended(),
+        asked().replied("Yes.").ended().queued("One?").prompt("Next.").request([GO, YES, NEXT])
+         .replied("Yes.").request([GO, YES, NEXT, YES, ONE]).replied("Yes.").ended(),
+        asked().replied("Yes.").ended().prompt("Next.").request([NEXT]).replied("Yes.").ended()
+         .prompt("Last.").request([LAST]).replied("Yes.").ended(),
+        queued().ended(Outcome.ABORTED).prompt("Next.").request([GO, YES, ONE, TWO, NEXT])
+         .replied("Yes.").ended(),
     ],
-)
+)  # fmt: skip
 def test_a_message_that_arrives_is_not_found(invariant: Invariant, run: Recording) -> None:
     assert run.found(invariant) == []
