@@ -148,12 +148,6 @@ class Compaction(Checked, at="compaction"):
         """Return the tokens from which the context is compacted at the top of a round."""
         return self.window * self.trigger_percent // 100
 
-    def is_over(self, tokens: int, messages: int) -> bool:
-        """Return whether a context of this size must be compacted."""
-        if self.max_messages is not None:
-            return messages > self.max_messages
-        return tokens >= self.trigger
-
     @property
     def target(self) -> int:
         """Return the tokens that a compaction aims for."""

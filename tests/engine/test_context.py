@@ -132,16 +132,6 @@ def test_a_view_never_changes(start: list[Message], edits: list[Edit]) -> None:
 # ------------------------------------------------------------------------- views
 
 
-@given(some_messages, st.integers(-10, 10))
-def test_a_view_is_indexed_as_a_list_is(said: list[Message], index: int) -> None:
-    view = history_of(said).view()
-    if -len(said) <= index < len(said):
-        assert view[index] == said[index]
-    else:
-        with pytest.raises(IndexError):
-            view[index]
-
-
 def test_a_view_is_no_copy() -> None:
     history = history_of([UserMessage("a")])
     assert history.view()[0] is history.messages[0]
@@ -224,34 +214,21 @@ shortened = st.builds(
 
 
 @given(shortened)
-def test_a_compaction_makes_the_context_smaller_or_leaves_it_alone(done: Shortened) -> None:
+def test_a_compaction_gains_something_or_changes_nothing_and_says_so_truly(done: Shortened) -> None:
+    entry = done.entry
     assert size(done.after) < size(done.before) or done.after == done.before
-
-
-@given(shortened)
-def test_a_compaction_says_truly_whether_it_helped(done: Shortened) -> None:
     assert done.compacted.shrunk == (size(done.after) < size(done.before))
+    assert (entry.tokens_before, entry.tokens_after) == (size(done.before), size(done.after))
+    assert bool(entry.strategy) == done.compacted.shrunk
 
 
 @given(shortened)
-def test_a_compaction_never_loses_the_newest_user_message(done: Shortened) -> None:
+def test_a_compaction_keeps_the_newest_question_the_pairs_and_the_order(done: Shortened) -> None:
     assert newest_user(done.before) in done.after
-
-
-@given(shortened)
-def test_a_compaction_never_parts_a_call_from_its_results(done: Shortened) -> None:
     assert unpaired(done.after) == []
-
-
-@given(shortened)
-def test_a_compaction_keeps_the_order_of_what_stays(done: Shortened) -> None:
-    assert in_order(without_summaries(done.after, done.before), done.before)
-
-
-@given(shortened)
-def test_a_compaction_puts_in_one_summary_at_most(done: Shortened) -> None:
-    put_in = len(done.after) - len(without_summaries(done.after, done.before))
-    assert put_in == (done.entry.strategy == CompactionStrategy.SUMMARISE)
+    stays = without_summaries(done.after, done.before)
+    assert in_order(stays, done.before)
+    assert len(done.after) - len(stays) == (done.entry.strategy == CompactionStrategy.SUMMARISE)
 
 
 @given(shortened)
@@ -275,15 +252,6 @@ def test_to_drop_the_oldest_asks_no_model(
         window=policy.window, keep_turns=policy.keep_turns, strategy=CompactionStrategy.DROP_OLDEST
     )
     assert shorten(said, dropping, Reply(say="S"), forced=forced).requests == []
-
-
-@given(shortened)
-def test_a_compaction_records_its_tokens_and_its_strategy_exactly_if_it_helped(
-    done: Shortened,
-) -> None:
-    entry = done.entry
-    assert (entry.tokens_before, entry.tokens_after) == (size(done.before), size(done.after))
-    assert bool(entry.strategy) == done.compacted.shrunk
 
 
 @given(histories(), policies, st.booleans(), st.integers(0, 200))

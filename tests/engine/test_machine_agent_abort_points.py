@@ -26,57 +26,24 @@ at_every_place = in_cases(PLACES)  # the same holds where the limit strikes inst
 
 
 @everywhere
-def test_an_aborted_run_ends_once(situation: str) -> None:
-    assert endings(stopped_in(situation).result.trace) == ["abort-requested"]
-
-
-@everywhere
-def test_after_an_abort_no_model_call_and_no_tool_begins(situation: str) -> None:
-    assert begun_after(stopped_in(situation)) == []
-
-
-@everywhere
-def test_after_an_abort_every_call_in_the_transcript_has_its_result(situation: str) -> None:
-    assert unpaired(stopped_in(situation).result.messages) == []
-
-
-@everywhere
-def test_an_aborted_run_keeps_the_text_so_far(situation: str) -> None:
-    result = stopped_in(situation).result
-    assert result.text == run_text_matches_last_reply(result.trace)
-
-
-@everywhere
-def test_an_aborted_run_ends_in_the_instant_of_the_abort(situation: str) -> None:
+def test_an_aborted_run_ends_once_and_at_once_with_every_call_answered(situation: str) -> None:
     stopped = stopped_in(situation)
-    assert stopped.result.elapsed_ns == stopped.at_ns
-
-
-@at_every_place
-def test_the_wall_clock_ends_the_run_as_timed_out(place: str) -> None:
-    assert by_the_wall_clock(place).result.outcome is Outcome.TIMED_OUT
-
-
-@at_every_place
-def test_the_wall_clock_lets_no_model_call_and_no_tool_begin(place: str) -> None:
-    assert begun_after(by_the_wall_clock(place)) == []
-
-
-@at_every_place
-def test_the_wall_clock_gives_every_call_its_result(place: str) -> None:
-    stopped = by_the_wall_clock(place)
-    assert (unpaired(stopped.result.messages), unanswered(stopped.result.trace)) == ([], {})
-
-
-@at_every_place
-def test_the_wall_clock_keeps_the_text_so_far(place: str) -> None:
-    result = by_the_wall_clock(place).result
+    result = stopped.result
+    assert endings(result.trace) == ["abort-requested"]
+    assert begun_after(stopped) == []
+    assert unpaired(result.messages) == []
     assert result.text == run_text_matches_last_reply(result.trace)
+    assert result.elapsed_ns == stopped.at_ns
 
 
 @at_every_place
-def test_the_wall_clock_ends_the_run_to_the_nanosecond(place: str) -> None:
-    assert by_the_wall_clock(place).result.elapsed_ns == PLACES[place][0] * MS
+def test_the_wall_clock_ends_a_run_to_the_nanosecond_with_every_call_answered(place: str) -> None:
+    stopped = by_the_wall_clock(place)
+    result = stopped.result
+    assert (result.outcome, result.elapsed_ns) == (Outcome.TIMED_OUT, PLACES[place][0] * MS)
+    assert begun_after(stopped) == []
+    assert (unpaired(result.messages), unanswered(result.trace)) == ([], {})
+    assert result.text == run_text_matches_last_reply(result.trace)
 
 
 @at_every_place

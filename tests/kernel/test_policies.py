@@ -36,20 +36,6 @@ def test_a_compaction_has_the_defaults_of_the_documents() -> None:
     assert (policy.strategy, policy.keep_turns) == (CompactionStrategy.SUMMARISE, 4)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "messages", "most", "over"),
-    [(74, 9, None, False), (75, 0, None, True), (99, 3, 3, False), (0, 4, 3, True)],
-)
-def test_a_context_is_over_from_its_trigger_on_or_past_its_bound_on_messages(
-    tokens: int,
-    messages: int,
-    most: int | None,
-    over: bool,  # noqa: FBT001
-) -> None:
-    policy = Compaction(window=100, trigger_percent=75, max_messages=most)
-    assert policy.is_over(tokens, messages) is over
-
-
 def test_a_loop_that_says_nothing_has_the_documents_policies_and_reports_no_long_run() -> None:
     policies = Policies()
     assert (policies.retry, policies.compaction) == (ExponentialBackoff(), Compaction())

@@ -455,44 +455,6 @@ def test_an_exception_that_the_program_hears_of_itself_is_not_recorded() -> None
     assert [str(error) for error in heard] == ["lost"]
 
 
-class Session:
-    """A session whose finalizer tells the event loop that nobody has closed it, as aiohttp's."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-
-    def __del__(self) -> None:
-        self.loop.call_exception_handler({"message": "Unclosed client session"})
-
-
-def test_words_of_a_finalizer_fail_nothing() -> None:
-    """Garbage collection decides whether and when they come."""
-
-    async def agent(_: str) -> None:
-        Session()
-
-    assert own(play(agent).trace.entries) == []
-    simulate(agent("Hi"))
-
-
-def test_a_failure_while_simloop_ends_what_was_left_behind_changes_nothing() -> None:
-    """As that of a session that is closed in another task than it was opened in."""
-
-    async def pieces() -> Any:
-        try:
-            yield 1
-        finally:
-            raise RuntimeError("closed in another task")
-
-    kept = []
-
-    async def agent(_: str) -> None:
-        kept.append(pieces())
-        await anext(kept[0])
-
-    assert play(agent).outcome == "completed"
-
-
 def test_a_program_that_only_sleeps_does_not_fill_the_trace() -> None:
     async def agent(prompt: str, world: World) -> None:
         for _ in range(MOST_IN_A_ROW + 50):
@@ -539,18 +501,6 @@ def test_code_in_threads_is_recorded_and_threads_that_go_on_too() -> None:
         (2, "sleep 1.000s in agent"),
         (2, "sleep 30.000s in work"),
         (3, "left behind thread stays in work"),
-    ]
-
-
-def test_a_task_without_code_of_its_own_is_recorded_without_a_place() -> None:
-    async def agent(_: str) -> None:
-        asyncio.create_task(asyncio.sleep(60), name="tick")  # noqa: RUF006 - left behind on purpose
-        await asyncio.sleep(0)
-
-    record = play(agent).trace.entries
-    assert [describe(entry) for entry in record if isinstance(entry, OWN)] == [
-        "sleep 60.000s at a task without code of its own",
-        "left behind task tick",
     ]
 
 

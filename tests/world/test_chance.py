@@ -2,7 +2,7 @@ import asyncio
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simloop import (
@@ -67,22 +67,12 @@ def test_one_seed_gives_one_run(site: str) -> None:
     assert encode(played(always(site), 5).trace) == encode(played(always(site), 5).trace)
 
 
-def test_seeds_differ() -> None:
-    runs = {encode(played(ChanceFaults(), seed).trace)[2000:] for seed in range(20)}
-    assert len(runs) > 10
-
-
 def test_a_site_is_on_for_the_whole_run_or_not_at_all() -> None:
     def fired(seed: int) -> int:
         sites = FaultSites(ChanceFaults(activate=0.25, fire=1.0), Seeds(seed))
         return sum(sites.fires("model.slow") for _ in range(40))
 
     assert {fired(seed) for seed in range(50)} == {0, 40}
-
-
-def test_one_site_in_four_is_on() -> None:
-    on = [FaultSites(ChanceFaults(fire=1.0), Seeds(seed)).fires("tool.slow") for seed in range(400)]
-    assert 70 < sum(on) < 130
 
 
 def test_a_site_draws_the_same_whatever_the_others_do() -> None:
@@ -125,6 +115,7 @@ def test_a_tool_that_fails_by_chance_is_an_error_result() -> None:
     assert set(failed) == {"Error: the tool lost its connection"}
 
 
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**63 - 1), limit=st.integers(1, 5))
 def test_whatever_happens_the_reference_loop_ends(seed: int, limit: int) -> None:
     faults = ChanceFaults(activate=0.5, fire=0.5)
