@@ -116,7 +116,6 @@ class Endpoint:
         return exchange.Exchange(stream, answered, request, unreachable)
 
     def _refused(self, request: HttpRequest, known: list[str]) -> HttpReply:
-        """Keep the error for the end of the run, and return a reply that says so."""
         parts = urlsplit(request.url)
         place = askers_place_in_task(request.sender) if request.sender else askers_place()
         called = f", called at {place}" if place else ""

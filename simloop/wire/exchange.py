@@ -111,7 +111,6 @@ class Exchange:
         await self.stream.aclose()
 
     def _timed_out(self) -> TimedOut:
-        """Record that the client gives up, and return the reason."""
         sent, phase = self._sent, self._phase
         seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
         assert seconds is not None

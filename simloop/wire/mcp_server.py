@@ -79,7 +79,6 @@ def _package() -> tuple[Any, Any]:
 
 @contextlib.asynccontextmanager
 async def _running(main: Any) -> AsyncIterator[None]:
-    """Run the server beside the block, and end it after it."""
     task = asyncio.create_task(main, name="MCP server")
     try:
         yield
@@ -165,7 +164,6 @@ class _Server:
         return self._types.CallToolResult.model_validate(result)
 
     async def _tell_changes(self) -> None:
-        """Tell the client each change of the list, at its time."""
         for at_ns in self._tools.server.changes_after(self._opened_ns):
             await asyncio.sleep((at_ns - self._tools.now_ns) / 1e9)
             if self._client is not None:
@@ -173,7 +171,6 @@ class _Server:
 
 
 def _check_names(tools: ToolsPort) -> None:
-    """Raise ScenarioError if the scenario's server lists a tool that does not exist."""
     for key, names in (
         ("listed_after", tools.server.listed_ns),
         ("unlisted_after", tools.server.unlisted_ns),

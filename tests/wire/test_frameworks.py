@@ -21,7 +21,7 @@ from environments import (
 from test_recipes_on_frameworks import AGENTS
 
 CLIENTS = (
-    "test_clients.py", "clients/test_interception.py", "test_mcp_server.py",
+    "clients/test_interception.py", "test_mcp_server.py",
     "test_other_clients.py", "test_sdk_faults.py", "test_sdk_retries.py",
 )  # fmt: skip
 """The tests in which the version of Python counts; the traces of recipes are compared besides."""

@@ -141,17 +141,6 @@ def test_a_connection_of_aiohttp_that_is_not_made_is_a_timeout_of_it(
     assert found == [(at, "ConnectionTimeoutError")]
 
 
-def test_a_long_timeout_of_aiohttp_ends_at_a_whole_second() -> None:
-    found: Heard = []
-
-    async def main() -> None:
-        await asyncio.sleep(0.25)
-        found.extend(await by_aiohttp())  # the default is 30 s
-
-    in_run(main, Reply(stall="before-connect"))
-    assert found == [(31.0, "ConnectionTimeoutError")]
-
-
 @pytest.mark.parametrize(("timeout", "at"), [((5, 20), 5.0), ((5, 3), 5.0), (7, 7.0)])
 def test_a_connection_of_requests_that_is_not_made_is_a_timeout_of_it(
     timeout: Any, at: float

@@ -84,7 +84,6 @@ def _httpx(module: Any) -> Iterator[_Patch]:
 
 
 def _retries(transport: Any) -> int:
-    """Return how often a transport of httpx repeats the attempt to connect."""
     retries: int = getattr(getattr(transport, "_pool", None), "_retries", 0)
     return retries
 
@@ -238,8 +237,6 @@ class _Interception:
 
 
 class _Loader:
-    """Loads a module as if its own loader did, then patches it."""
-
     def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
         self._loader = loader
         self._patch = patch

@@ -9,7 +9,6 @@ import asyncio
 import dataclasses
 import errno
 import io
-import math
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -95,19 +94,10 @@ async def connected(endpoint: Endpoint, connector: Any, request: Any, limits: An
     """
     await endpoint.port.turn()
     protocol = connector._factory()  # noqa: SLF001 - so do aiohttp's connectors
-    transport = WireTransport(endpoint, protocol, request, _connect_limit_s(limits))
+    set_s = [each for each in (limits.connect, limits.sock_connect) if each]
+    transport = WireTransport(endpoint, protocol, request, min(set_s, default=None))
     protocol.connection_made(transport)
     return protocol
-
-
-def _connect_limit_s(limits: Any) -> float | None:
-    """Return the seconds that a connection may take, by the shorter limit of a ClientTimeout."""
-    limit_s = min((each for each in (limits.connect, limits.sock_connect) if each), default=None)
-    if limit_s is None or limit_s <= limits.ceil_threshold:
-        return limit_s
-    now_s = asyncio.get_running_loop().time()
-    whole_s: int = math.ceil(now_s + limit_s)  # as aiohttp does, so that timers coincide
-    return whole_s - now_s
 
 
 class WireTransport(asyncio.Transport):
@@ -276,8 +266,6 @@ class WireSocket:
 
 
 class _Pieces(io.RawIOBase):
-    """A file of the pieces of a reply, each when it arrives."""
-
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces: Any = pieces
         self._rest = b""

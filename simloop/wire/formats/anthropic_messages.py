@@ -13,19 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from simloop.messages import (
-    AssistantMessage,
-    Fault,
-    Finish,
-    FinishReason,
-    Message,
-    StreamError,
-    ToolCall,
-    ToolMessage,
-    ToolSpec,
-    Usage,
-    UserMessage,
-)
+from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import (
@@ -71,16 +59,20 @@ class AnthropicMessages(replies.EventFormat):
         """Return the encoder of the reply to request `number`."""
         return _MessageEncoder(self.options, request, number)
 
-    def error_body(self, fault: Fault, number: int) -> JsonObject:
+    def error_body(self, fault: values.Fault, number: int) -> JsonObject:
         """Return the body that the provider sends for a failed call."""
         error, request_id = anthropic_error(fault), replies.request_id(number)
         return {"type": "error", "error": error, "request_id": request_id}
 
     def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply to a request that cannot be read."""
-        return self.error(StreamError(Fault(str(wrong), status=400)), number, created_s)
+        return self.error(
+            values.StreamError(values.Fault(str(wrong), status=400)), number, created_s
+        )
 
-    def every(self, number: int, created_s: int, failure: StreamError | None = None) -> Headers:
+    def every(
+        self, number: int, created_s: int, failure: values.StreamError | None = None
+    ) -> Headers:
         """Return the headers of every reply; limits reset at an instant."""
         reset = datetime.fromtimestamp(created_s + _RESET_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         limits = self.limits("anthropic-ratelimit-{of}-{field}", reset, failure)
@@ -116,7 +108,7 @@ _OVERFLOW = ErrorWords(INVALID, "prompt is too long: 208310 tokens > 200000 maxi
 _TYPES = {words.type for words in _BY_STATUS.values()}
 
 
-def anthropic_error(fault: Fault) -> JsonObject:
+def anthropic_error(fault: values.Fault) -> JsonObject:
     """Return the object `error` of the format.
 
     Anthropic names an error by its type. A code of the script that is no such type goes out as
@@ -140,7 +132,7 @@ def _read(body: JsonObject) -> WireRequest:
         raise WrongRequest("max_tokens", "Field required")
     system = [payload.content_text(body.get("system"), "system")]
     given = list(payload.objects_at(body, "messages"))
-    messages: list[Message] = []
+    messages: list[values.Message] = []
     for key, message in given:
         role = payload.text_at(message, "role", key)
         content = _blocks(message, key)
@@ -193,35 +185,36 @@ def _of_type(blocks: _Blocks, *types: str) -> _Blocks:
     return [one for one in blocks if one[1].get("type") in types]
 
 
-def _read_user(blocks: _Blocks, key: str) -> Iterator[Message]:
-    """Yield the results of calls, then what the user says."""
+def _read_user(blocks: _Blocks, key: str) -> Iterator[values.Message]:
     if not blocks:
         raise _empty(key)
     for place, block in _of_type(blocks, "tool_result"):
         text = payload.content_text(block.get("content"), f"{place}.content")
         call_id = payload.text_at(block, "tool_use_id", place)
-        yield ToolMessage(call_id, text, is_error=block.get("is_error") is True)
+        yield values.ToolMessage(call_id, text, is_error=block.get("is_error") is True)
     said = [one for one in blocks if one[1].get("type") != "tool_result"]
     if said:
-        yield UserMessage(_prose(said))
+        yield values.UserMessage(_prose(said))
 
 
-def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> AssistantMessage:
+def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> values.AssistantMessage:
     if not blocks and not is_last:
         raise _empty(key)
     calls, thoughts = _of_type(blocks, "tool_use"), _of_type(blocks, "thinking")
     apart = ("tool_use", "thinking", "redacted_thinking")
     said = [one for one in blocks if one[1].get("type") not in apart]
     reasoning = "".join(payload.part_text(block, place) for place, block in thoughts)
-    return AssistantMessage(_prose(said, ""), tuple(_read_call(*one) for one in calls), reasoning)
+    return values.AssistantMessage(
+        _prose(said, ""), tuple(_read_call(*one) for one in calls), reasoning
+    )
 
 
-def _read_call(key: str, block: JsonObject) -> ToolCall:
+def _read_call(key: str, block: JsonObject) -> values.ToolCall:
     given = block.get("input")
     if not isinstance(given, dict):
         raise WrongRequest(f"{key}.tool_use.input", "Input should be a valid dictionary")
     arguments = payload.object_text(given, f"{key}.tool_use.input")
-    return ToolCall(
+    return values.ToolCall(
         payload.text_at(block, "id", key), payload.text_at(block, "name", key), arguments
     )
 
@@ -286,7 +279,7 @@ def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
         )
 
 
-def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
+def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
     if tool.get("type") in (None, "custom"):
         return payload.tool_spec(tool, key, "input_schema")
     return payload.provider_tool(tool, key)
@@ -296,10 +289,10 @@ def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
 
 _WORDS = replies.FinishWords(
     {
-        FinishReason.STOP: "end_turn",
-        FinishReason.TOOL_CALLS: "tool_use",
-        FinishReason.LENGTH: "max_tokens",
-        FinishReason.CONTENT_FILTER: REFUSAL,
+        values.FinishReason.STOP: "end_turn",
+        values.FinishReason.TOOL_CALLS: "tool_use",
+        values.FinishReason.LENGTH: "max_tokens",
+        values.FinishReason.CONTENT_FILTER: REFUSAL,
     },
     frozenset({
         "end_turn", "stop_sequence", "max_tokens", "tool_use", "pause_turn", "refusal",
@@ -320,11 +313,9 @@ _DELTAS = {
 
 
 class _MessageEncoder(replies.BlockEncoder):
-    """Writes one reply: events for a stream, or one message."""
-
     def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
         super().__init__(options, request)
-        self._usage: Usage | None = None
+        self._usage: values.Usage | None = None
         self._signature = f"signature-{number}"
         self._head = {
             "id": f"msg-{number}",
@@ -333,16 +324,16 @@ class _MessageEncoder(replies.BlockEncoder):
             "model": request.model,
         }
 
-    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
+    def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
         """Return no events; the first one reports the usage that is known ahead."""
         self._usage = ahead.usage if ahead is not None else None
         return ()
 
-    def failed(self, fault: Fault) -> WireEvent:
+    def failed(self, fault: values.Fault) -> WireEvent:
         return _event("error", {"error": anthropic_error(fault)})
 
     def opened(self) -> Iterator[WireEvent]:
-        given = Usage(self._usage.input_tokens) if self._usage is not None else None
+        given = values.Usage(self._usage.input_tokens) if self._usage is not None else None
         ends = {"stop_reason": None, "stop_sequence": None}
         message: JsonObject = {**self._head, "content": [], **ends, "usage": _usage(given)}
         yield _event("message_start", {"message": message})
@@ -366,7 +357,7 @@ class _MessageEncoder(replies.BlockEncoder):
                 yield _event("content_block_delta", {"index": block.index, "delta": signed})
             yield _event("content_block_stop", {"index": block.index})
 
-    def ended(self, finish: Finish) -> Iterator[WireEvent]:
+    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:
         yield _event("message_delta", {"delta": self._ending(), "usage": _usage(finish.usage)})
         yield _event("message_stop", {})
 
@@ -417,9 +408,9 @@ def _event(name: str, fields: JsonObject) -> WireEvent:
     return WireEvent(name, payload.wire_json({"type": name, **fields}))
 
 
-def _usage(usage: Usage | None) -> JsonObject:
+def _usage(usage: values.Usage | None) -> JsonObject:
     """Return token counts; the format has no word for none, so that zeros stand for them."""
-    given = usage or Usage()
+    given = usage or values.Usage()
     return {
         "input_tokens": given.input_tokens,
         "cache_creation_input_tokens": 0,

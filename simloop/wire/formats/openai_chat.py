@@ -8,19 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from simloop.messages import (
-    AssistantMessage,
-    Fault,
-    Finish,
-    FinishReason,
-    Message,
-    StreamError,
-    ToolCall,
-    ToolMessage,
-    ToolSpec,
-    Usage,
-    UserMessage,
-)
+from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
@@ -85,7 +73,7 @@ _RESPONSES_OVERFLOW = ErrorWords(
 )
 
 
-def openai_error(fault: Fault, *, is_responses: bool = False) -> JsonObject:
+def openai_error(fault: values.Fault, *, is_responses: bool = False) -> JsonObject:
     """Return the object `error` of OpenAI's formats."""
     words = _BY_CODE.get(fault.code) or replies.words_of(fault, _BY_STATUS, "server_error")
     if is_responses and fault.code == OVERFLOW:
@@ -103,7 +91,7 @@ class OpenAIFormat(replies.EventFormat):
 
     is_responses: ClassVar[bool] = False
 
-    def error_body(self, fault: Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
+    def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         """Return the body that the provider sends for a failed call."""
         return {"error": openai_error(fault, is_responses=self.is_responses)}
 
@@ -114,7 +102,12 @@ class OpenAIFormat(replies.EventFormat):
         headers = (("content-type", replies.JSON), *self.every(number, created_s))
         return ErrorReply(400, headers, payload.wire_json({"error": error}).encode())
 
-    def every(self, number: int, created_s: int, failure: StreamError | None = None) -> Headers:  # noqa: ARG002 - as above
+    def every(
+        self,
+        number: int,
+        created_s: int,  # noqa: ARG002 - as above
+        failure: values.StreamError | None = None,
+    ) -> Headers:
         """Return the headers of every reply; limits reset after a duration."""
         limits = self.limits("x-ratelimit-{field}-{of}", "1m0s", failure)
         return (("x-request-id", replies.request_id(number)), *limits)
@@ -155,7 +148,7 @@ class OpenAIChat(OpenAIFormat):
         return _ChatEncoder(self.options, request, number, created_s)
 
 
-def _read_messages(body: JsonObject) -> tuple[str, tuple[Message, ...]]:
+def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
     """Return the system prompt, which comes first in a conversation, and the messages.
 
     A later message of the system stays in its place, as a message of the user.
@@ -169,7 +162,7 @@ def _read_messages(body: JsonObject) -> tuple[str, tuple[Message, ...]]:
             "empty_array",
         )
     system: list[str] = []
-    messages: list[Message] = []
+    messages: list[values.Message] = []
     for key, message in payload.objects_at(body, "messages"):
         role = payload.text_at(message, "role", key)
         if role in ("system", "developer") and not messages:
@@ -177,19 +170,19 @@ def _read_messages(body: JsonObject) -> tuple[str, tuple[Message, ...]]:
         else:
             messages.append(_read_message(message, role, key))
     if not messages:  # a request has a message for the model to answer
-        messages.append(UserMessage(system.pop()))
+        messages.append(values.UserMessage(system.pop()))
     _check_calls(given)
     return "\n\n".join(system), tuple(messages)
 
 
-def _read_message(message: JsonObject, role: str, key: str) -> Message:
+def _read_message(message: JsonObject, role: str, key: str) -> values.Message:
     content = message.get("content")
     match role:
         case "user" | "system" | "developer":
-            return UserMessage(payload.content_text(content, f"{key}.content"))
+            return values.UserMessage(payload.content_text(content, f"{key}.content"))
         case "tool":
             call_id = payload.text_at(message, "tool_call_id", key)
-            return ToolMessage(call_id, payload.content_text(content, f"{key}.content"))
+            return values.ToolMessage(call_id, payload.content_text(content, f"{key}.content"))
         case "assistant":
             return _read_assistant(message, key)
         case _:
@@ -197,7 +190,7 @@ def _read_message(message: JsonObject, role: str, key: str) -> Message:
             raise WrongRequest(f"{key}.role", words, "invalid_value")
 
 
-def _read_assistant(message: JsonObject, key: str) -> AssistantMessage:
+def _read_assistant(message: JsonObject, key: str) -> values.AssistantMessage:
     content = message.get("content")
     refusal = payload.text_at(message, "refusal", key)
     given = payload.objects_at(message, "tool_calls", key)
@@ -207,15 +200,15 @@ def _read_assistant(message: JsonObject, key: str) -> AssistantMessage:
         raise WrongRequest(f"{key}.content", words)
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     text = payload.content_text(content, f"{key}.content", "") or refusal
-    return AssistantMessage(text, calls, reasoning if isinstance(reasoning, str) else "")
+    return values.AssistantMessage(text, calls, reasoning if isinstance(reasoning, str) else "")
 
 
-def _read_call(call: JsonObject, key: str) -> ToolCall:
+def _read_call(call: JsonObject, key: str) -> values.ToolCall:
     is_custom = call.get("type") == "custom"
     kind, field = ("custom", "input") if is_custom else ("function", "arguments")
     inner, place = payload.object_at(call, kind, key), f"{key}.{kind}"
     name, arguments = payload.text_at(inner, "name", place), payload.text_at(inner, field, place)
-    return ToolCall(payload.text_at(call, "id", key), name, arguments)
+    return values.ToolCall(payload.text_at(call, "id", key), name, arguments)
 
 
 def _check_calls(given: Sequence[JsonObject]) -> None:
@@ -251,7 +244,7 @@ def _check_calls(given: Sequence[JsonObject]) -> None:
         answered = set() if open_ids else None
 
 
-def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
+def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
     kind = tool.get("type")
     if kind not in ("function", "custom"):
         return payload.provider_tool(tool, key)
@@ -263,19 +256,17 @@ def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
 _DONE = WireEvent("", "[DONE]")
 _WORDS = replies.FinishWords(
     {
-        FinishReason.STOP: "stop",
-        FinishReason.TOOL_CALLS: "tool_calls",
-        FinishReason.LENGTH: "length",
-        FinishReason.CONTENT_FILTER: "content_filter",
-        FinishReason.ERROR: "error",  # OpenRouter's
+        values.FinishReason.STOP: "stop",
+        values.FinishReason.TOOL_CALLS: "tool_calls",
+        values.FinishReason.LENGTH: "length",
+        values.FinishReason.CONTENT_FILTER: "content_filter",
+        values.FinishReason.ERROR: "error",  # OpenRouter's
     },
     frozenset({"stop", "tool_calls", "function_call", "length", "content_filter", "error"}),
 )
 
 
 class _ChatEncoder(replies.BlockEncoder):
-    """Writes one reply: chunks for a stream, or one completion."""
-
     def __init__(
         self, options: WireOptions, request: WireRequest, number: int, created_s: int
     ) -> None:
@@ -288,7 +279,7 @@ class _ChatEncoder(replies.BlockEncoder):
             "model": request.model,
         }
 
-    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
+    def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
         if ahead is not None and ahead.raw == REFUSAL:
             self._text_field = "refusal"
         return ()
@@ -310,7 +301,7 @@ class _ChatEncoder(replies.BlockEncoder):
             name = self._text_field if block.kind == "text" else self.options.chat_reasoning
             yield self._chunk({name: piece})
 
-    def ended(self, finish: Finish) -> Iterator[WireEvent]:
+    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:
         in_finish = self.options.chat_usage == "finish-chunk"
         usage = self._usage(finish)
         yield self._chunk({}, self._word(), usage if in_finish else None)
@@ -333,7 +324,7 @@ class _ChatEncoder(replies.BlockEncoder):
         more = {"usage": usage} if usage or self.request.reports_usage else {}
         return WireEvent("", payload.wire_json({**self._head, "choices": [choice], **more}))
 
-    def failed(self, fault: Fault) -> WireEvent:
+    def failed(self, fault: values.Fault) -> WireEvent:
         """Return the event of an error inside the stream, as one of several providers writes it."""
         error = openai_error(fault)
         match self.options.chat_error:
@@ -364,7 +355,7 @@ class _ChatEncoder(replies.BlockEncoder):
         more = {"usage": usage} if usage else {}
         return payload.wire_json({**self._head, "choices": [choice], **more}).encode()
 
-    def _usage(self, finish: Finish) -> JsonObject | None:
+    def _usage(self, finish: values.Finish) -> JsonObject | None:
         usage = self.options.usage_of(finish)
         return None if usage is None else _usage(usage)
 
@@ -377,7 +368,7 @@ def _call_delta(change: BlockChange) -> JsonObject:
     return {"index": block.nth, "id": block.call_id, "type": "function", "function": function}
 
 
-def _usage(usage: Usage) -> JsonObject:
+def _usage(usage: values.Usage) -> JsonObject:
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

@@ -10,19 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from simloop import messages as values
 from simloop.escape import writable
-from simloop.messages import (
-    AssistantMessage,
-    Fault,
-    Finish,
-    FinishReason,
-    Message,
-    ToolCall,
-    ToolMessage,
-    ToolSpec,
-    Usage,
-    UserMessage,
-)
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import JsonObject
@@ -51,7 +40,7 @@ class OpenAIResponses(OpenAIFormat):
         reader.system += [instructions] if instructions else []
         given = body.get("input")
         if isinstance(given, str):
-            reader.messages.append(UserMessage(writable(given)))
+            reader.messages.append(values.UserMessage(writable(given)))
         else:
             for key, item in payload.objects_at(body, "input"):
                 reader.read(item, key)
@@ -97,10 +86,10 @@ class _Reader:
 
     def __init__(self) -> None:
         self.system: list[str] = []
-        self.messages: list[Message] = []
+        self.messages: list[values.Message] = []
         self._text: str | None = None  # of the reply whose items come
         self._reasoning = ""
-        self._calls: list[ToolCall] = []
+        self._calls: list[values.ToolCall] = []
         self._call_ids: list[str] = []
         self._answered: list[str] = []
 
@@ -136,7 +125,7 @@ class _Reader:
         if role in ("system", "developer") and not self.messages:
             self.system.append(text)
         elif role in ("user", "system", "developer"):
-            self.messages.append(UserMessage(text))
+            self.messages.append(values.UserMessage(text))
         else:
             known = "'assistant', 'system', 'developer', and 'user'"
             words = f"Invalid value: '{role}'. Supported values are: {known}."
@@ -152,15 +141,17 @@ class _Reader:
         self._answered.append(call_id)
         if isinstance(output, dict):
             output = [output]
-        self.messages.append(ToolMessage(call_id, payload.content_text(output, f"{key}.output")))
+        self.messages.append(
+            values.ToolMessage(call_id, payload.content_text(output, f"{key}.output"))
+        )
 
     def _end_reply(self) -> None:
         if self._text is not None or self._calls or self._reasoning:
             calls = tuple(self._calls)
-            self.messages.append(AssistantMessage(self._text or "", calls, self._reasoning))
+            self.messages.append(values.AssistantMessage(self._text or "", calls, self._reasoning))
         self._text, self._reasoning, self._calls = None, "", []
 
-    def conversation(self) -> tuple[str, tuple[Message, ...]]:
+    def conversation(self) -> tuple[str, tuple[values.Message, ...]]:
         """Return the system prompt and the messages, after the last item."""
         self._end_reply()
         if not self.messages and not self.system:
@@ -169,12 +160,11 @@ class _Reader:
             if call_id not in self._answered:
                 raise WrongRequest("input", f"No tool output found for function call {call_id}.")
         if not self.messages:  # a request has a message for the model to answer
-            self.messages.append(UserMessage(self.system.pop()))
+            self.messages.append(values.UserMessage(self.system.pop()))
         return "\n\n".join(self.system), tuple(self.messages)
 
 
-def _read_call(item: JsonObject, kind: str, key: str) -> ToolCall:
-    """Return a call of a function, of a custom tool, or of a tool of the provider."""
+def _read_call(item: JsonObject, kind: str, key: str) -> values.ToolCall:
     name = payload.text_at(item, "name", key) or kind
     if "input" in item or "arguments" in item:
         arguments = payload.text_at(item, "input" if "input" in item else "arguments", key)
@@ -182,10 +172,10 @@ def _read_call(item: JsonObject, kind: str, key: str) -> ToolCall:
         arguments = payload.object_text(
             item.get("action") or item.get("operation") or {}, f"{key}.action"
         )
-    return ToolCall(payload.text_at(item, "call_id", key), name, arguments)
+    return values.ToolCall(payload.text_at(item, "call_id", key), name, arguments)
 
 
-def _read_tool(tool: JsonObject, key: str) -> ToolSpec:
+def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
     if tool.get("type") in ("function", "custom"):
         return payload.tool_spec(tool, key, "parameters")
     return payload.provider_tool(tool, key)
@@ -231,8 +221,6 @@ _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 
 class _ResponseEncoder(replies.BlockEncoder):
-    """Writes one reply: events for a stream, or one response."""
-
     def __init__(
         self, options: WireOptions, request: WireRequest, number: int, created_s: int
     ) -> None:
@@ -249,7 +237,7 @@ class _ResponseEncoder(replies.BlockEncoder):
             **_SETTINGS,
         }
 
-    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
+    def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
         if ahead is not None and ahead.raw == REFUSAL:
             self._text = _REFUSED
         return self.opening()
@@ -326,7 +314,7 @@ class _ResponseEncoder(replies.BlockEncoder):
         has_ended = self.finish is not None and self._ending()[0] == "incomplete"
         return has_ended and block.kind == "text" and block is self.blocks.blocks[-1]
 
-    def ended(self, finish: Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
+    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
         status, more = self._ending()
         name = "failed" if status == "cancelled" else status
         yield self._event(f"response.{name}", response=self._response(status, more))
@@ -336,17 +324,20 @@ class _ResponseEncoder(replies.BlockEncoder):
         if self.finish is None:
             return "incomplete", {}
         raw, reason = self.finish.raw, self.finish.reason
-        if raw in ("cancelled", "failed") or reason is FinishReason.ERROR:
-            fault = Fault(f"the model finished with {raw or reason}", code="server_error")
+        if raw in ("cancelled", "failed") or reason is values.FinishReason.ERROR:
+            fault = values.Fault(f"the model finished with {raw or reason}", code="server_error")
             return ("cancelled", {}) if raw == "cancelled" else ("failed", _failure(fault))
-        if reason in (FinishReason.STOP, FinishReason.TOOL_CALLS) or self._text is _REFUSED:
+        if (
+            reason in (values.FinishReason.STOP, values.FinishReason.TOOL_CALLS)
+            or self._text is _REFUSED
+        ):
             return "completed", {}
-        words = {FinishReason.LENGTH: "max_output_tokens"}
-        words[FinishReason.CONTENT_FILTER] = "content_filter"
+        words = {values.FinishReason.LENGTH: "max_output_tokens"}
+        words[values.FinishReason.CONTENT_FILTER] = "content_filter"
         word = words.get(reason) or raw or reason.value
         return "incomplete", {"incomplete_details": {"reason": word}}
 
-    def failed(self, fault: Fault) -> WireEvent:
+    def failed(self, fault: values.Fault) -> WireEvent:
         """Return the event of an error inside the stream, as OpenAI has written it over time."""
         error = openai_error(fault, is_responses=True)
         match self.options.responses_error:
@@ -362,7 +353,6 @@ class _ResponseEncoder(replies.BlockEncoder):
                 )
 
     def _response(self, status: str, more: JsonObject | None = None) -> JsonObject:
-        """Return the response with the output so far."""
         finish = self.finish
         return {
             **self._head,
@@ -384,12 +374,12 @@ class _ResponseEncoder(replies.BlockEncoder):
         return payload.wire_json(self._response(*self._ending())).encode()
 
 
-def _failure(fault: Fault) -> JsonObject:
+def _failure(fault: values.Fault) -> JsonObject:
     error = openai_error(fault, is_responses=True)
     return {"error": {"code": error["code"] or error["type"], "message": error["message"]}}
 
 
-def _usage(usage: Usage | None) -> JsonObject | None:
+def _usage(usage: values.Usage | None) -> JsonObject | None:
     if usage is None:
         return None
     return {

@@ -12,20 +12,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 from msgspec import UNSET
 
+from simloop import messages as values
 from simloop.escape import writable
-from simloop.messages import (
-    Fault,
-    Finish,
-    FinishReason,
-    Part,
-    ReasoningDelta,
-    StreamError,
-    TextDelta,
-    ToolCall,
-    ToolCallDelta,
-    ToolCallPart,
-    WireState,
-)
 from simloop.wire.formats.payload import JsonObject, is_posted_to, parsed, wire_json
 from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest
 from simloop.wire.http import Headers, HttpRequest
@@ -101,7 +89,7 @@ class EventFramer:
 # ---------------------------------------------------------------- blocks
 
 BlockKind = Literal["reasoning", "text", "call"]
-ModelOutput = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart
+ModelOutput = values.TextDelta | values.ReasoningDelta | values.ToolCallDelta | values.ToolCallPart
 
 
 class ReplyBlock:
@@ -156,13 +144,13 @@ class Blocks:
     def feed(self, part: ModelOutput) -> Iterator[BlockChange]:
         """Yield the changes that a part makes."""
         match part:
-            case TextDelta():
+            case values.TextDelta():
                 yield from self._grow_prose("text", part.text)
-            case ReasoningDelta():
+            case values.ReasoningDelta():
                 yield from self._grow_prose("reasoning", part.text)
-            case ToolCallDelta():
+            case values.ToolCallDelta():
                 yield from self._grow_call(part)
-            case ToolCallPart():
+            case values.ToolCallPart():
                 yield from self._complete_call(part.call)
 
     def close(self) -> Iterator[BlockChange]:
@@ -188,7 +176,7 @@ class Blocks:
             yield BlockChange("close", self._prose)
             self._prose = None
 
-    def _grow_call(self, delta: ToolCallDelta) -> Iterator[BlockChange]:
+    def _grow_call(self, delta: values.ToolCallDelta) -> Iterator[BlockChange]:
         yield from self._close_prose()
         block = self._open_call(delta.call_id, delta.name)
         if block is None:
@@ -198,7 +186,7 @@ class Blocks:
         if delta.arguments:
             yield self._grow(block, delta.arguments)
 
-    def _complete_call(self, call: ToolCall) -> Iterator[BlockChange]:
+    def _complete_call(self, call: values.ToolCall) -> Iterator[BlockChange]:
         yield from self._close_prose()
         block = self._open_call(call.id, call.name)
         sent = "" if block is None else block.text
@@ -239,23 +227,23 @@ class BlockEncoder(ABC):
         self.options = options
         self.request = request
         self.blocks = Blocks()
-        self.finish: Finish | None = None
+        self.finish: values.Finish | None = None
         self._has_begun = False
 
-    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:  # noqa: ARG002 - the protocol has it
+    def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:  # noqa: ARG002 - the protocol has it
         """Return the events that come with the headers: none."""
         return ()
 
-    def feed(self, part: Part) -> Sequence[WireEvent]:
+    def feed(self, part: values.Part) -> Sequence[WireEvent]:
         """Return the events of the next part; the first also opens the reply."""
-        if isinstance(part, WireState):
+        if isinstance(part, values.WireState):
             return ()
-        if isinstance(part, StreamError):
+        if isinstance(part, values.StreamError):
             return [self.failed(part.fault)]
         ending: Iterator[WireEvent] = iter(())
-        if isinstance(part, Finish):
+        if isinstance(part, values.Finish):
             self.finish = part
-            if not part.raw and part.reason is FinishReason.INTERRUPTED:
+            if not part.raw and part.reason is values.FinishReason.INTERRUPTED:
                 return self.opening()
             changes, ending = list(self.blocks.close()), self.ended(part)
         else:
@@ -281,11 +269,11 @@ class BlockEncoder(ABC):
         """Yield the events of a change of a block."""
 
     @abstractmethod
-    def failed(self, fault: Fault) -> WireEvent:
+    def failed(self, fault: values.Fault) -> WireEvent:
         """Return the event of an error inside the stream."""
 
     @abstractmethod
-    def ended(self, finish: Finish) -> Iterator[WireEvent]:
+    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:
         """Yield the events of the end of the reply."""
 
     @abstractmethod
@@ -302,10 +290,10 @@ class FinishWords(NamedTuple):
     Scripts say a finish reason in simloop's words or in any provider's.
     """
 
-    by_reason: Mapping[FinishReason, str]
+    by_reason: Mapping[values.FinishReason, str]
     known: frozenset[str]
 
-    def word(self, finish: Finish) -> str:
+    def word(self, finish: values.Finish) -> str:
         """Return the word for a finish; one that nobody knows goes out as it is."""
         word = finish.raw.lower().replace("-", "_")
         if word in self.known:
@@ -339,24 +327,24 @@ class ErrorWords(NamedTuple):
     param: str | None = None
 
 
-def status_of(fault: Fault) -> int:
+def status_of(fault: values.Fault) -> int:
     """Return the status of a fault; one without gets that of its code, or 500."""
     return _STATUSES.get(fault.code, 500) if fault.status is UNSET else fault.status
 
 
-def words_of(fault: Fault, known: Mapping[int, ErrorWords], of_servers: str) -> ErrorWords:
+def words_of(fault: values.Fault, known: Mapping[int, ErrorWords], of_servers: str) -> ErrorWords:
     """Return the words for a fault's status; `of_servers` is the type of all from 500 on."""
     status = status_of(fault)
     kind = INVALID if status < 500 else of_servers  # noqa: PLR2004 - the classes of HTTP
     return known.get(status) or ErrorWords(kind, fault.message)
 
 
-def message_of(fault: Fault, words: ErrorWords) -> str:
+def message_of(fault: values.Fault, words: ErrorWords) -> str:
     """Return the script's message, or the provider's if the script says nothing."""
     return words.message if _is_silent(fault) else fault.message
 
 
-def _is_silent(fault: Fault) -> bool:
+def _is_silent(fault: values.Fault) -> bool:
     """Return whether the script says nothing but the status.
 
     The message of the chance fault `model.overflow` also counts as such.
@@ -391,7 +379,7 @@ class EventFormat(ABC):
         kind = EVENTS if request.streams else JSON
         return (("content-type", kind), *self.every(number, created_s))
 
-    def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
+    def error(self, failure: values.StreamError, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply that a failed call has in the place of any output."""
         body, headers = (
             self.error_body(failure.fault, number),
@@ -400,15 +388,17 @@ class EventFormat(ABC):
         return error_reply(failure, body, headers)
 
     @abstractmethod
-    def error_body(self, fault: Fault, number: int) -> JsonObject:
+    def error_body(self, fault: values.Fault, number: int) -> JsonObject:
         """Return the body that the provider sends for a failed call."""
 
     @abstractmethod
-    def every(self, number: int, created_s: int, failure: StreamError | None = None) -> Headers:
+    def every(
+        self, number: int, created_s: int, failure: values.StreamError | None = None
+    ) -> Headers:
         """Return the headers of every reply beside its type."""
 
     def limits(
-        self, what: str, reset: str, failure: StreamError | None = None
+        self, what: str, reset: str, failure: values.StreamError | None = None
     ) -> Iterator[tuple[str, str]]:
         """Yield the headers of the limits, with names such as `x-ratelimit-{field}-{of}`."""
         exhausted = failure is not None and status_of(failure.fault) == _TOO_MANY_REQUESTS
@@ -421,7 +411,7 @@ class EventFormat(ABC):
                 yield what.format(field="reset", of=of), reset
 
 
-def error_reply(failure: StreamError, body: JsonObject, headers: Headers) -> ErrorReply:
+def error_reply(failure: values.StreamError, body: JsonObject, headers: Headers) -> ErrorReply:
     """Return the reply with the script's headers over the provider's, and the script's body."""
     fault, status = failure.fault, status_of(failure.fault)
     if failure.body is not None:

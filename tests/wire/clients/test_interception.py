@@ -1,6 +1,7 @@
 """Real HTTP clients and SDKs in a run: which are answered, and what is left afterwards."""
 
 import asyncio
+import contextlib
 import importlib
 import os
 import signal
@@ -8,18 +9,28 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 from wire import ASK, CHAT, HTTPX, in_run
 
-from simloop import Reply, Result, Scenario, run, simulate
-from simloop.errors import ScenarioError
+from simloop import (
+    Pace,
+    Provider,
+    Reply,
+    Result,
+    Scenario,
+    Trigger,
+    WireOptions,
+    run,
+    simulate,
+)
+from simloop.errors import RunawayRun, ScenarioError, ScriptExhausted
 from simloop.runs.run import Simulation
-from simloop.scenario.replies import Http, Pace
-from simloop.scenario.schema import Trigger
+from simloop.scenario.replies import Http
 from simloop.trace import entries
+from simloop.world.world import current_world
 
 pytestmark = pytest.mark.sdks
 
@@ -341,3 +352,53 @@ def test_each_of_two_runs_at_once_answers_its_own_clients(module: Any) -> None:
     second_is_over.release()
     thread.join()
     assert texts == {"first": "first", "second": "second"}
+
+
+FRAMINGS: tuple[Literal["lf", "crlf"], ...] = ("lf", "crlf")
+
+
+@pytest.mark.simloop
+async def test_options_change_the_wire_from_then_on(provider: Provider, module: Any) -> None:
+    provider.script(Reply(say="Hi", times="always"))
+    asked, seen = {**ASK, "stream": True}, []
+    client = module.AsyncClient()
+    async with client:
+        for framing in FRAMINGS:
+            provider.options = WireOptions(framing=framing)
+            seen.append(b"\r\n" in (await client.post(CHAT, json=asked)).content)
+    assert seen == [False, True]
+
+
+@pytest.mark.simloop
+@pytest.mark.parametrize("given", [None, {"framing": "crlf"}])
+async def test_options_of_another_type_are_refused(provider: Provider, given: Any) -> None:
+    with pytest.raises(
+        ScenarioError, match=r"not (NoneType|dict) \(write provider\.options = Wire"
+    ):
+        provider.options = given
+
+
+async def asks_for_ever(prompt: str) -> None:
+    while True:
+        with contextlib.suppress(BaseException):  # that is the defect
+            client = importlib.import_module("openai").AsyncOpenAI()
+            await client.chat.completions.create(model="m", messages=ASK["messages"])
+
+
+def blocks_for_ever(prompt: str) -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            client = importlib.import_module("openai").OpenAI()
+            client.chat.completions.create(model="m", messages=ASK["messages"])
+
+
+@pytest.mark.parametrize("agent", [asks_for_ever, blocks_for_ever])
+def test_an_agent_that_catches_all_exceptions_and_asks_again_is_ended(agent: Any) -> None:
+    before = dict(os.environ)
+    with pytest.raises(ScriptExhausted, match="no reply for request 2"):
+        run(Scenario(prompt="Hi", model=[Reply(say="Hello.")]), loop=agent)
+    waits = Reply(say="Hello.", pace=Pace(first_part="1s"), times="always")
+    with pytest.raises(RunawayRun, match="goes on after 100 cancellations"):
+        run(Scenario(prompt="Hi", model=[waits], abort=Trigger(at="3s")), loop=agent)
+    assert dict(os.environ) == before
+    assert current_world() is None
