@@ -1,9 +1,6 @@
 """Async fixtures of tests that the marker runs on the virtual clock."""
 
-from pathlib import Path
-
 import pytest
-from projects import AGENT
 from projects import async_module as play
 
 
@@ -61,21 +58,6 @@ async def test_again():
     assert seen == ["before", "after", "before"]
 """
     play(project, source).assert_outcomes(passed=2)
-
-
-def test_a_fixture_that_is_a_method_has_the_instance_of_the_test(project: pytest.Pytester) -> None:
-    source = """
-class TestIt:
-    @pytest.fixture
-    async def value(self):
-        self.mark = 3
-        return self
-
-    @pytest.mark.simloop
-    async def test_it(self, value):
-        assert value is self and self.mark == 3
-"""
-    play(project, source).assert_outcomes(passed=1)
 
 
 def test_a_script_of_a_fixture_is_there_for_each_seed(project: pytest.Pytester) -> None:
@@ -144,31 +126,3 @@ async def test_after(after): pass
     result = play(project, source)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*ValueError: at the start", "*ValueError: at the end"])
-
-
-@pytest.mark.slow
-def test_workers_of_xdist_run_async_tests_and_send_their_reports(
-    project: pytest.Pytester,
-) -> None:
-    source = """
-@pytest.mark.simloop(seeds=4)
-@pytest.mark.parametrize("number", range(4))
-async def test_it(sim, number):
-    await asyncio.sleep(100)
-    assert (number, sim.seed) != (2, 3)
-"""
-    project.makepyfile(mine=AGENT)
-    (project.path / "test_module.py").write_text("from mine import *\n" + source)
-    result = project.runpytest_subprocess(
-        "-p", "no:syrupy", "test_module.py", "-n", "2", "--simloop-trace=retain-on-failure"
-    )
-    result.assert_outcomes(passed=3, failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "seed 3 is the first of 4 that fails",
-            "reproduce: pytest 'test_module.py::test_it[[]2[]]' --simloop-seed 3",
-            "simloop: 16 runs, 1,600.000s of virtual time in *",
-        ]
-    )
-    kept = [path.name for path in Path(project.path / "test-results").iterdir()]
-    assert kept == ["test_module.py.test_it[2].trace.jsonl"]

@@ -90,22 +90,6 @@ def test_a_bad_file_shows_its_place_and_no_frame_of_ours(project: pytest.Pyteste
     assert "pydantic" not in result.stdout.str()
 
 
-def test_user_code_on_the_way_to_an_error_is_shown(project: pytest.Pytester) -> None:
-    source = """
-        import asyncio
-
-        def test_it(virtual_clock):
-            virtual_clock(my_agent())
-
-        async def my_agent():
-            await asyncio.to_thread(print, "fine")
-            await asyncio.open_connection("localhost", 1)
-    """
-    result = play(project, source)
-    result.stdout.fnmatch_lines(["*open_connection*", "E *ScenarioError: *"])
-    assert "clock.py" not in result.stdout.str()
-
-
 @pytest.mark.parametrize(
     ("mark", "flags", "call", "seed"),
     [
@@ -264,13 +248,3 @@ def test_fake_model_that_nobody_asked_is_an_error_on_one_line(project: pytest.Py
     assert "During handling" not in result.stdout.str()
     unheard = "model.0: the run made 0 requests and did not use model.0, summaries.0 (find out why*"
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", unheard, "*= PASSES =*"])
-
-
-@pytest.mark.parametrize(
-    ("ending", "outcome"), [("assert False", "failed"), ("pytest.skip()", "skipped")]
-)
-def test_fake_model_adds_nothing_to_a_test_that_did_not_pass(
-    project: pytest.Pytester, ending: str, outcome: str
-) -> None:
-    result = play(project, MODEL % ("", f"import pytest; {ending}"))
-    assert result.parseoutcomes() == {outcome: 1}

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from projects import session as play
 
-from simloop.runs.run import Simulation
-
 GREETING = """\
 prompt: Say hello.
 model:
@@ -143,13 +141,6 @@ def test_a_bad_file_is_one_failed_item_with_its_place(project: pytest.Pytester) 
     )
 
 
-def test_a_loop_that_ends_the_program_is_one_failed_item(project: pytest.Pytester) -> None:
-    write(project, "scenarios/retry/leaves", f"loop: sys:exit\n{GREETING}")
-    result = play(project)
-    result.assert_outcomes(passed=3, failed=1)
-    assert "the agent `sys:exit` cannot be made: SystemExit (" in failure(result)[0]
-
-
 def test_the_place_is_whole_when_pytest_runs_elsewhere(
     project: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -164,31 +155,6 @@ def test_the_place_is_whole_when_pytest_runs_elsewhere(
     """)
     result = play(project, "other.simloop.yaml")
     assert failure(result)[0].startswith(f"{project.path / 'other.simloop.yaml'}:3:5: ")
-
-
-def test_a_script_that_does_not_fit_says_so_with_the_file(project: pytest.Pytester) -> None:
-    write(project, "other", f"{GREETING}summaries: [{{say: Short.}}]")
-    result = play(project, "other.simloop.yaml")
-    (line, *_) = failure(result)
-    told = "the run made 2 requests and did not use summaries.0"
-    assert line.startswith(f"other.simloop.yaml: summaries.0: {told}")
-
-
-def test_full_trace_shows_the_frames_all_the_same(project: pytest.Pytester) -> None:
-    write(project, "other", WRONG)
-    result = play(project, "other.simloop.yaml", "--full-trace")
-    assert "def check(self) -> Self:" in result.stdout.str()
-
-
-def test_a_fault_of_simloop_keeps_its_traceback(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(_: Simulation) -> None:
-        raise RuntimeError("something is broken")
-
-    monkeypatch.setattr(Simulation, "run", broken)
-    result = play(project, "-k", "greeting")
-    result.stdout.fnmatch_lines(["E*RuntimeError: something is broken", "*RuntimeError"])
 
 
 def test_a_junit_file_holds_the_item_its_numbers_and_its_failure(project: pytest.Pytester) -> None:

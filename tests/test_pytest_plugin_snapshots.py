@@ -118,14 +118,6 @@ def test_a_difference_between_long_texts_is_not_cut_before_its_command(
     assert difference(result)[-1].startswith("replay the snapshot: simloop replay __snapshots__/")
 
 
-def test_another_title_is_no_difference_between_the_runs(project: pytest.Pytester) -> None:
-    edit(project, f"title: New\n{GREETING}")
-    assert difference(project.runpytest_inprocess("test_b.py")) == [
-        "the runs are the same, what was run is not: title, scenario",
-        "replay the snapshot: simloop replay __snapshots__/test_b/test_other.trace.jsonl",
-    ]
-
-
 def test_a_run_with_python_code_is_shown_because_it_cannot_be_replayed() -> None:
     def look() -> str:
         return "nothing"
@@ -223,11 +215,6 @@ def test_a_snapshot_that_a_test_takes_of_its_own_run_is_not_called_truncated(bot
     assert (
         shown.stderr == f"{bot}: the trace has no end: its run had not ended when it was written\n"
     )
-
-
-def test_a_snapshot_has_the_text_of_a_reply_in_one_line(bot: Path) -> None:
-    (line,) = [line for line in bot.read_bytes().splitlines() if b'"text-delta' in line]
-    assert b'"text":"It is five o\'clock.","lengths":[2,3,5,9]}' in line
 
 
 def test_the_message_that_differs_is_named_with_its_words(

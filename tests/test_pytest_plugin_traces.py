@@ -85,21 +85,6 @@ def test_a_page_without_traces_is_refused_with_what_it_needs(project: pytest.Pyt
     result.stderr.fnmatch_lines(["*--simloop-page needs --simloop-trace=on or retain-on-failure"])
 
 
-@pytest.mark.slow
-def test_a_session_that_writes_no_page_does_not_import_its_package(
-    project: pytest.Pytester,
-) -> None:
-    write(project, wrong=WRONG)
-    project.makeconftest("""
-        import sys
-
-        def pytest_unconfigure():
-            print("imported", "simloop.page" in sys.modules, "simloop.cursor" in sys.modules)
-    """)
-    result = project.runpytest_subprocess("--simloop-trace=on", "-p", "no:syrupy")
-    result.stdout.fnmatch_lines(["imported False False"])
-
-
 @pytest.mark.parametrize("text", [EXHAUSTED, HANGING], ids=["script exhausted", "deadlock"])
 def test_the_trace_of_a_run_that_raised_is_there_as_far_as_it_went(
     project: pytest.Pytester, text: str
@@ -173,16 +158,6 @@ def test_names_are_short_and_stay_inside_the_folder(project: pytest.Pytester) ->
     result.assert_outcomes(passed=3)
     assert len(written(project)) == 3
     assert all(len(name.encode()) < 200 for name in written(project))
-
-
-def test_a_folder_that_cannot_be_written_to_does_not_break_the_session(
-    project: pytest.Pytester,
-) -> None:
-    write(project, wrong=WRONG)
-    (project.path / "test-results").write_text("in the way")
-    result = play(project, "--simloop-trace=on")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*File exists*"])
 
 
 def test_the_summary_counts_runs_and_adds_up_virtual_time(project: pytest.Pytester) -> None:

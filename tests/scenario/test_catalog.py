@@ -4,8 +4,6 @@ from typing import Any, ClassVar
 import pytest
 
 from simloop import Expect, Scenario, ScenarioError, load_scenario, run
-from simloop.kernel.limits import Limits
-from simloop.loops.react import ReactLoop
 from simloop.messages import UserMessage
 from simloop.scenario import catalog
 from simloop.scenario.catalog import (
@@ -89,27 +87,11 @@ def test_a_path_is_taken_as_it_stands_even_if_there_is_no_such_file(
     assert find(name) == Path(name)
 
 
-def test_a_file_that_exists_goes_before_a_bundled_name(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(checkout / "scenarios", "start/mine")
-    monkeypatch.chdir(checkout)
-    (checkout / "mine").write_text("prompt: x\n")
-    assert find("mine") == Path("mine")
-
-
 def test_all_is_the_whole_library_and_a_theme_with_a_slash_its_folder(checkout: Path) -> None:
     write(checkout / "scenarios", "retry/patience", "start/retry")
     assert find_folder("all") == bundled_folder()
     assert find_folder("retry/") == bundled_folder() / "retry"
     assert [find_folder(name) for name in ("retry", "../", "/", "nothing/")] == [None] * 4
-
-
-def test_a_theme_without_its_slash_is_told_what_may_be_meant(checkout: Path) -> None:
-    write(checkout / "scenarios", "retry/auth", "retry/quota")
-    with pytest.raises(ScenarioError) as caught:
-        find("retry")
-    assert caught.value.hint.startswith("did you mean `retry/`?")
 
 
 def scenario_named(name: str) -> Scenario:
@@ -181,19 +163,3 @@ def test_a_loop_has_expectations_as_an_attribute_which_those_of_the_call_replace
     given = {"finish-reasons/stop": {"outcome": "completed"}}
     assert run(scenario_named("finish-reasons/stop"), loop=Answers, expect_on=given).ok
     assert run(scenario_named("finish-reasons/stop"), loop=answers, expect_on=given).ok
-
-
-def test_a_machine_has_them_too_in_every_form() -> None:
-    class Mine(ReactLoop):
-        name = "mine"
-        expect_on: ClassVar = {"finish-reasons/stop": {"text": "Bye."}}
-
-    def make(limits: Limits) -> Mine:
-        return Mine(limits)
-
-    for loop in (Mine, Mine(), make):
-        assert (
-            "expected 'Bye.'" in run(scenario_named("finish-reasons/stop"), loop=loop).failures[0]
-        )
-        given = {"finish-reasons/stop": {"outcome": "completed"}}
-        assert run(scenario_named("finish-reasons/stop"), loop=loop, expect_on=given).ok

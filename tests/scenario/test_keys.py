@@ -2,23 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
-import yaml
 from incases import in_cases
 
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario
-from simloop.scenario.yaml import read_yaml_file
 
-BUNDLED = sorted(bundled_folder().rglob("*.simloop.yaml"))
 SCHEMA = json.loads(schema_text())
 BOOLEANS_OF_YAML_1_1 = {"on", "off", "yes", "no", "y", "n", "true", "false"}
 
@@ -51,18 +46,6 @@ def test_no_key_has_a_unit_in_its_name_because_every_duration_is_a_text_with_one
     assert [name for name, _ in properties(SCHEMA) if name.endswith(units)] == []
     shown = {name for name, schema in properties(SCHEMA) if "120ms" in str(schema)}
     assert {"max_wall_clock", "timeout", "initial_delay", "first_delay", "takes"} <= shown
-
-
-@pytest.mark.slow
-def test_a_yaml_1_1_reader_finds_the_same_keys_in_every_bundled_file() -> None:
-    assert keys_of(yaml.safe_load("{a: [{on: b}]}")) == [("a", [[(True, None)]])]  # it can fail
-    read = {path: yaml.safe_load(path.read_text("utf-8")) for path in BUNDLED}
-    differing = [path for path in BUNDLED if keys_of(read[path]) != keys_of(document_of(path))]
-    assert differing == []
-
-
-def document_of(path: Path) -> Any:
-    return read_yaml_file(path).data
 
 
 @pytest.mark.parametrize("trigger", ["abort: {on: finish}", "queue: [{on: finish, say: x}]"])

@@ -106,14 +106,6 @@ SCENARIOS = st.fixed_dictionaries(
 ).map(lambda fields: Scenario(**dict[str, Any](fields)))
 
 
-@given(SCENARIOS, st.booleans())
-def test_a_scenario_dumped_to_json_loads_as_its_equal(
-    scenario: Scenario, exclude_defaults: bool  # noqa: FBT001 - drawn by Hypothesis
-) -> None:  # fmt: skip
-    dumped = scenario.model_dump_json(exclude_defaults=exclude_defaults, by_alias=True)
-    assert Scenario.model_validate_json(dumped) == scenario
-
-
 @given(SCENARIOS)
 def test_a_scenario_dumped_to_json_is_a_scenario_file(scenario: Scenario) -> None:
     dumped = json.dumps(json.loads(scenario.model_dump_json(exclude_defaults=True, by_alias=True)))

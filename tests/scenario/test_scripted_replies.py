@@ -27,7 +27,6 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.scenario.replies import Http, Reply, When
-from simloop.scenario.schema import Scenario
 
 MS = 1_000_000
 
@@ -129,16 +128,6 @@ def test_a_reply_that_fails_ends_in_its_own_way(
     assert parts_of(**fields) == ending
 
 
-def test_a_refusal_of_the_connection_takes_the_time_of_a_first_part() -> None:
-    reply = reply_of(lost="before-connect", pace={"first_part": "2s"})
-    assert [delay_ns for delay_ns, _ in reply.play(1)] == [0, 2_000 * MS]
-
-
-def test_headers_are_lower_case_and_in_order() -> None:
-    http = Http(status=429, retry_after="5s", headers={"X-Id": "7", "Date": "today"})
-    assert http.fault().headers == (("date", "today"), ("retry-after", "5"), ("x-id", "7"))
-
-
 @pytest.mark.parametrize(
     ("body", "sent"),
     [
@@ -238,9 +227,3 @@ def test_a_reply_is_used_once_and_a_rule_always_unless_it_says_so(
 ) -> None:
     entry = reply_of(**fields).entry("model.4")
     assert (entry.times, entry.position) == (times, "model.4")
-
-
-def test_a_reply_that_was_played_may_stand_in_another_scenario() -> None:
-    reply = Reply(say="Hello.", call={"look": {}})
-    reply.play(1)
-    assert Scenario(prompt="Go.", model=[reply]).model[0].play(1) == reply.play(1)

@@ -7,12 +7,11 @@ from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_names, find_bundled
-from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import PastMessage, Scenario, ScriptedHook, ScriptedTool
-from simloop.scenario.writing import content, scenario_text
+from simloop.scenario.writing import scenario_text
 
 SPECIAL = (
     "", " ", "~", "null", "Null", "yes", "No", "on", "y", "true", "TRUE", ".inf", "-.INF", ".nan",
@@ -132,14 +131,6 @@ expect_on:
 """
     again = scenario_text(parse_scenario(text), "Why it is here.", "../schema.json")
     assert again == text
-
-
-def test_options_that_are_the_defaults_of_their_class_are_written() -> None:
-    """Reading a version completes what is left out with its own options, not those of the class."""
-    options = LoopOptions.model_validate({"opencode": {"first_delay": "1s"}})
-    scenario = Scenario(prompt="Go.", loop="opencode@1.18.34", loops=options)
-    assert content(scenario)["loops"] == {"opencode": {"first_delay": "1s"}}
-    assert written(scenario) == scenario
 
 
 @pytest.mark.parametrize(

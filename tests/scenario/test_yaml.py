@@ -14,8 +14,6 @@ from simloop.errors import ScenarioError
 from simloop.scenario import yaml
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.yaml import (
-    MAX_BYTES,
-    MAX_DEPTH,
     MAX_NODES,
     Document,
     read_yaml,
@@ -94,19 +92,6 @@ def test_every_other_plain_word_is_text(written: str) -> None:
 )
 def test_quotes_blocks_and_collections_keep_their_content(written: str, value: Any) -> None:
     assert value_of(written) == value
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("\ufeffa: 1\nb: [x]\n", "a: 1\r\nb: [x]\r\n", "a: 1\rb: [x]\r", "a: 1\nb: [x]"),
-        *("---\na: 1\nb: [x]\n...\n", "%YAML 1.2\n---\na: 1\nb: [x]\n"),
-        "# c\n\na: 1 # c\nb: [x, # c\n]\n",
-    ],
-    ids=ascii,
-)
-def test_the_outer_form_of_a_file_does_not_change_its_content(text: str) -> None:
-    assert read_yaml(text, "a.yaml").data == {"a": 1, "b": ["x"]}
 
 
 @in_cases(
@@ -198,14 +183,6 @@ def test_hostile_nesting_is_refused_without_recursion(opening: str) -> None:
     assert refusal_of("a:\n  " + opening * 100_000).message.startswith(("this is nested", "a key "))
 
 
-def test_nesting_is_read_to_the_limit_and_no_deeper() -> None:
-    deepest = MAX_DEPTH - 1  # the mapping at the top is the first
-    assert read_yaml("a: " + "[" * deepest + "]" * deepest, "a.yaml").data
-    error = refusal_of("a: " + "[" * MAX_DEPTH + "]" * MAX_DEPTH)
-    assert error.message == f"this is nested more than {MAX_DEPTH} deep"
-    assert (error.line, error.column) == (1, 3 + MAX_DEPTH)
-
-
 @pytest.mark.slow
 def test_keys_and_values_are_read_to_the_limit_and_no_further() -> None:
     most = MAX_NODES - 3  # the top, its key, and the list
@@ -252,11 +229,6 @@ def test_a_place_is_found_though_the_loc_holds_more_than_the_file(
     assert document.locate(loc) == place
     assert document.locate(loc, key=True) == key_place
     assert document.key_path(loc) == path
-
-
-def test_a_key_path_quotes_keys_that_are_no_words() -> None:
-    document = read_yaml('"a.b": {"x\\e": {"": {é-1_: 1}}}', "a.yaml")
-    assert document.key_path(("a.b", "x\x1b", "", "é-1_")) == r"'a.b'.'x\x1b'.''.é-1_"
 
 
 words = st.text(max_size=40)
@@ -388,15 +360,3 @@ def test_a_bundled_scenario_is_read_alike(listed: Listed) -> None:
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_any_text_is_read_alike_or_refused_alike(text: str) -> None:
     assert outcome(read_yaml, text) == outcome(slowly, text)
-
-
-def test_most_bundled_scenarios_are_read_fast() -> None:
-    texts = [listed.path.read_text("utf-8") for listed in bundled()]
-    fast = [text for text in texts if yaml._read_fast(text, "a.yaml") is not None]
-    assert len(fast) > 0.95 * len(texts)
-
-
-def test_a_file_over_the_limit_is_refused_though_the_limit_cuts_a_character(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_bytes(b"a: " + "é".encode() * MAX_BYTES)
-    assert file_refusal_of(path).message == "the file is over 1,000,000 bytes"
