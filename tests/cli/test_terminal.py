@@ -203,15 +203,6 @@ def test_no_result_is_printed_behind_the_bar(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_check_has_no_bar_where_stderr_is_a_pipe(folder: Path) -> None:
-    command = [sys.executable, "-c", AT_ONCE, "check", "."]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
-    assert " of 3" not in ended.stderr
-    assert "\r" not in ended.stderr
-
-
-@pytest.mark.slow
 def test_run_and_check_show_how_far_a_run_has_come_where_stderr_is_a_terminal(folder: Path) -> None:
     stdout, shown = on_a_terminal(folder, "run", "a.simloop.yaml")
     assert stdout is not None
