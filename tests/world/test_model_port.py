@@ -480,20 +480,8 @@ def test_the_native_client_sends_what_it_is_given() -> None:
         ({"messages": "Hello?"}, "str is no message"),
         ({"messages": UserMessage("Hello?")}, "'UserMessage' object is not iterable"),
         ({"messages": [UserMessage(["Hello?"])]}, "Expected `str`, got `array`"),  # type: ignore[arg-type]
-        ({"messages": [UserMessage(b"x")]}, "UserMessage.text must be a str, not bytes"),  # type: ignore[arg-type]
-        (
-            {"messages": [AssistantMessage("", (ToolCall("a", b"look", "{}"),))]},  # type: ignore[arg-type]
-            "ToolCall.name must be a str, not bytes",
-        ),
         ({"messages": ASK, "tools": ["look"]}, "'str' object has no attribute 'parameters'"),
-        (
-            {"messages": ASK, "tools": [ToolSpec("look", "", Raw(b"{look"))]},
-            "the parameters of the tool look are not JSON: JSON is malformed",
-        ),
-        (
-            {"messages": ASK, "tools": [ToolSpec("look", "", Raw(b'"\xff"'))]},
-            "the parameters of the tool look are not JSON: 'utf-8' codec can't decode",
-        ),
+        ({"messages": ASK, "tools": [ToolSpec("look", "", Raw(b"{look"))]}, "JSON is malformed"),
         ({"messages": ASK, "system_prompt": None}, "object of type 'NoneType' has no len"),
     ],
 )
