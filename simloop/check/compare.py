@@ -60,11 +60,12 @@ class Row:
         footer = trace.footer if trace else None
         outcomes = tuple(map(str, trace.outcomes if trace else ()))
         counts = None if trace is None else _purposes(trace)
+        ended_by = verdict.worst or verdict.ended_by
         return cls(
             loop=loop,
             outcome=outcomes[-1] if footer else "",
             earlier=outcomes[:-1] if footer else outcomes,
-            error=_error_name(verdict),
+            error="" if ended_by is None else type(ended_by).__name__,
             model_calls=None if counts is None else counts["main"],
             summaries=None if counts is None else counts["summary"],
             tool_runs=None if trace is None else len(calls_of(trace)),
@@ -134,12 +135,6 @@ def _way(row: Row) -> tuple[object, ...]:
 
 def _purposes(trace: LoopTrace) -> Counter[str]:
     return Counter(each.purpose for each in trace.entries if type(each) is entries.Request)
-
-
-def _error_name(verdict: Verdict) -> str:
-    """Return the name of the worst error, or of the expected one."""
-    error = verdict.worst or verdict.ended_by
-    return type(error).__name__ if error else ""
 
 
 def _details(verdict: Verdict) -> tuple[ErrorDetails, ...]:

@@ -175,8 +175,8 @@ def after_the_wait_is_over() -> Stopped:
     return play(Scenario(prompt="Go."), stop, tools=[tool], model=script(Reply(call={"tool": {}})))
 
 
-def in_a_tool_that(does: str, order: ToolExecution) -> Stopped:
-    stop = Stop()
+def tools_that(stop: Stop) -> dict[str, Callable[..., Any]]:
+    """Tools that a stop finds at something unusual, or that press the button themselves."""
 
     async def returns_all_the_same() -> str:
         try:
@@ -225,29 +225,28 @@ def in_a_tool_that(does: str, order: ToolExecution) -> Stopped:
         works_in_a_group, presses_the_button, presses_the_button_and_waits,
         presses_the_button_and_fails,
     )  # fmt: skip
-    tool = {function.__name__: function for function in tools}[does]
+    return {function.__name__: function for function in tools}
+
+
+TOOLS_THAT = tuple(tools_that(Stop()))
+
+
+def in_a_tool_that(does: str, order: ToolExecution) -> Stopped:
+    stop = Stop()
+    tool = tools_that(stop)[does]
     scenario = Scenario(prompt="Go.", tool_execution=order)
     reply = Reply(say="Now.", call={does: {}, "look": {}})
     at_ns = None if does.startswith("presses") else 5 * MS
     return play(scenario, stop, at_ns=at_ns, tools=[tool, look], model=script(reply))
 
 
-def while_calls_of_a_lost_reply_are_answered() -> Stopped:
+def while_calls_are_answered(**ends: Any) -> Stopped:
+    """While the calls of a reply that does not end well are answered, or refused."""
     stop = Stop()
-    reply = Reply(say="I look.", call={"look": {}, "note": {}}, lost="mid-output")
+    reply = Reply(say="I look.", call={"look": {}, "note": {}}, **ends)
     callbacks = Callbacks(on_tool_result=stopper(stop, "is_stopped_while_it_waits"))
-    return play(
-        Scenario(prompt="Go."), stop, model=script(reply), tools=[look], callbacks=callbacks
-    )
-
-
-def while_calls_of_a_cut_reply_are_refused() -> Stopped:
-    stop = Stop()
-    reply = Reply(say="I look.", call={"look": {}, "note": {}}, finish="length")
-    callbacks = Callbacks(on_tool_result=stopper(stop, "is_stopped_while_it_waits"))
-    return play(
-        Scenario(prompt="Go."), stop, model=script(reply), tools=[look], callbacks=callbacks
-    )
+    given: dict[str, Any] = {"model": script(reply), "tools": [look], "callbacks": callbacks}
+    return play(Scenario(prompt="Go."), stop, **given)
 
 
 def a_generator_that_waits() -> Stopped:
@@ -257,12 +256,6 @@ def a_generator_that_waits() -> Stopped:
 
     return play(Scenario(prompt="Go."), Stop(), at_ns=5 * MS, model=model)
 
-
-TOOLS_THAT = (
-    "returns_all_the_same", "fails_to_clean_up", "waits_for_its_own_task", "shields_its_work",
-    "works_in_a_group", "presses_the_button", "presses_the_button_and_waits",
-    "presses_the_button_and_fails",
-)  # fmt: skip
 
 SITUATIONS: dict[str, Callable[[], Stopped]] = {
     **{f"{point} {how}": partial(in_a_hook, point, how) for point in POINTS for how in HOW},
@@ -282,20 +275,20 @@ SITUATIONS: dict[str, Callable[[], Stopped]] = {
     **{place: partial(by_the_user, place) for place in PLACES},
     **{f"{place}, twice": partial(by_the_user, place, presses=2) for place in PLACES},
     **{
-        f"a tool that {does}": partial(in_a_tool_that, does, ToolExecution()) for does in TOOLS_THAT
-    },
-    **{
-        f"a {name} tool that {does}": partial(in_a_tool_that, does, order)
+        f"a {name}tool that {does}": partial(in_a_tool_that, does, order)
         for name, order in (
-            ("parallel", PARALLEL),
-            ("when-called", EARLY),
-            ("parallel when-called", EARLY_PARALLEL),
+            ("", ToolExecution()),
+            ("parallel ", PARALLEL),
+            ("when-called ", EARLY),
+            ("parallel when-called ", EARLY_PARALLEL),
         )
         for does in TOOLS_THAT
     },
     "after the wait is over": after_the_wait_is_over,
-    "while calls of a lost reply are answered": while_calls_of_a_lost_reply_are_answered,
-    "while calls of a cut reply are refused": while_calls_of_a_cut_reply_are_refused,
+    "while calls of a lost reply are answered": partial(
+        while_calls_are_answered, lost="mid-output"
+    ),
+    "while calls of a cut reply are refused": partial(while_calls_are_answered, finish="length"),
     "a generator that waits": a_generator_that_waits,
 }
 

@@ -71,17 +71,13 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
     """A failed call, a reply without a finish reason, or a run without a call completes nothing."""
 
     def flaw(reply: ReceivedReply | None) -> str:
-        if reply is None or reply.finish is not None:
-            return "" if reply else "no request was sent in it"
-        if reply.fault is not None:
-            return "its last model call failed"
-        is_cut = reply.is_closed
-        return "its last reply ended without a finish reason" if is_cut else _NOT_ENDED
+        if reply is None:
+            return "no request was sent in it"
+        if reply.fault is not None or not reply.is_closed:
+            return f"its last model call {'had not ended' if reply.fault is None else 'failed'}"
+        return "" if reply.finish else "its last reply ended without a finish reason"
 
     return _completed(subject, entry, flaw)
-
-
-_NOT_ENDED = "its last model call had not ended"
 
 
 @invariant(

@@ -144,7 +144,11 @@ def test_an_agent_that_does_what_no_agent_should_is_found(
     assert why in found
 
 
+LOOKED = [GO, said("", "a"), UserMessage("seen")]
 GOOD = [
+    # A policy may count the failures since the last useful reply.
+    failing(1, 1).replied("", "a").started("a").result("a").request(LOOKED).failed().after(1)
+     .request(LOOKED).replied("Done.").ended(),
     asked().replied("Done.").add(LeftBehind, "task", "tick", "mine.py:3 in tick").ended(),
     asked().failed().after(1).request([GO]).failed().after(2).request([GO]).replied("Done.")
      .ended(),
@@ -241,6 +245,11 @@ TASK = UserMessage("A task.")
 )
 def test_a_long_wait_that_a_failure_explains_is_not_found(run: Recording) -> None:
     assert run.found(retries_within_an_hour) == []
+
+
+def test_a_wait_of_over_a_minute_that_a_failure_asks_for_need_not_be_kept() -> None:
+    run = asked().failed(429, retry_after="61").after(9).request([GO])
+    assert run.found(retry_after_respected) == []
 
 
 def test_a_declared_policy_may_wait_for_hours() -> None:
