@@ -201,7 +201,7 @@ def test_max_retries_bounds_the_tries_of_a_call(retries: int) -> None:
 
 
 def test_unlimited_steps_are_neither_noted_nor_counted() -> None:
-    unlimited = {"max_steps": 2, "steps": Steps.UNLIMITED}
+    unlimited: dict[str, Any] = {"max_steps": 2, "steps": Steps.UNLIMITED}
     call = (effects.CallModel(polls=True),)
     for way in ((*FIRST, FITS), (*FIRST, *STEP, FITS)):
         after, asked = play(*way, **unlimited)
