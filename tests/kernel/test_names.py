@@ -61,6 +61,10 @@ def test_a_class_of_ones_own_has_a_name_too() -> None:
         (states.Finished(Outcome.COMPLETED), "finished: completed"),
         (states.Finished(Outcome.MAX_STEPS, "max_steps"), "finished: max-steps, max_steps"),
         (states.Compacting(forced=True), "compacting: forced"),
+        (
+            states.ClosingStep(states.ReplyFacts(FinishReason.STOP, text=True, calls=False)),
+            "closing-step",
+        ),
     ],
     ids=str,
 )

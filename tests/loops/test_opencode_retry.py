@@ -74,6 +74,11 @@ def test_the_code_is_searched_too_and_a_lost_connection_is_repeated() -> None:
     assert [goes(code=code) for code in codes] == ["retry", "retry", "retry", "fail"]
 
 
+def test_a_class_that_may_pass_keeps_its_name_whatever_the_words() -> None:
+    limited = Fault("Too Many Requests", status=429)
+    assert POLICY.classify(limited) is ErrorClass.RATE_LIMIT
+
+
 def test_the_abort_error_of_an_sdk_is_taken_for_an_abort() -> None:
     aborted = Fault("The operation was aborted.", code="aborted")
     assert POLICY.classify(aborted) is ErrorClass.ABORTED
