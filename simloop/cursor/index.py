@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from simloop.messages import ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.kinds import KINDS
+from simloop.trace.kinds import KINDS, OF_CALLS, TEXTS
 
 
 class Landmark(StrEnum):
@@ -44,14 +44,7 @@ class Watched(StrEnum):
 
 
 _COUNTERS = (Watched.ERROR_COUNT, Watched.TOTAL_STEPS, Watched.COMPACTION_ATTEMPTS)
-_TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
-_PIECES = _TEXTS | {entries.ToolCallDelta, entries.ToolCall}
-_OF_CALLS = frozenset(
-    (
-        entries.ToolCall, entries.CallRenamed, entries.CallBegun, entries.ToolStarted,
-        entries.ToolResult, entries.Answered,
-    )
-)  # fmt: skip
+_PIECES = TEXTS | {entries.ToolCallDelta, entries.ToolCall}
 STALL_NS = 10**9
 """The shortest wait that has a line of its own in a timeline."""
 
@@ -137,7 +130,7 @@ class Index:
                 self._piece(place, entry, record)
             while self._sleeps and self._sleeps[0][0] <= entry.at_ns:
                 self._close(heappop(self._sleeps)[1], place)
-            if kind in _OF_CALLS:
+            if kind in OF_CALLS:
                 self.calls.append(place)
             if KINDS[kind].fails(entry):
                 self._mark(Landmark.FAULT, place)
@@ -147,7 +140,7 @@ class Index:
 
     def _piece(self, place: int, entry: Any, record: Sequence[AnyEntry]) -> None:
         text = self._text.get(entry.request)
-        if type(entry) not in _TEXTS:
+        if type(entry) not in TEXTS:
             self._text.pop(entry.request, None)
         elif text and _goes_on(record[text[-1]], entry):
             text.append(place)

@@ -17,7 +17,7 @@ from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.kinds import clock, hook_in_words, kind_of
+from simloop.trace.kinds import OF_CALLS, OF_REPLY, clock, hook_in_words, kind_of
 
 _NO_TEXT = "(empty)"
 _MOST_FOLDS = 20
@@ -411,14 +411,6 @@ class _Panel(NamedTuple):
 
 _RUN = (entries.Prompt, entries.Ended)
 _STEPS = (*_RUN, entries.Request)
-_REPLIES = (
-    entries.TextDelta, entries.ReasoningDelta, entries.ToolCallDelta, entries.ToolCall,
-    entries.Finish, entries.Error, entries.StreamCut,
-)  # fmt: skip
-_CALLS = (
-    entries.ToolCall, entries.CallRenamed, entries.CallBegun, entries.ToolStarted,
-    entries.ToolResult, entries.Answered,
-)  # fmt: skip
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
     FactView.STATE: _Panel(
@@ -440,16 +432,16 @@ _PANELS: Mapping[FactView, _Panel] = {
     FactView.REPLY: _Panel(
         _reply,
         "no request has been sent in this run yet",
-        (*_STEPS, *_REPLIES),
+        (*_STEPS, *OF_REPLY),
         _source_of_reply,
     ),
     FactView.CALLS: _Panel(
-        _calls, "the newest reply has no calls", (*_STEPS, *_CALLS), _source_of_calls
+        _calls, "the newest reply has no calls", (*_STEPS, *OF_CALLS), _source_of_calls
     ),
     FactView.HOOKS: _Panel(
         _hooks,
         "no hook has run here",
-        (*_STEPS, *_CALLS, entries.Hook, entries.Transition),
+        (*_STEPS, *OF_CALLS, entries.Hook, entries.Transition),
         lambda at: at.place if at.hooks else None,
     ),
     FactView.CONTEXT: _Panel(
@@ -465,7 +457,7 @@ _PANELS: Mapping[FactView, _Panel] = {
         "nothing has failed in this run yet",
         (
             *_STEPS,
-            *_REPLIES,
+            *OF_REPLY,
             entries.ToolResult,
             entries.Hook,
             entries.Callback,

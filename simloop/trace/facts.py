@@ -73,12 +73,12 @@ class Facts:
     `before`, except perhaps a note at the end. `sent` has the last requests and `replies` their
     replies, by number. `reply` is the reply to `request`, or None before the first request of a
     run. `main_replies` has the replies to all main requests of the conversation, of which the first
-    `earlier_replies` belong to earlier runs. `prompt`, `stop` and `ended` are entries of this run, or None; `stops` has all its
-    requests to stop, and `vetoes` its hooks that blocked, failed or timed out. `running` has the
-    tools that have started and not returned, by call id, and `ran` the ids of all that have started
-    or returned. `asked` has, by call id, the number of the request whose reply made the call: the
-    call that the newest tool run of this id belongs to, or a newer call. `stray` is the first part
-    that arrived after the end of its reply.
+    `earlier_replies` belong to earlier runs. `prompt`, `stop` and `ended` are entries of this run,
+    or None; `stops` has all its requests to stop, and `vetoes` its hooks that blocked, failed or
+    timed out. `running` has the tools that have started and not returned, by call id, and `ran` the
+    ids of all that have started or returned. `asked` has, by call id, the number of the request
+    whose reply made the call: the call that the newest tool run of this id belongs to, or a newer
+    call. `stray` is the first part that arrived after the end of its reply.
     """
 
     def __init__(self) -> None:

@@ -260,6 +260,18 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
 NAME: Mapping[type[entries.Entry], str] = {kind: str(kind.__struct_config__.tag) for kind in KINDS}
 """The name of each kind, as in a file: `tool-result`."""
 
+TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
+"""The kinds of the pieces of a text."""
+
+OF_REPLY = frozenset(kind for kind in KINDS if "request" in kind.__struct_fields__)
+"""The kinds of the parts of a reply, its end among them."""
+
+OF_CALLS = frozenset({entries.ToolCall} | {k for k, v in KINDS.items() if v.lane is Lane.TOOLS})
+"""The kinds of entries about calls and their tools."""
+
+OF_DESIGN = frozenset({entries.Transition, entries.Classified, entries.Notice})
+"""What a loop says of itself: two designs may differ in it and have the same effects."""
+
 TRIGGERS = tuple(NAME[kind] for kind, each in KINDS.items() if each.trigger)
 """The names of the entries that a scenario can wait for."""
 

@@ -17,16 +17,13 @@ from simloop.kernel.limits import Limits
 from simloop.messages import Counters, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Header
-from simloop.trace.kinds import KINDS, clock, counters_in_words
+from simloop.trace.kinds import KINDS, OF_REPLY, TEXTS, clock, counters_in_words
 from simloop.trace.looptrace import LoopTrace
 
 _WIDTH = 96
 _FINDING = 400
 _ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished", "turning"})
 _OUTCOMES = frozenset(map(str, Outcome))
-_TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
-_OF_REPLY = frozenset(kind for kind in KINDS if "request" in kind.__struct_fields__)
-
 _Line = tuple[int, str, str]
 """Virtual nanoseconds, what happened, the details."""
 
@@ -76,7 +73,7 @@ def _lines(record: Iterable[Any]) -> Iterator[_Line]:
         if text and (kind is not type(text[0]) or entry.request != text[0].request):
             yield text[0].at_ns, *_numbered(_joined(text), text[0].request, newest)
             text = []
-        if kind in _TEXTS:
+        if kind in TEXTS:
             text.append(entry)
             continue
         if kind is entries.Transition:
@@ -94,7 +91,7 @@ def _lines(record: Iterable[Any]) -> Iterator[_Line]:
             counters = None
         elif kind is entries.Request:
             newest = entry.number
-        request = entry.request if kind in _OF_REPLY else newest
+        request = entry.request if kind in OF_REPLY else newest
         for line in KINDS[kind].lines(entry):
             yield entry.at_ns, *_numbered(line, request, newest)
     if text:
