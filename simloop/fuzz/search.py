@@ -112,7 +112,7 @@ _TWICE = 20
 """One run in this many is repeated, and the two runs are compared."""
 _ELSEWHERE = 100
 """One run in this many is repeated in another process, if the search has one."""
-_LOOKED_AT = 4
+_LOOKED_AT = 8
 """Goals are counted in one run of this many."""
 _OBJECTS = 50_000
 

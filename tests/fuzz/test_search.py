@@ -57,7 +57,7 @@ def test_nothing_is_found_in_the_reference_loop() -> None:
     search = Search("reference", seed=3, invariants=BOUND)
     assert [f"{each.name}: {each.failure.text}" for each in search.run(runs=RUNS)] == []
     assert search.runs == RUNS
-    assert sum(map(bool, search.goals.counts.values())) > 30
+    assert sum(map(bool, search.goals.counts.values())) > 20
     assert search.virtual_ns > 0
 
 
