@@ -17,14 +17,8 @@ from simloop.messages import FinishReason, Outcome, Queue
 from simloop.trace.entries import Ended, Prompt, Queued, Request, Transition
 from simloop.trace.facts import ReceivedReply
 
-_CUT = frozenset(
-    {
-        FinishReason.LENGTH,
-        FinishReason.CONTENT_FILTER,
-        FinishReason.ERROR,
-        FinishReason.INTERRUPTED,
-    }
-)
+_BROKEN = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
+_CUT = (FinishReason.LENGTH, FinishReason.INTERRUPTED, *_BROKEN)
 
 
 def _replies(subject: Subject) -> list[ReceivedReply]:
@@ -186,9 +180,6 @@ def broken_replies_end_runs(subject: Subject, _: Any) -> str:
     if state.outcome is Outcome.COMPLETED:
         return f"the run is completed after a reply that ended with {reply.finish}"
     return ""
-
-
-_BROKEN = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 
 
 @invariant(

@@ -25,8 +25,8 @@ from simloop.check.invariants.machines import bounded_model_calls
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
-from simloop.messages import FinishReason, Message, Outcome, UserMessage
-from simloop.trace.entries import LeftBehind, LoopBlocked, ToolCallDelta
+from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
+from simloop.trace.entries import Error, LeftBehind, LoopBlocked, ToolCallDelta
 
 GO = UserMessage("Go.")
 FAILED = Outcome.FAILED
@@ -224,6 +224,23 @@ def test_a_request_of_another_conversation_is_no_retry() -> None:
     run = asked().failed(429, retry_after="9").request([UserMessage("A task.")])
     for each in (retry_after_respected, repeated_retries_wait, no_retry_of_permanent_failure):
         assert run.found(each) == []
+
+
+def test_a_reply_that_was_cut_off_may_be_asked_for_again_whatever_its_status() -> None:
+    for code, is_found in (("interrupted", False), ("bad_request", True)):
+        run = asked().add(Error, 1, Fault("broken off", code=code, status=400)).request([GO])
+        assert bool(run.found(no_retry_of_permanent_failure)) is is_found
+
+
+def test_a_failed_request_with_another_system_prompt_or_other_tools_is_not_repeated() -> None:
+    for changed in ({"system_prompt": "Be brief."}, {"tools": ["read"]}):
+        run = asked().failed(401).request([GO], **changed)  # type: ignore[arg-type]
+        assert run.found(no_retry_of_permanent_failure) == []
+
+
+def test_an_agent_may_fail_before_the_tools_of_its_last_reply_have_run() -> None:
+    roomy = Subject(limits=Limits(max_steps=9, max_error_count=9))
+    assert looking(1).replied("", "a").ended(FAILED).found(agent_uses_its_steps, roomy) == []
 
 
 TASK = UserMessage("A task.")
