@@ -29,7 +29,6 @@ from simloop.kernel.states import ClosingStep
 from simloop.loops.react import LEGAL, ReactLoop
 
 MACHINE = ReactLoop()
-NUMBER = 5
 
 def twice(limits):
     return ReactLoop(limits)
@@ -284,35 +283,6 @@ class TestLoop:
         refused = cli("explore", "--loop", f"{own}:MACHINE", *SMALL)
         assert refused.exit_code == 2
         assert "limits" in refused.stderr
-
-    @pytest.mark.parametrize(
-        ("attribute", "words"),
-        [("NUMBER", "cannot be loaded"), ("Nothing", "Nothing"), ("", "cannot be loaded")],
-    )
-    def test_that_is_no_machine_is_refused(
-        self, cli: Cli, own: str, attribute: str, words: str
-    ) -> None:
-        result = cli("explore", "--loop", f"{own}:{attribute}")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert words in result.stderr
-        assert "Traceback" not in result.stderr
-
-    def test_made_by_something_that_makes_none_says_what_is_missing(self, cli: Cli) -> None:
-        result = cli("explore", "--loop", "builtins:str")
-        assert result.exit_code == 2
-        assert "is not a machine: it has no name, legal" in result.stderr
-
-    @pytest.mark.parametrize("text", [None, "1 / 0", "import no_such_module", "this is no Python"])
-    def test_in_a_module_that_does_not_import_is_refused(
-        self, cli: Cli, folder: Path, request: pytest.FixtureRequest, text: str | None
-    ) -> None:
-        name = "broken_" + re.sub(r"\W", "_", request.node.name)
-        if text is not None:
-            (folder / f"{name}.py").write_text(text, "utf-8")
-        result = cli("explore", "--loop", f"{name}:Loop")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert f"the loop `{name}:Loop` cannot be loaded" in result.stderr
-        assert "Traceback" not in result.stderr
 
 
 @pytest.mark.slow
