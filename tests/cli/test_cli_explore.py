@@ -23,7 +23,6 @@ from simloop.scenario.designs import names
 from simloop.scenario.loader import load_scenario
 
 OWN = """\
-from simloop.loops.pi import PiLoop
 from simloop.kernel import signals
 from simloop.kernel.states import ClosingStep
 from simloop.loops.react import LEGAL, ReactLoop
@@ -32,9 +31,6 @@ MACHINE = ReactLoop()
 
 def twice(limits):
     return ReactLoop(limits)
-
-class Nested:
-    Loop = PiLoop
 
 class Halves(ReactLoop):
     legal = {**LEGAL, ClosingStep: {}}
