@@ -2,12 +2,11 @@
 # ruff: noqa: SLF001 - as in clock/loop.py
 
 import asyncio
-import contextlib
 import inspect
 import math
 import sys
 import threading
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Coroutine
 from types import CoroutineType
 from typing import Any, TypeVar
 
@@ -59,7 +58,9 @@ def simulate(
     except SimloopError:
         raise
     except Exception as error:
-        _note(error, f"simulated with seed={seed}, shuffle_ties={shuffle_ties}")
+        note = f"simulated with seed={seed}, shuffle_ties={shuffle_ties}"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
         raise
     finally:
         if _is_new(main):  # an error came first
@@ -97,23 +98,11 @@ def _check_main(main: Any) -> None:
 def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
     is_number = isinstance(max_virtual_s, (int, float)) and not isinstance(max_virtual_s, bool)
     if not is_number or not 0 < max_virtual_s < math.inf:
-        raise ScenarioError(
-            f"max_virtual_s is {max_virtual_s!r}",
-            key="max_virtual_s",
-            hint="give a positive number of seconds, such as 3600",
-        )
+        hint = "give a positive number of seconds, such as 3600"
+        raise ScenarioError(f"max_virtual_s is {max_virtual_s!r}", key="max_virtual_s", hint=hint)
     if max_callbacks is not None and (type(max_callbacks) is not int or max_callbacks < 1):
-        raise ScenarioError(
-            f"max_callbacks is {max_callbacks!r}",
-            key="max_callbacks",
-            hint="give a positive integer, or None for the default bounds",
-        )
-
-
-def _note(error: Exception, text: str) -> None:
-    with contextlib.suppress(TypeError):  # a class may have set `__notes__` to anything
-        if text not in getattr(error, "__notes__", ()):
-            error.add_note(text)
+        hint = "give a positive integer, or None for the default bounds"
+        raise ScenarioError(f"max_callbacks is {max_callbacks!r}", key="max_callbacks", hint=hint)
 
 
 def running_loop() -> VirtualLoop:
@@ -176,6 +165,9 @@ class RunnersLoop(VirtualLoop):
     """A virtual loop that a runner runs as often as it wants, and closes."""
 
     _stopping: bool
+    # Refused in a simulation, which ends with its main coroutine.
+    run_until_complete: Any = asyncio.BaseEventLoop.run_until_complete
+    stop: Any = asyncio.BaseEventLoop.stop
 
     def __init__(self, seeds: Seeds, *, shuffle_ties: bool) -> None:
         super().__init__(
@@ -204,11 +196,6 @@ class RunnersLoop(VirtualLoop):
         if self.escapes:
             raise self.escapes.pop(0)
 
-    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        """Run until `future` is done, and return its result."""
-        __tracebackhide__ = True
-        return asyncio.BaseEventLoop.run_until_complete(self, future)
-
     def close(self) -> None:
         """Close the loop, and end its threads where they are parked."""
         threads, self.threads = self.threads, None
@@ -216,7 +203,3 @@ class RunnersLoop(VirtualLoop):
             with self._sealed:
                 threads.end()
         super().close()
-
-    def stop(self) -> None:
-        """Stop after the callbacks that are ready."""
-        self._stopping = True

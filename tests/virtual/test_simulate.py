@@ -96,14 +96,6 @@ def test_a_failed_assertion_carries_the_seed_and_the_shuffle_setting() -> None:
     assert other.value.__notes__ == ["simulated with seed=0, shuffle_ties=False"]
 
 
-def test_an_exception_that_takes_no_notes_is_raised_as_it_is() -> None:
-    error = ValueError("mine")
-    error.__notes__ = 5  # type: ignore[assignment]
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - pytest cannot match it
-        simulate(fails(error))
-    assert caught.value is error
-
-
 def test_the_clean_up_of_what_main_left_behind_is_simulated_too() -> None:
     import time  # noqa: PLC0415 - read through the module, as programs do
 
