@@ -144,7 +144,7 @@ def test_an_agent_that_does_what_no_agent_should_is_found(
     assert why in found
 
 
-LOOKED = [GO, said("", "a"), UserMessage("seen")]
+LOOKED: list[Message] = [GO, said("", "a"), UserMessage("seen")]
 GOOD = [
     # A policy may count the failures since the last useful reply.
     failing(1, 1).replied("", "a").started("a").result("a").request(LOOKED).failed().after(1)
@@ -234,7 +234,7 @@ def test_a_reply_that_was_cut_off_may_be_asked_for_again_whatever_its_status() -
 
 def test_a_failed_request_with_another_system_prompt_or_other_tools_is_not_repeated() -> None:
     for changed in ({"system_prompt": "Be brief."}, {"tools": ["read"]}):
-        run = asked().failed(401).request([GO], **changed)  # type: ignore[arg-type]
+        run = asked().failed(401).request([GO], **changed)
         assert run.found(no_retry_of_permanent_failure) == []
 
 
