@@ -243,6 +243,17 @@ def test_an_agent_may_fail_before_the_tools_of_its_last_reply_have_run() -> None
     assert looking(1).replied("", "a").ended(FAILED).found(agent_uses_its_steps, roomy) == []
 
 
+def test_a_stopped_run_may_fail_while_a_retry_is_left() -> None:
+    assert asked().failed().stop().ended(FAILED).found(agent_uses_its_retries, declaring()) == []
+
+
+def test_useless_replies_are_counted_for_each_run() -> None:
+    run = failing(13, 30).ended(FAILED).prompt().request([GO])
+    for _ in range(13):
+        run.failed().after(30).request([GO])
+    assert run.found(agent_stops_without_progress) == []
+
+
 TASK = UserMessage("A task.")
 
 
