@@ -5,7 +5,7 @@ is kept for the end of the run, because a client may swallow it or try again.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -15,7 +15,6 @@ from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.messages import Message, ToolMessage
 from simloop.trace import entries
-from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
@@ -53,7 +52,8 @@ class Endpoint:
         self.options = options
         self.bodies: dict[int, bytes] = {}
         self._keep_bodies = keep_bodies
-        self._failed_tools = FailedTools(port.recorder)
+        self._failed_results: set[tuple[str, str]] = set()
+        self._seen = 0  # of the entries, for the results above
 
     async def answer(
         self, request: HttpRequest, unreachable: Callable[[], object] = lambda: None
@@ -105,7 +105,7 @@ class Endpoint:
             return HttpReply(refused.status, refused.headers, FixedBody(refused.body))
         messages = read.messages
         if not form.marks_failed_tools:
-            messages = self._failed_tools.mark(messages)
+            messages = self._marked(messages)
         try:
             stream = port.stream(messages, system_prompt=read.system_prompt, tools=read.tools)
         except SimloopError as error:  # kept by the port
@@ -114,6 +114,24 @@ class Endpoint:
             self.bodies[stream.request.number] = request.body
         answered = exchange.Answered(form, read, created_s)
         return exchange.Exchange(stream, answered, request, unreachable)
+
+    def _marked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Mark the results of failed tools, which some formats have no word for.
+
+        A message is marked only if the trace has a failed result with its id and its text.
+        """
+        record = self.port.recorder.entries
+        for entry in record[self._seen :]:
+            if type(entry) is entries.ToolResult and entry.is_error:
+                self._failed_results.add((entry.call_id, entry.text))
+        self._seen = len(record)
+        failed = self._failed_results
+        return tuple([
+            msgspec.structs.replace(one, is_error=True)
+            if type(one) is ToolMessage and (one.call_id, one.text) in failed
+            else one
+            for one in messages
+        ])  # fmt: skip
 
     def _refused(self, request: HttpRequest, known: list[str]) -> HttpReply:
         parts = urlsplit(request.url)
@@ -128,35 +146,6 @@ class Endpoint:
         note_refusal(f"refused: {asked}")
         self.port.recorder.keep(error)
         return _failed(error)
-
-
-class FailedTools:
-    """The failures of tools, for requests of a format that has no word for them.
-
-    A message is marked only if the trace has a failed result with its id and its text.
-    """
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._seen = 0
-        self._failed: set[tuple[str, str]] = set()
-
-    def mark(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return `messages` with the results of failed tools marked as errors."""
-        record = self._recorder.entries
-        for place in range(self._seen, len(record)):
-            entry = record[place]
-            if type(entry) is entries.ToolResult and entry.is_error:
-                self._failed.add((entry.call_id, entry.text))
-        self._seen = len(record)
-        if not self._failed:
-            return tuple(messages)
-        return tuple([self._marked(message) for message in messages])
-
-    def _marked(self, message: Message) -> Message:
-        if type(message) is ToolMessage and (message.call_id, message.text) in self._failed:
-            return msgspec.structs.replace(message, is_error=True)
-        return message
 
 
 def _failed(error: SimloopError) -> HttpReply:

@@ -92,24 +92,20 @@ BlockKind = Literal["reasoning", "text", "call"]
 ModelOutput = values.TextDelta | values.ReasoningDelta | values.ToolCallDelta | values.ToolCallPart
 
 
+@dataclass(slots=True, eq=False)
 class ReplyBlock:
     """One block. `index` is its place in the reply, `nth` its place among the blocks of its kind.
 
     `is_whole` is unset for a call that broke off.
     """
 
-    __slots__ = ("call_id", "index", "is_whole", "kind", "name", "nth", "pieces")
-
-    def __init__(
-        self, kind: BlockKind, index: int, nth: int, call_id: str = "", name: str = ""
-    ) -> None:
-        self.kind = kind
-        self.index = index
-        self.nth = nth
-        self.call_id = call_id
-        self.name = name
-        self.pieces: list[str] = []
-        self.is_whole = False
+    kind: BlockKind
+    index: int
+    nth: int
+    call_id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    is_whole: bool = False
 
     @property
     def text(self) -> str:

@@ -6,7 +6,7 @@ not depend on the SDK.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
 from simloop.wire.http import Headers, HttpRequest
@@ -75,17 +75,13 @@ class WireFormat(Protocol):
     `created_s` is the Unix time of the reply.
     """
 
-    @property
-    def name(self) -> str:
-        """The name of the format."""
+    name: ClassVar[str]
+    marks_failed_tools: ClassVar[bool]
+    """Whether a request marks the results of tools that failed."""
 
     @property
     def endpoint(self) -> str:
         """The requests that it answers, in words, such as `POST /messages`."""
-
-    @property
-    def marks_failed_tools(self) -> bool:
-        """Return whether a request marks the results of tools that failed."""
 
     def answers(self, request: HttpRequest) -> bool:
         """Return whether a request is one of this format, by its method and its URL."""
