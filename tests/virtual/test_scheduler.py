@@ -418,7 +418,7 @@ def test_a_wait_for_something_real_is_named_and_hangs_nothing() -> None:
         thread.start()
         await asyncio.sleep(5)
 
-    with pytest.raises(ScenarioError, match="thread reader waits in real time at test_thread"):
+    with pytest.raises(ScenarioError, match="thread reader waits in real time at test_sched"):
         simulate(main())
     os.write(writes, b"x")
     for each in (reads, writes):
@@ -445,7 +445,7 @@ def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> No
     with pytest.raises(ScenarioError, match=r"thread want waits .*(\n.*)*hold is parked") as caught:
         simulate(main())
     line = hold.__code__.co_firstlineno + 2
-    assert f"hold is parked: test_thread_watch.py:{line} in " in str(caught.value)
+    assert f"hold is parked: test_scheduler.py:{line} in " in str(caught.value)
     assert OLDER_LOCK.acquire(timeout=1)
     OLDER_LOCK.release()
 
@@ -469,7 +469,7 @@ def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed(
             pass
         await asyncio.sleep(1)
 
-    says = r"the thread MainThread waits in real time at test_thread_watch.*(\n.*)*hold is parked"
+    says = r"the thread MainThread waits in real time at test_scheduler.*(\n.*)*hold is parked"
     with pytest.raises(ScenarioError, match=says):
         simulate(main())
     assert ended == ["hold"]
