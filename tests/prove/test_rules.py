@@ -142,6 +142,14 @@ def test_what_is_answered_is_asked_for_last() -> None:
     assert any("not last" in what for what in found(First()))
 
 
+def test_an_end_that_is_asked_for_in_a_state_that_goes_on_is_found() -> None:
+    class Hasty(OneCall):
+        def asks(self) -> tuple[Effect, ...]:
+            return effects.EndRun(), effects.CallModel()
+
+    assert "calling-model emits EndRun but is not followed by Finished" in found(Hasty())
+
+
 KINDS: tuple[type[Signal], ...] = Signal.__args__
 ANYWHERE: frozenset[type[Struct]] = frozenset({CallingModel, Halting, Finished})
 STOPPING: LegalMap = {
