@@ -49,7 +49,7 @@ class Tmux:
         return self._run("capture-pane", "-p")
 
     def wait_for(self, text: str) -> str:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120  # a bound for a busy machine
         while text not in (shown := self.shown()):
             assert time.monotonic() < deadline, shown
             time.sleep(0.05)
@@ -70,7 +70,7 @@ class Tmux:
         assert self.flags() == "0 1 0 0"
 
     def _wait_for_the_shell(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120  # a bound for a busy machine
         while self._run("display-message", "-p", "#{pane_current_command}").strip() != "sh":
             assert time.monotonic() < deadline
             time.sleep(0.05)
