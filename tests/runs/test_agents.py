@@ -22,6 +22,7 @@ from simloop import (
     Reply,
     Scenario,
     ScenarioError,
+    ScriptedTool,
     Trigger,
     load_scenario,
     run,
@@ -39,6 +40,11 @@ from simloop.world.world import World
 
 HERE = "test_agents"
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
+SLOW = Scenario(
+    prompt="Go.",
+    tools={"work": ScriptedTool(takes="10s", returns="done")},
+    model=[Reply(say="I begin.", call={"work": {}}), Reply(say="Done.")],
+)
 MADE: list[object] = []
 
 
