@@ -35,6 +35,7 @@ SLOW = {"say": "Done.", "pace": {"first_part": "9s"}}
 MORE = [{"say": "Also this.", "after": "text-delta"}]
 LATER = [{"say": "Also this.", "after": "text-delta", "follow_up": True}]
 DOWN = {"http": {"status": 500}}
+CUT = {"say": "Half.", "finish": "length"}
 VETO = [{"at": "before_tool_call", "block": "no"}]
 
 
@@ -109,6 +110,8 @@ MACHINES = [
      scenario(DOWN, DOWN, DONE)),
     ("counters-reset-after-reply", misled(OpencodeLoop, forgets_no_failure),
      scenario(DOWN, LOOK, DONE, loop="opencode")),
+    ("counters-never-decrease", misled(ReactLoop, counts_each_step_twice),
+     scenario(LOOK, DONE, loop="react")),
 ]  # fmt: skip
 
 
@@ -116,6 +119,19 @@ MACHINES = [
 def test_a_wrong_decision_is_found(name: str, loop: Any, played: Scenario) -> None:
     assert not violated(played)
     assert name in violated(played, loop=loop)
+
+
+@pytest.mark.parametrize(
+    "played",
+    [
+        scenario(DOWN, DOWN, limits={"max_error_count": 2}),
+        scenario(CUT, limits={"max_compaction_attempts": 0}),
+        scenario(DONE, limits={"max_compaction_attempts": 0}, context={"over": [True]}),
+    ],
+    ids=["no retry is left", "no forced compaction is left", "no compaction is left"],
+)
+def test_a_limit_that_is_reached_excuses_a_decision(played: Scenario) -> None:
+    assert not violated(played)
 
 
 def unheard_stop(record: list[Any]) -> list[Any]:

@@ -55,6 +55,7 @@ def requested(*requests: Sequence[Message]) -> Recording:
         ([GO, said("", "a", "b"), GOT_B], [NONE]),
         ([GO, A, B, GOT_B], [NONE]),
         ([GO, A, GOT_A, GOT_A], ["call 'a' has more than one result"]),
+        ([GO, A, GOT_A, MORE, GOT_A], ["call 'a' has a result that does not follow its message"]),
         ([GO, GOT_A], ["call 'a' has a result and is in no message before it"]),
         ([GO, said("", "a", "a"), GOT_A], [SHARED]),
         ([GO, A, GOT_A, A, GOT_A], [SHARED]),
