@@ -63,3 +63,15 @@ class Connects:
 def test_the_constructor_of_an_agent_has_them() -> None:
     assert run(SCENARIO, loop=Connects).text == str(dict.fromkeys(KEYS, KEY))
     assert keys() == {}
+
+
+def test_an_address_is_put_back_and_a_key_that_the_agent_sets_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def sets(_: str) -> None:
+        assert "OPENAI_BASE_URL" not in os.environ
+        os.environ[KEYS[0]] = "mine"
+
+    monkeypatch.setenv("OPENAI_BASE_URL", "nowhere")
+    run(SCENARIO, loop=sets)
+    assert (os.environ.pop(KEYS[0]), os.environ["OPENAI_BASE_URL"]) == ("mine", "nowhere")
