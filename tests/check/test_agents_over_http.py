@@ -353,7 +353,7 @@ def test_an_agent_that_starts_again_and_pays_twice_is_found(
     ("agent", "replies"),
     [
         (Again, [PAYS, FAILS, DONE]),
-        (Again, [PAYS, FAILS, READS, DONE]),
+        (Again, [PAYS, FAILS, Reply(call={"read": {"path": "bill"}}), DONE]),
         (Again, [PAYS, PAYS, DONE]),  # the model asks twice, and knows of the first time
         (Anew, [PAYS, FAILS, PAYS, DONE]),
         (Asking, [PAYS, DONE] * 3),
