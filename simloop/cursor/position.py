@@ -5,12 +5,11 @@ pays for three.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simloop.cursor.index import AnsweredCall, Landmark, Watched, between
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import parse_duration
 from simloop.kernel.signals import Signal
@@ -61,14 +60,13 @@ class PendingTimer(NamedTuple):
 class CallState(NamedTuple):
     """A call of the newest reply: its tool, its arguments as they were run, and its result.
 
-    `called` is the call as the model made it, and `begun` the start of the hooks before its tool.
+    `called` is the call as the model made it.
     """
 
     call_id: str
     name: str
     arguments: str
     called: entries.ToolCall | None
-    begun: entries.CallBegun | None
     started: entries.ToolStarted | None
     returned: entries.ToolResult | None
     answered: entries.Answered | None
@@ -238,8 +236,8 @@ class Position:
                 call["id"] = entry.to_id
                 named.setdefault(entry.to_id, []).append(call)
                 continue
-            if kind == "CallBegun" and not same_id:
-                continue  # only a damaged trace has one
+            if kind == "CallBegun":
+                continue
             if kind == "ToolCall" or not same_id:
                 same_id.append({"id": entry.call_id})
                 calls.append(same_id[-1])
@@ -414,105 +412,7 @@ def _call_state(found: dict[str, Any]) -> CallState:
     shown = started or call or found.get("ToolResult") or found["Answered"]
     arguments = getattr(shown, "arguments", "")
     returned, answered = found.get("ToolResult"), found.get("Answered")
-    begun = found.get("CallBegun")
-    return CallState(found["id"], shown.name, arguments, call, begun, started, returned, answered)
-
-
-class HookChange(NamedTuple):
-    """A change of the value `name`; None stands for a value that is unknown for this hook."""
-
-    name: str
-    before: str | None
-    after: str | None
-
-
-def hook_changes(position: Position, hook: entries.Hook) -> Iterator[HookChange]:
-    """Yield the changes of a hook of `position.hooks`, as far as their result is known by then.
-
-    A value is given only if the trace has it, and if it certainly belongs to this hook. Of several
-    hooks that change one value, the first has the value before it, and the last that after it.
-    """
-    call = None if hook.point == BEFORE_LLM_CALL else _call_of(position, hook)
-    values = _values(position, hook, call)
-    for name in hook.changed:
-        before, after = values.get(name, (None, None))
-        if after is None:
-            continue
-        beside = [
-            each.seq
-            for each in position.hooks
-            if each.point == hook.point and name in each.changed
-            if (other := _call_of(position, each)) is None
-            or call is None
-            or other.call_id == call.call_id
-        ]
-        yield HookChange(
-            name,
-            before if hook.seq == min(beside) else None,
-            after if hook.seq == max(beside) else None,
-        )
-
-
-def _values(
-    position: Position, hook: entries.Hook, call: CallState | None
-) -> dict[str, tuple[str | None, str]]:
-    """Return, by name, a value before all hooks of a point, and the value after them."""
-    if hook.point == BEFORE_LLM_CALL:
-        return _values_of_request(position, hook)
-    if call is None:
-        return {}
-    if hook.point == BEFORE_TOOL_CALL and call.started is not None:
-        called = None if call.called is None else call.called.arguments
-        return {"arguments": (called, call.started.arguments)}
-    if hook.point == AFTER_TOOL_CALL and call.returned is not None and call.answered is not None:
-        return {"result": (call.returned.text, call.answered.text)}
-    return {}
-
-
-def _values_of_request(position: Position, hook: entries.Hook) -> dict[str, tuple[str | None, str]]:
-    recording = position.recording
-    sent = recording.index.next(Landmark.STEP, hook.seq)
-    if sent is None or sent > position.place:
-        return {}
-    request, offered = position.sent(sent), recording.tools
-    is_last = any(
-        each.name == "total_steps" and each.limit is not None and each.value + 1 >= each.limit
-        for each in position.counters
-    )
-    if is_last:  # a loop may withhold the tools at its last step
-        offered = None
-    return {
-        "system_prompt": (
-            None if recording.settings is None else recording.settings.system_prompt,
-            request.system_prompt,
-        ),
-        "tools": (
-            None if offered is None else ", ".join(offered) or "none",
-            ", ".join(tool.name for tool in request.tools) or "none",
-        ),
-    }
-
-
-def _call_of(position: Position, hook: entries.Hook) -> CallState | None:
-    """Return the call that the hook ran for: the only one that was then at this point, or None.
-
-    After a stop, a hook may also run for a call that has left no entry.
-    """
-    stopped = position.newest(entries.StopRequested)
-    if stopped is not None and stopped.seq < hook.seq:
-        return None
-    found = [
-        call
-        for call in position.calls
-        if _is_before(call.begun if hook.point == BEFORE_TOOL_CALL else call.returned, hook)
-        and not (hook.point == BEFORE_TOOL_CALL and _is_before(call.started, hook))
-        and not _is_before(call.answered, hook)
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def _is_before(entry: AnyEntry | None, hook: entries.Hook) -> bool:
-    return entry is not None and entry.seq < hook.seq
+    return CallState(found["id"], shown.name, arguments, call, started, returned, answered)
 
 
 _HINT = "write the number of an entry, counted from 0, or a virtual time such as 5.2s"

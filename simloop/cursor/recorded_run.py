@@ -176,8 +176,7 @@ class RecordedRun:
     """A run that is over: its trace, and the declarations of its loop where they are known.
 
     `machine` and `settings` are None for an agent, and for a loop that was not given. `unknown` is
-    then the reason, and `needs_loop` says that the loop alone is missing. `tools` has the
-    names of the tools that the engine offers to the model, where they are known. `scenario` and
+    then the reason, and `needs_loop` says that the loop alone is missing. `scenario` and
     `options` repeat the run; `scenario` is None if it cannot be repeated. `expected` are the
     expectations of the loop. `unmet` are those that do not hold, or None if the trace alone is
     known; `errors` are those that the run raised. `waits` are those of an agent's code, if the run
@@ -191,7 +190,6 @@ class RecordedRun:
     settings: EngineSettings | None = None
     limits: Limits | None = None
     retry: RetryPolicy | None = None
-    tools: Sequence[str] | None = None
     unknown: str = ""
     needs_loop: bool = False
     expected: Expect = field(default_factory=Expect)
@@ -236,7 +234,6 @@ class RecordedRun:
             settings=settings,
             limits=None if settings is None else settings.limits,
             retry=loop.retry if settings is None else settings.retry,
-            tools=None if settings is None else tuple(run.tools),
             expected=loop.expected,
         )
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from simloop.cursor.index import Landmark, between
 from simloop.cursor.keys import FactView
-from simloop.cursor.position import CallState, HookChange, Position, hook_changes
+from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows, words_of
 from simloop.cursor.why import source_of_why, why
 from simloop.kernel.names import NAMES, describe
@@ -19,7 +19,6 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import OF_CALLS, OF_REPLY, clock, hook_in_words, kind_of
 
-_NO_TEXT = "(empty)"
 _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
 _MOST_ERRORS = 60
@@ -259,13 +258,17 @@ def _reply(position: Position) -> Iterator[FactRow]:
 def _calls(position: Position) -> Iterator[FactRow]:
     for call in position.calls:
         yield row(f"{call.arguments} [{call.call_id}]", call.name, Mark.HEAD)
+        if call.called is not None and call.called.arguments != call.arguments:
+            yield from rows(
+                call.called.arguments, "  the model wrote", Mark.REMOVED, call.called.seq
+            )
         yield from _course_of(call, position)
 
 
 def _course_of(call: CallState, position: Position) -> Iterator[FactRow]:
     started, returned, answered = call.started, call.returned, call.answered
     if started is None and answered is None:
-        is_agent = call.begun is None and position.recording.is_of_agent
+        is_agent = position.recording.is_of_agent
         words = "no request shows its result yet" if is_agent else "it has not started"
         yield row(words, mark=Mark.QUIET)
     if started is not None:
@@ -287,18 +290,6 @@ def _hooks(position: Position) -> Iterator[FactRow]:
     for hook in position.hooks:
         mark = Mark.PLAIN if hook.result == "ok" else Mark.FAULT
         yield row(hook_in_words(hook), hook.point, mark, hook.seq)
-        for change in hook_changes(position, hook):
-            yield from _values_of(change)
-
-
-def _values_of(change: HookChange) -> Iterator[FactRow]:
-    label = f"  {change.name}"
-    if change.before is not None:
-        yield from rows(change.before or _NO_TEXT, label, Mark.REMOVED)
-    if change.after is not None:
-        yield from rows(change.after or _NO_TEXT, label, Mark.ADDED)
-        if change.before == change.after:  # a tool that is replaced keeps its name, for example
-            yield row("the text is the same, and its details differ", mark=Mark.QUIET)
 
 
 def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
@@ -442,7 +433,7 @@ _PANELS: Mapping[FactView, _Panel] = {
         _hooks,
         "no hook has run here",
         (*_STEPS, *OF_CALLS, entries.Hook, entries.Transition),
-        lambda at: at.place if at.hooks else None,
+        lambda at: [each.seq for each in at.hooks],
     ),
     FactView.CONTEXT: _Panel(
         _context,

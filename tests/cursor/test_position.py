@@ -269,3 +269,12 @@ def test_a_call_of_an_agent_waits_for_its_result_until_a_request_shows_it() -> N
             '# lookup: {"order":"17"} [call-1]',
             "+ the model gets: shipped",
         ]
+
+
+def test_a_call_that_a_hook_changed_shows_the_arguments_that_the_model_wrote() -> None:
+    recording = recorded("hooks.at-once")
+    started = recording.index.places[entries.ToolStarted][0]
+    assert rows_at(recording, started, FactView.CALLS)[:2] == [
+        '# read_file: {"path":"/sandbox/README.md"} [call-1]',
+        '-   the model wrote: {"path":"README.md"}',
+    ]
