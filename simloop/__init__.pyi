@@ -89,7 +89,6 @@ from simloop.trace.codec import read_trace as read_trace
 from simloop.trace.codec import write_trace as write_trace
 from simloop.trace.events import Event as Event
 from simloop.trace.looptrace import LoopTrace as LoopTrace
-from simloop.virtual.simulate import loop_factory as loop_factory
 from simloop.virtual.simulate import simulate as simulate
 from simloop.wire.mcp_server import mcp_session as mcp_session
 from simloop.world.agent import Agent as Agent

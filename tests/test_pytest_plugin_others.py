@@ -14,12 +14,6 @@ import pytest
 def anyio_backend():
     return "asyncio"
 """
-FACTORY = """
-import simloop
-
-def pytest_asyncio_loop_factories(config, item):
-    return {"simloop": simloop.loop_factory}
-"""
 SETTINGS = """
 [pytest]
 markers =
@@ -77,23 +71,6 @@ async def test_unmarked():
     await asyncio.sleep(1000)
     assert loop() == "VirtualLoop"
 """
-KEPT = """
-
-@pytest.mark.asyncio
-async def test_own_plugin():
-    started = asyncio.get_running_loop().time()
-    await asyncio.sleep(1000)
-    assert asyncio.get_running_loop().time() - started == 1000
-
-@pytest.mark.parametrize(
-    "anyio_backend", [("asyncio", {"loop_factory": simloop.loop_factory})], ids=["virtual"]
-)
-@pytest.mark.anyio
-async def test_own_backend(anyio_backend):
-    with anyio.move_on_after(10) as scope:
-        await anyio.sleep(1000)
-    assert scope.cancelled_caught
-"""
 
 
 @pytest.mark.frameworks
@@ -119,5 +96,3 @@ def test_other_plugins_for_async_tests_change_nothing(tmp_path: Path) -> None:
     assert passes(TESTS, "-p", "no:anyio", "-k", "not of_anyio") == 6
     for mode in (("--asyncio-mode=auto",), ("-o", "anyio_mode=auto")):
         assert passes(TESTS + UNMARKED, "-o", "simloop_auto=true", *mode) == 8
-    (tmp_path / "conftest.py").write_text(FACTORY)
-    assert passes(TESTS.partition("class")[0] + KEPT) == 3

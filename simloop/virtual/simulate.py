@@ -1,10 +1,8 @@
 """Running any coroutine in a simulation: virtual clock, sealed border, one seed."""
-# ruff: noqa: SLF001 - as in clock/loop.py
 
 import asyncio
 import inspect
 import math
-import sys
 import threading
 from collections.abc import Coroutine
 from types import CoroutineType
@@ -147,59 +145,3 @@ def run_virtual(
         if loop.is_spoilt:  # no later run is to hear of the thread
             _spare.loop = None
             loop.close()
-
-
-def loop_factory(*, seed: int = 0, shuffle_ties: bool = False) -> asyncio.AbstractEventLoop:
-    """Return a new event loop on the virtual clock, which answers dates and randomness from `seed`.
-
-        with asyncio.Runner(loop_factory=simloop.loop_factory) as runner:
-            runner.run(main())
-
-    It is for people who keep their own plugin or runner: it has virtual time and no provider. Write
-    `functools.partial(simloop.loop_factory, seed=7)` for another seed.
-    """
-    return RunnersLoop(Seeds(seed), shuffle_ties=shuffle_ties)
-
-
-class RunnersLoop(VirtualLoop):
-    """A virtual loop that a runner runs as often as it wants, and closes."""
-
-    _stopping: bool
-    # Refused in a simulation, which ends with its main coroutine.
-    run_until_complete: Any = asyncio.BaseEventLoop.run_until_complete
-    stop: Any = asyncio.BaseEventLoop.stop
-
-    def __init__(self, seeds: Seeds, *, shuffle_ties: bool) -> None:
-        super().__init__(
-            shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None
-        )
-        self._sealed = sealed(self, seeds)
-
-    def run_forever(self) -> None:
-        """Run until `stop` is called. Raises as `simulate`."""
-        __tracebackhide__ = True
-        self._check_closed()  # type: ignore[attr-defined]
-        self._check_running()  # type: ignore[attr-defined]
-        hooks = sys.get_asyncgen_hooks()
-        with self._sealed:
-            self._enter()
-            try:
-                while self._ready or not self._stopping:
-                    self._run_once()
-                    if self._stopping:
-                        break
-            finally:
-                self._stopping = False
-                asyncio._set_running_loop(None)
-                self._thread_id = None
-                sys.set_asyncgen_hooks(*hooks)
-        if self.escapes:
-            raise self.escapes.pop(0)
-
-    def close(self) -> None:
-        """Close the loop, and end its threads where they are parked."""
-        threads, self.threads = self.threads, None
-        if threads is not None:
-            with self._sealed:
-                threads.end()
-        super().close()

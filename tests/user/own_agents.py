@@ -1,8 +1,6 @@
 """A file of a user's project: agents of their own, and tests of them in the simulation."""
 
-import asyncio
 from collections.abc import Mapping
-from functools import partial
 
 import pytest
 
@@ -20,7 +18,6 @@ from simloop import (
     Sim,
     WireOptions,
     World,
-    loop_factory,
     note,
     run,
     traced,
@@ -110,10 +107,3 @@ def guard(given: BeforeToolCall) -> None:
 
 def test_guard(hook_benchmark: HookBenchmark) -> None:
     hook_benchmark(guard, at="before_tool_call", hooks=3, calls=100)
-
-
-def test_with_a_runner() -> None:
-    with asyncio.Runner(loop_factory=partial(loop_factory, seed=7, shuffle_ties=True)) as runner:
-        text: str = runner.run(agent("Hi"))
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        assert runner.run(agent("Hi")) == text

@@ -49,7 +49,6 @@ from simloop import (
     arun,
     duration,
     load_scenario,
-    loop_factory,
     note,
     read_trace,
     run,
@@ -218,9 +217,3 @@ async def test_in_the_simulation(provider: Provider, sim: Sim) -> None:
     message: AssistantMessage = (await provider.reply([UserMessage("Hi")])).message
     provider.expect(requests=2, elapsed={"max": "15s"})
     assert (page, message.text, sim.now, sim.seed) == (b"aaa", "Hello.", 7.0, 0)
-
-
-def test_with_a_runner() -> None:
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        text: str = runner.run(main())
-    assert text

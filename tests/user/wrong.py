@@ -1,5 +1,3 @@
-from asyncio import Runner
-
 from simloop import (
     HookBenchmark,
     Http,
@@ -10,7 +8,6 @@ from simloop import (
     ScriptedTool,
     Sim,
     WireOptions,
-    loop_factory,
     mcp_session,
     note,
     run,
@@ -64,5 +61,3 @@ WireOptions(chat_eror="data")  # refused
 Scenario(prompt="Hi", wire="crlf")  # refused
 run(Scenario(prompt="Hi"), loop=5)  # refused
 run(Scenario(prompt="Hi"), loop=weather, keep_bodies="yes")  # refused
-Runner(loop_factory=loop_factory())  # refused
-loop_factory(sed=3)  # refused
