@@ -96,12 +96,12 @@ def test_an_edited_reply_fails_with_the_first_entry_that_differs(
     result = project.runpytest_inprocess("test_b.py")
     result.assert_outcomes(failed=1)
     assert difference(result) == [
-        "the first difference is in entry 11, the text of the reply to request #2:",
+        "the first difference is in entry 11, text-delta.text:",
         "    2.000s  -> measuring on backoff-elapsed (errors 1, steps 0, compa...",
         "    2.000s  -> calling-model on context-measured (errors 1, steps 0, ...",
         "    2.000s  request #2: 1 message, about 5 tokens, nothing new",
-        "  - snapshot  Hello there.",
-        "  + this run  Goodbye there.",
+        "  - snapshot  Hello",
+        "  + this run  Goodbye",
         "replay the snapshot: simloop replay __snapshots__/test_b/test_other.trace.jsonl",
     ]
 

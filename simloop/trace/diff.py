@@ -7,9 +7,8 @@ and every snapshot, leaves the numbers of lines out by `without_line`.
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
-from functools import partial
-from itertools import islice, takewhile, zip_longest
+from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,9 +29,6 @@ _WIDTH = 200
 _LINE = re.compile(r":[0-9]+(?= in )")
 # Counted or covered by what comes before: never the first difference that says something.
 _DERIVED = frozenset({"digest", "entries"})
-_TEXTS: Mapping[type, str] = {entries.TextDelta: "text", entries.ReasoningDelta: "reasoning"}
-_OF_REPLY = frozenset({*_TEXTS, entries.ToolCallDelta, entries.ToolCall, entries.Finish})
-"""The entries of a reply that goes on as it should."""
 
 
 def without_line(entry: AnyEntry) -> AnyEntry:
@@ -93,7 +89,9 @@ def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
     pairs = zip_longest(expected.entries, got.entries)
     for seq, (one, other) in enumerate(pairs):
         if one != other and (one is None or other is None or not same(one, other)):
-            return _divergence(seq, expected.entries, got.entries)
+            found = _entries(seq, expected.entries, got.entries)
+            context = _context(expected.entries, seq)
+            return Divergence(seq, found.field, found.expected, found.got, context, found.where)
     record = expected.entries
     one_end, other_end = expected.footer, got.footer
     if one_end is not None and other_end is not None:
@@ -102,51 +100,6 @@ def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
         return None
     one_is, other_is = ("no end" if end is None else "an end" for end in (one_end, other_end))
     return Divergence(None, "the trace", one_is, other_is, _context(record, len(record)))
-
-
-def _divergence(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> Divergence:
-    start = _start_of_text(seq, one, other)
-    if start is None:
-        start, found = seq, _entries(seq, one, other)
-    else:
-        found = _texts(start, one, other) or _entries(seq, one, other)
-    return Divergence(
-        seq, found.field, found.expected, found.got, _context(one, start), found.where
-    )
-
-
-def _start_of_text(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> int | None:
-    """Return the place of the first piece of a text that is not the same in two replies.
-
-    None if the entries at `seq` are something else, or if one of the replies breaks off there.
-    """
-    pair: list[Any] = [record[seq] for record in (one, other) if seq < len(record)]
-    if len(pair) == 1 or not _OF_REPLY.issuperset(map(type, pair)):
-        return None
-    piece = next((each for each in pair if type(each) in _TEXTS), None)
-    if piece is None or any(each.request != piece.request for each in pair):
-        return None
-    while seq and _is_of(piece, one[seq - 1]):
-        seq -= 1
-    return seq
-
-
-def _texts(start: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDifference | None:
-    piece: Any = one[start]
-    if type(piece) not in _TEXTS:
-        return None
-    texts = []
-    for record in (one, other):
-        pieces: Any = takewhile(partial(_is_of, piece), islice(record, start, None))
-        texts.append("".join(each.text for each in pieces))
-    if not texts[1] or texts[0] == texts[1]:
-        return None
-    where = f"the {_TEXTS[type(piece)]} of the reply to request #{piece.request}"
-    return FieldDifference(f"{NAME[type(piece)]}.text", where, *texts)
-
-
-def _is_of(piece: Any, entry: Any) -> bool:
-    return type(entry) is type(piece) and bool(entry.request == piece.request)
 
 
 def _entries(seq: int, one: list[AnyEntry], other: list[AnyEntry]) -> FieldDifference:
@@ -226,10 +179,11 @@ def _field(one: Any, other: Any) -> tuple[str, Any, Any]:
 
 
 def _context(record: list[AnyEntry], seq: int) -> tuple[str, ...]:
-    rows: deque[deque[AnyEntry]] = deque()
+    rows: deque[deque[Any]] = deque()
     for place in range(seq - 1, -1, -1):
-        entry = record[place]
-        if rows and type(entry) is entries.TextDelta and _is_of(entry, rows[0][0]):
+        entry: Any = record[place]
+        is_text = bool(rows) and type(entry) is type(rows[0][0]) is entries.TextDelta
+        if is_text and entry.request == rows[0][0].request:
             rows[0].appendleft(entry)
         elif len(rows) == CONTEXT:
             break

@@ -51,12 +51,12 @@ class TestARecordedRun:
         assert (result.exit_code, result.stderr) == (1, "")
         first, where, *context, recorded, replayed, command = result.stdout.splitlines()
         assert first == "FAILED  a b.jsonl  diverged"
-        text = "the text of the reply to request #2"
+        text = "text-delta.text"
         assert where == f"        the first difference is in entry {first_text()}, {text}:"
         assert len(context) == 3
         assert context[-1].endswith("request #2: 1 message, about 5 tokens, nothing new")
-        assert recorded == "          - recorded  Bye there."
-        assert replayed == "          + replayed  Hello there."
+        assert recorded == "          - recorded  Bye"
+        assert replayed == "          + replayed  Hello"
         assert command == "        see it: simloop show 'a b.jsonl'"
 
     def test_that_was_cut_is_compared_as_far_as_it_goes_and_said_to_be(self, cli: Cli) -> None:
@@ -201,10 +201,10 @@ def test_the_first_difference_is_shown_with_three_entries_and_the_names_of_the_f
     assert result.exit_code == 1
     where, *context, one, other = result.stdout.splitlines()
     seq = first(entries.TextDelta, "a.jsonl")
-    assert where == f"the first difference is in entry {seq}, the text of the reply to request #2:"
+    assert where == f"the first difference is in entry {seq}, text-delta.text:"
     assert len(context) == 3
-    assert one == "  - a.jsonl   Hello there."
-    assert other == "  + bb.jsonl  Bye there."
+    assert one == "  - a.jsonl   Hello"
+    assert other == "  + bb.jsonl  Bye"
 
 
 class TestHeaders:
