@@ -4,14 +4,14 @@ The error text about wrong arguments is worded here, not by the validator, so th
 same bytes with any version of that library.
 """
 
+import copy
 import functools
 import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
-from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
@@ -32,17 +32,11 @@ class Tool:
 
     Without `parameters` the schema is read from the function's signature. `timeout_ms` overrides
     the tool execution policy. A reply that calls a `sequential` tool has its calls run one after
-    the other, also where they would run in parallel. A Tool cannot be changed, because runs and
-    steps share it. Raises ScenarioError for a schema that is none.
+    the other, also where they would run in parallel. Runs and steps share a Tool, so nothing
+    changes it. Raises ScenarioError for a schema that is none.
     """
 
     __slots__ = ("function", "sequential", "spec", "timeout_ms", "validator")
-
-    function: UserFunction
-    spec: ToolSpec
-    timeout_ms: int | None
-    sequential: bool
-    validator: jsonschema_rs.Draft202012Validator
 
     def __init__(
         self,
@@ -57,28 +51,21 @@ class Tool:
         named = UserFunction(function, name)
         name = named.name
         schema = _signature_json(function) if parameters is None else canonical_json(parameters)
-        set_once = functools.partial(object.__setattr__, self)
-        set_once("function", named)
-        set_once("spec", ToolSpec(name, description or _first_line(function), msgspec.Raw(schema)))
-        set_once("validator", validator_of(schema, name))
-        set_once("timeout_ms", timeout_ms)
-        set_once("sequential", sequential)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Tool cannot be changed: make another one to replace its {name}")
+        self.function = named
+        self.spec = ToolSpec(name, description or _first_line(function), msgspec.Raw(schema))
+        self.validator = validator_of(schema, name)
+        self.timeout_ms, self.sequential = timeout_ms, sequential
 
     def with_function(self, function: UserFunction) -> "Tool":
         """Return this tool with another function."""
-        return self._with("function", function)
+        other = copy.copy(self)
+        other.function = function
+        return other
 
     def named(self, name: str) -> "Tool":
         """Return this tool under another name."""
-        return self._with("spec", msgspec.structs.replace(self.spec, name=name))
-
-    def _with(self, attribute: str, value: object) -> "Tool":
-        other = object.__new__(Tool)
-        for name in self.__slots__:
-            object.__setattr__(other, name, value if name == attribute else getattr(self, name))
+        other = copy.copy(self)
+        other.spec = msgspec.structs.replace(self.spec, name=name)
         return other
 
 
@@ -95,9 +82,6 @@ def toolbox(tools: Tools) -> dict[str, Tool]:
     made: dict[str, Tool] = {}
     for index, (name, each) in enumerate(named):
         key = f"tools.{name or index}"
-        if not isinstance(name, str):
-            hint = "give functions by name: tools={'look': look}"
-            raise ScenarioError(f"the name of a tool is a text, not {name!r}", key=key, hint=hint)
         if not callable(each) and not isinstance(each, Tool):
             hint = "give functions, or Tool(function, name=...)"
             raise ScenarioError(f"a tool is a function, not {_kind(each)}", key=key, hint=hint)
@@ -156,83 +140,9 @@ def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     return schema if schema.get("type") == "object" else _ANY_OBJECT
 
 
-MOST_SUBSCHEMAS = 50_000
-"""The largest resolved size of a schema that is checked; a failed subschema takes up to 10 KB."""
-
-# Their subschemas are for the value that the schema around them is for, and not for a part of it.
-_SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
-_BY_NAME = ("dependentSchemas", "dependencies")
-# Values that may look like schemas, and names that may look like keywords.
-_PLAIN = {"enum", "const", "default", "examples"}
-_NAMES = {"properties", "patternProperties", "$defs", "definitions", *_BY_NAME}
-
-
-def _refuse_endless(schema: Any, name: str) -> None:
-    """Raise ScenarioError if too many subschemas are for one value.
-
-    A reference counts as the subschemas that it names: twenty levels that name the next one twice
-    have a million. One that names itself for the same value, as in `{"$ref": "#"}`, has no end.
-    """
-    for each in _subschemas(schema):
-        waiting, count = [each], 0
-        while waiting and count <= MOST_SUBSCHEMAS:
-            inner = waiting.pop()
-            count += 1
-            if isinstance(inner, dict):
-                waiting += _same_value(inner)
-                reference = inner.get("$ref")
-                if isinstance(reference, str) and reference.startswith("#"):
-                    waiting.append(_named_by(reference, schema))
-        if waiting:
-            raise ScenarioError(
-                f"the parameters of tool {name} are not a JSON Schema that can be checked: it has "
-                f"more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved",
-                key=f"tools.{name}.parameters",
-                hint="let fewer subschemas refer to the same one, and none to itself",
-            )
-
-
-def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
-    for key in _SAME_VALUE:
-        inner = schema.get(key, ())
-        yield from inner if isinstance(inner, list) else (inner,) if inner else ()
-    for key in _BY_NAME:
-        inner = schema.get(key)
-        yield from (each for each in inner.values() if isinstance(each, dict)) if inner else ()
-
-
-def _named_by(reference: str, schema: Any) -> Any:
-    """Return what a JSON pointer names; None if there is nothing, which the validator refuses."""
-    try:
-        for step in unquote(reference).split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            schema = schema[int(name)] if isinstance(schema, list) else schema[name]
-    except (LookupError, TypeError, ValueError):
-        return None
-    return schema
-
-
-def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the subschemas, without recursion for deep ones."""
-    waiting: list[tuple[Any, bool]] = [(schema, False)]
-    while waiting:
-        value, is_named = waiting.pop()
-        if isinstance(value, dict):
-            if not is_named:
-                yield value
-            waiting += [
-                (inner, not is_named and key in _NAMES)
-                for key, inner in value.items()
-                if is_named or key not in _PLAIN
-            ]
-        elif isinstance(value, list):
-            waiting += [(inner, False) for inner in value]
-
-
 @functools.lru_cache(maxsize=1024)
 def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Validator:
     """Return the validator of a schema; equal schemas share one, as building is slow."""
-    _refuse_endless(msgspec.json.decode(schema), name)
     try:
         return jsonschema_rs.Draft202012Validator(schema.decode(), retriever=_refuse_reference)
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:

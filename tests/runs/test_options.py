@@ -144,7 +144,6 @@ HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
     [
         ({"tools": ["x", 5]}, "tools.0: a tool is a function, not str", "give functions, or Tool("),
         ({"tools": [function, 5]}, "tools.1: a tool is a function, not int", "give functions"),
-        ({"tools": {5: function}}, "the name of a tool is a text, not 5", "give functions by name"),
         ({"tools": {"x": 5}}, "tools.x: a tool is a function, not int", "give functions"),
         ({"tools": function}, "tools: tools are a list, not a function", "tools=[function]"),
         ({"tools": "read"}, "tools: tools are a list, not str", "tools=[function]"),
