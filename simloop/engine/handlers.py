@@ -38,7 +38,6 @@ from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.timeouts import GRACE_MS, Timeouts
 from simloop.world.model_port import RecordedStream
-from simloop.world.tools import Tool
 from simloop.world.world import World
 
 # What the model is told of a call that was not run, or not to its end.
@@ -176,7 +175,7 @@ class EffectHandlers:
                 self.cause = writable(given.blocked)
                 return signals.CallBlocked()
             system_prompt = writable(given.system_prompt)
-            self._step_tools = self._left_by_hooks(given.tools)
+            self._step_tools = given.tools
             tools = tuple(tool.spec for tool in self._step_tools.values())
         cancellation.check()
         stream, calls = self._send(system_prompt, tools, effect.note), self._tool_calls
@@ -209,14 +208,6 @@ class EffectHandlers:
         return self._world.model.stream(
             view, system_prompt=system_prompt, tools=tools, tokens=history.tokens
         )
-
-    def _left_by_hooks(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """Return the tools of a step, where each can fail by chance once a call."""
-        make_faulty = self._settings.faulty
-        if make_faulty is None:
-            return tools
-        faulty = {tool.function for tool in self._tools.tools.values()}
-        return {n: t if t.function in faulty else make_faulty(t) for n, t in tools.items()}
 
     async def stop_tools(self) -> None:
         """Stop the tools that run while the model replies, as the run ends or changes course."""

@@ -1,6 +1,5 @@
 """The settings of the engine: hooks, callbacks, limits and policies."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simloop.engine.hooks import Callbacks, Hooks
@@ -19,7 +18,6 @@ from simloop.kernel.policies import (
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.messages import Message
 from simloop.virtual.seeds import Seeds
-from simloop.world.tools import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,6 @@ class EngineSettings:
     scripts the results of measuring and compacting instead of sizes. `replies` says how the loop
     reads replies, and what a failed one leaves in the context. Past `warn_after` model calls, each
     one more is noted.
-    `faulty` gives the faults of chance to a tool that a hook brings; those of the world have them.
     """
 
     hooks: Hooks = field(default_factory=Hooks)
@@ -67,5 +64,4 @@ class EngineSettings:
     clock_skew_ns: int = 0
     replies: ReplyReading = field(default_factory=ReplyReading)
     warn_after: int | None = None
-    faulty: Callable[[Tool], Tool] | None = None
     max_transitions: int = USUAL_MOVES

@@ -54,7 +54,6 @@ class Surroundings(NamedTuple):
     model: Model
     files: Files | None
     tools: Mapping[str, Tool]
-    faulty: Callable[[Tool], Tool] | None = None
     sites: FaultSites | None = None
 
 
@@ -163,11 +162,8 @@ class Plan:
         if scenario.faults is None:
             return Surroundings(script, script, files, tools)
         sites = FaultSites(scenario.faults, seeds)
-        faulty = partial(faulty_tool, sites=sites)
-        tools = {name: faulty(tool) for name, tool in tools.items()}
-        return Surroundings(
-            script, FaultyModel(script, sites, parts_of_fault), files, tools, faulty, sites
-        )
+        tools = {name: faulty_tool(tool, sites) for name, tool in tools.items()}
+        return Surroundings(script, FaultyModel(script, sites, parts_of_fault), files, tools, sites)
 
     def _model(self) -> Model:
         given = self.given.get("model")
@@ -175,12 +171,12 @@ class Plan:
             return FakeModel(*self._script)
         return given if hasattr(given, "stream") else FunctionModel(given)
 
-    def settings(self, seeds: Seeds, around: Surroundings) -> EngineSettings:
+    def settings(self, seeds: Seeds) -> EngineSettings:
         """Return the settings of the engine for one run, whose scripted hooks count their calls."""
         hooks = self.given.get("hooks") or _NO_HOOKS
         if self.scenario.hooks:
             hooks = scripted_hooks(self.scenario) + hooks
-        return self._settings(seeds=seeds, faulty=around.faulty, hooks=hooks)
+        return self._settings(seeds=seeds, hooks=hooks)
 
     def header(self, seed: int) -> Header:
         """Return the first line of the trace of one run."""

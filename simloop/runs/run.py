@@ -77,7 +77,7 @@ class Simulation:
         self.seeds = Seeds(self.scenario.seed if seed is None else seed)
         self._around = plan.surroundings(self.seeds)
         self.model = self._around.script
-        self.settings = plan.settings(self.seeds, self._around)
+        self.settings = plan.settings(self.seeds)
         self._meter = HookMeter() if plan.given.get("hook_cost") else None
         if self._meter is not None:
             self.settings.hooks = self._meter.measured(self.settings.hooks)

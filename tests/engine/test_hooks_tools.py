@@ -4,20 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_hooks import DONE, LOOK, Recorded, before_llm, look, play
+from test_hooks import DONE, LOOK, before_llm, play
 
 from simloop import (
     Reply,
-    Result,
-    Scenario,
     ScenarioError,
     Tool,
 )
 from simloop.engine.hooks import BeforeLLMCall
 from simloop.messages import ToolMessage
-from simloop.runs.run import Simulation
-from simloop.trace import entries
-from simloop.world.chance import ChanceFaults
 
 
 def withhold(given: BeforeLLMCall) -> None:
@@ -109,25 +104,3 @@ def test_a_failed_hook_leaves_no_added_tool_behind() -> None:
 def test_a_tool_without_a_function_is_refused_with_its_name() -> None:
     with pytest.raises(ScenarioError, match="`find` as a ToolSpec, which has no function"):
         play(before_llm(put("find", Tool(find).spec)), DONE)
-
-
-def test_a_hook_cannot_change_a_tool_that_later_calls_share() -> None:
-    def hook(given: BeforeLLMCall) -> None:
-        given.tools["look"].spec = Tool(find).spec
-
-    result, requests = play(before_llm(hook), DONE)
-    assert [spec.name for spec in requests[0].tools] == ["look"]
-    assert "a Tool cannot be changed" in hook_details(result)[0]
-
-
-def test_a_tool_that_a_hook_adds_can_fail_by_chance_like_any_other() -> None:
-    chances = ChanceFaults(activate=1, fire=1, sites=("tool.raises",))
-    scenario = Scenario(prompt="Go.", faults=chances)
-    hooks = before_llm(put("find", find))
-    result = Simulation(scenario, model=Recorded(FIND, LOOK, DONE), hooks=hooks, tools=[look]).run()
-    answers = [m.text for m in result.messages if isinstance(m, ToolMessage)]
-    assert answers == ["Error: the tool lost its connection"] * 2
-
-
-def hook_details(result: Result) -> list[str]:
-    return [e.detail for e in result.trace.entries if isinstance(e, entries.Hook)]
