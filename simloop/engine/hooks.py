@@ -23,8 +23,6 @@ BEFORE_TOOL_CALL = "before_tool_call"
 AFTER_TOOL_CALL = "after_tool_call"
 POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
 
-_FUNCTION = "give a plain or an async function"
-
 
 class Blockable:
     """The input of a hook before a call. `block` forbids the call, and later hooks do not run."""
@@ -52,9 +50,6 @@ class BeforeLLMCall(Blockable):
     the request offers, and the step runs, the tools that the hooks leave.
     """
 
-    # Slots, here and below: a hook that clears `__dict__` must not take what `restore` needs.
-    __slots__ = ("_facts", "_kept_prompt", "_kept_tools")
-
     def __init__(
         self,
         step_number: int,
@@ -66,7 +61,6 @@ class BeforeLLMCall(Blockable):
         self.messages = messages
         self.system_prompt = system_prompt
         self.tools: dict[str, Any] = dict(tools)
-        self._facts = step_number, messages
         self._kept_prompt, self._kept_tools = system_prompt, dict(tools)
 
     def keep(self) -> None:
@@ -98,7 +92,6 @@ class BeforeLLMCall(Blockable):
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
         self.blocked = None
-        self.step_number, self.messages = self._facts
         self.system_prompt, self.tools = self._kept_prompt, dict(self._kept_tools)
 
     def apart(self) -> "BeforeLLMCall":
@@ -152,11 +145,10 @@ class BeforeToolCall(Blockable):
     `failure` is the error text for the model where a failed hook answers the call.
     """
 
-    __slots__ = ("_call", "_kept")
     failure = ""
 
     def __init__(self, call: ToolCall, arguments: dict[str, Any]) -> None:
-        self.call = self._call = call
+        self.call = call
         self.arguments = arguments
         self._kept = msgspec.json.encode(arguments)
 
@@ -176,7 +168,6 @@ class BeforeToolCall(Blockable):
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
         self.blocked = None
-        self.call = self._call
         self.arguments = msgspec.json.decode(self._kept)
 
     def apart(self) -> "BeforeToolCall":
@@ -192,7 +183,6 @@ class AfterToolCall:
     `failure` is the error text for the model where a failed hook answers the call.
     """
 
-    __slots__ = ("__dict__", "_facts", "_kept")
     failure = ""
     changed: tuple[str, ...] = ()
     is_apart = False
@@ -202,7 +192,6 @@ class AfterToolCall:
         self.call = call
         self.arguments = arguments
         self.result = self._kept = result
-        self._facts = call, arguments
 
     def keep(self) -> None:
         """Accept the changes of a hook."""
@@ -218,7 +207,6 @@ class AfterToolCall:
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
-        self.call, self.arguments = self._facts
         self.result = self._kept
 
     def apart(self) -> "AfterToolCall":
@@ -266,10 +254,6 @@ def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:
     if callable(given) or isinstance(given, str) or not isinstance(given, Iterable):
         hint = f"put it in a list: Hooks({point}=[function])"
         raise ScenarioError("the hooks of a point are a list", key=point, hint=hint)
-    for index, hook in enumerate(hooks := tuple(hooks)):
-        if not callable(hook) and not isinstance(hook, UserFunction):
-            key, kind = f"{point}.{index}", type(hook).__name__
-            raise ScenarioError(f"a hook is a function, not {kind}", key=key, hint=_FUNCTION)
     return tuple(hook if isinstance(hook, UserFunction) else UserFunction(hook) for hook in hooks)
 
 

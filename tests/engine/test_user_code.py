@@ -116,12 +116,8 @@ def undisturbed() -> Result:
     return play()
 
 
-def clears(given: Any) -> None:
-    given.__dict__.clear()
-
-
 def overwrites(given: Any) -> None:
-    for name in vars(given):
+    for name in [each for each in vars(given) if each[0] != "_"]:
         setattr(given, name, 5)
 
 
@@ -133,7 +129,6 @@ FAILURES = {
     "unreadable": raises(Unreadable()),
     "stops": raises(StopIteration()),
     "hangs": waits(60),
-    "clears": clears,
     "overwrites": overwrites,
 }
 
@@ -178,20 +173,6 @@ def test_a_failing_hook_may_block_the_tool_call(failure: str) -> None:
 def test_where_there_is_no_call_to_block_a_failure_is_isolated(point: str) -> None:
     result = hooked(point, raises(ValueError("no")), policy=OnHookFailure.BLOCK_CALL)
     assert result.outcome is Outcome.COMPLETED
-
-
-@at_each_point
-def test_a_hook_finds_all_that_a_failed_one_has_removed(point: str) -> None:
-    seen: dict[str, set[str]] = {"first": set(), "last": set()}
-
-    def first(given: Any) -> None:
-        seen["first"] |= {name for name in dir(given) if getattr(given, name, None) is not None}
-
-    def last(given: Any) -> None:
-        seen["last"] |= {name for name in dir(given) if getattr(given, name, None) is not None}
-
-    play(hooks=Hooks(**{point: [first, clears, last]}))
-    assert seen["first"] == seen["last"]
 
 
 @at_each_point
