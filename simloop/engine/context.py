@@ -211,21 +211,9 @@ class Compactor:
         return f"{over}, but nothing may be dropped: the newest {turns}"
 
     def may_help(self) -> bool:
-        """Return whether a normal compaction can remove anything; if not, none is tried.
-
-        Looks at the newest turns only: this is asked at the top of every round that is too long.
-        """
-        messages, turns, start = self._history.messages, 0, len(self._history.messages)
-        while start and turns < self._policy.keep_turns:
-            start -= 1
-            turns += not isinstance(messages[start], ToolMessage)
-        head = messages[:start]
-        if any(not isinstance(message, UserMessage | SummaryMessage) for message in head):
-            return True
-        # Only users and summaries are left: the newest user stays, a summary alone gains nothing.
-        users = sum(isinstance(message, UserMessage) for message in head)
-        newer = any(isinstance(message, UserMessage) for message in messages[start:])
-        return users > (0 if newer else 1)
+        """Return whether a normal compaction can remove more than summaries; else none is tried."""
+        removed = self._plan(forced=False, down_to=None).removed
+        return any(not isinstance(message, SummaryMessage) for message in removed)
 
     async def shorten(self, *, forced: bool) -> Compacted:
         """Shorten the history and record it.
@@ -241,10 +229,12 @@ class Compactor:
             strategy = "" if detail else CompactionStrategy.SUMMARISE
         if not strategy and self._drop_oldest(forced=forced):
             strategy = CompactionStrategy.DROP_OLDEST
-        removed = count - len(history.messages)
-        record = self._recorder.record
-        record(entries.Compaction, forced, strategy, before, history.tokens, removed, detail)
-        return Compacted(before, history.tokens)
+        return self._done(forced, strategy, before, count, detail)
+
+    def _done(self, forced: bool, strategy: str, before: int, count: int, detail: str) -> Compacted:  # noqa: FBT001
+        tokens, removed = self._history.tokens, count - len(self._history.messages)
+        self._recorder.record(entries.Compaction, forced, strategy, before, tokens, removed, detail)
+        return Compacted(before, tokens)
 
     async def restart(self, marker: str, otherwise: str) -> Compacted:
         """Put `marker`, a summary and the newest user message in the place of the whole context.
@@ -269,10 +259,7 @@ class Compactor:
             history.replace((UserMessage(marker), AssistantMessage(text), newest))
         elif self._drop_oldest(forced=True):
             history.extend((UserMessage(otherwise),))
-        removed = count - len(history.messages)
-        record = self._recorder.record
-        record(entries.Compaction, True, strategy, before, history.tokens, removed, detail)  # noqa: FBT003
-        return Compacted(before, history.tokens)
+        return self._done(True, strategy, before, count, detail)  # noqa: FBT003
 
     def _drop_oldest(self, *, forced: bool) -> bool:
         """Drop the oldest turns down to the target.

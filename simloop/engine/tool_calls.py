@@ -6,6 +6,7 @@ tool raises leaves this file. A call that waits for nothing costs no coroutine.
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -201,26 +202,17 @@ class ToolCalls:
                 prepared.append(ready)
         if timeouts.loop.busy:
             await asyncio.sleep(0)  # also after a last call that needed no tool
-        started = await self._start_all(prepared, timeouts)
-
-        async def run_one(one: ReadyCall) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            await finished(self._run_one(one, Timeouts(timeouts.loop, task)))
-
-        tasks = [timeouts.loop.create_task(run_one(one)) for one in started]
+        running = RunningTasks()
+        for one in await self._start_all(prepared, timeouts):
+            running.spawn(partial(self._run_started, one), timeouts, after_the_last=False)
         try:
-            if tasks:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            await running.wait()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in tasks:
-            error = None if task.cancelled() else task.exception()
-            if error is not None:
-                raise error
+            await running.stop()
         self._cancellation.check()
+
+    async def _run_started(self, ready: ReadyCall, timeouts: Timeouts) -> None:
+        await finished(self._run_one(ready, timeouts))
 
     def _may_begin(self, number: int) -> bool:
         """Return whether the next call may begin.
