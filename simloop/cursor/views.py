@@ -433,7 +433,7 @@ _PANELS: Mapping[FactView, _Panel] = {
         _hooks,
         "no hook has run here",
         (*_STEPS, *OF_CALLS, entries.Hook, entries.Transition),
-        lambda at: [each.seq for each in at.hooks],
+        lambda at: tuple([each.seq for each in at.hooks]),
     ),
     FactView.CONTEXT: _Panel(
         _context,

@@ -1,9 +1,7 @@
 """A trace as OpenTelemetry spans with the GenAI attributes, in the JSON encoding of OTLP.
 
 The spans are made from entries alone. Ids come from the digest of the trace and times are virtual,
-so equal runs have equal spans. A request after one that failed is another attempt of the same call,
-as it is for the landmarks of the cursor: the span of a model call covers all its attempts, with an
-event for each.
+so equal runs have equal spans. Each request is a span, also one that is tried again.
 """
 
 import json
@@ -43,10 +41,9 @@ class OtelSpan:
         self.events.append((event, at_ns, named))
 
     def close(self, at_ns: int, error_type: str = "", message: str = "") -> None:
-        """End the span, as failed if there is a type of error; a retry opens it again."""
+        """End the span, as failed if there is a type of error."""
         self.end_ns = at_ns
         self.error = message
-        self.attributes.pop("error.type", None)
         if error_type:
             self.attributes["error.type"] = error_type
 
@@ -64,8 +61,6 @@ class RunSpans:
         self.agent = OtelSpan(f"invoke_agent {loop}", INTERNAL, 0, given)
         self.spans = [self.agent]
         self._calls: dict[int, _ModelCall] = {}  # by the number of a request
-        self._failed: dict[str, _ModelCall] = {}  # by purpose: the call that may be tried again
-        self._newest: _ModelCall | None = None  # the newest main call
         self._tools: dict[str, list[OtelSpan]] = {}
 
     def feed(self, entry: AnyEntry) -> None:
@@ -76,41 +71,14 @@ class RunSpans:
                 self.agent.start_ns = at_ns
                 self.agent.attributes["gen_ai.input.messages"] = _messages("user", _text(text))
             case entries.Request():
-                self._request(entry)
-            case entries.Error(request=request, fault=fault):
-                self._fail(request, at_ns, _error_type(fault), fault.message)
-            case entries.StreamCut(request=request):
-                self._fail(request, at_ns, "stream_cut", "the stream ended without a finish reason")
-            case entries.Backoff(delay_ns=delay_ns):
-                self._back_off(at_ns, delay_ns)
+                call = self._calls[entry.number] = _ModelCall(entry)
+                self.spans.append(call.span)
             case entries.ToolStarted() | entries.ToolResult():
                 self._tool(entry)
             case entries.Ended():
                 self._ended(entry)
             case _:
                 self._other(entry)
-
-    def _request(self, entry: entries.Request) -> None:
-        call = self._failed.pop(entry.purpose, None)
-        if call is None:
-            call = _ModelCall(entry)
-            self.spans.append(call.span)
-        if entry.purpose == "main":
-            self._newest = call
-        call.attempt(entry)
-        self._calls[entry.number] = call
-
-    def _fail(self, request: int, at_ns: int, error_type: str, message: str) -> None:
-        call = self._calls.get(request)
-        if call is not None:
-            call.fail(at_ns, error_type, message)
-            self._failed[call.purpose] = call
-
-    def _back_off(self, at_ns: int, delay_ns: int) -> None:
-        """Note a wait in the newest main call, which the engine will try again."""
-        if self._newest is not None:
-            self._newest.span.add("simloop.backoff", at_ns, delay_s=delay_ns / _NS_PER_S)
-            self._failed["main"] = self._newest
 
     def _tool(self, entry: entries.ToolStarted | entries.ToolResult) -> None:
         if isinstance(entry, entries.ToolStarted):
@@ -133,6 +101,8 @@ class RunSpans:
     def _other(self, entry: AnyEntry) -> None:
         at_ns = entry.at_ns
         match entry:
+            case entries.Backoff(delay_ns=delay_ns):
+                self.agent.add("simloop.backoff", at_ns, delay_s=delay_ns / _NS_PER_S)
             case entries.Compaction(forced=forced, tokens_before=before, tokens_after=after):
                 given = {"forced": forced, "tokens_before": before, "tokens_after": after}
                 self.agent.add("simloop.compaction", at_ns, **given)
@@ -165,11 +135,9 @@ class RunSpans:
 
 
 class _ModelCall:
-    """A logical call of the model: one span for all attempts, with the reply of the last one."""
+    """The span of a request, with the parts of its reply."""
 
     def __init__(self, entry: entries.Request) -> None:
-        self.purpose = entry.purpose
-        self._attempts = 0
         self._sent_ns = entry.at_ns
         self._has_begun = False
         self._parts: list[Mapping[str, Any]] = []
@@ -179,25 +147,12 @@ class _ModelCall:
             "gen_ai.request.model": _MODEL,
             "gen_ai.request.stream": True,
             "simloop.purpose": entry.purpose,
+            "simloop.request": entry.number,
         }
         self.span = OtelSpan(f"chat {_MODEL}", CLIENT, entry.at_ns, given)
 
-    def attempt(self, entry: entries.Request) -> None:
-        self._attempts += 1
-        self._sent_ns = entry.at_ns
-        self._has_begun = False
-        self._parts = []
-        self.span.end_ns = None
-        given = {"number": self._attempts, "request": entry.number}
-        self.span.add("simloop.attempt", entry.at_ns, **given)
-
-    def fail(self, at_ns: int, error_type: str, message: str) -> None:
-        given = {"number": self._attempts, "type": error_type, "message": message}
-        self.span.add("simloop.attempt_failed", at_ns, **given)
-        self.span.close(at_ns, error_type, message)
-
     def receive(self, entry: AnyEntry) -> None:
-        """Take a part of the reply."""
+        """Take a part of the reply, or its end."""
         if not self._has_begun:
             self._has_begun = True
             waited = (entry.at_ns - self._sent_ns) / _NS_PER_S
@@ -211,6 +166,10 @@ class _ModelCall:
                 self._parts.append(call)
             case entries.Finish():
                 self._finish(entry)
+            case entries.Error(fault=fault):
+                self.span.close(entry.at_ns, _error_type(fault), fault.message)
+            case entries.StreamCut():
+                self.span.close(entry.at_ns, "stream_cut", "the stream ended without a finish")
             case _:
                 pass
 
