@@ -17,7 +17,6 @@ Pass: TypeAlias = Generator[Tree, bool, Tree]
 KEPT = frozenset({"prompt", "loop", "judge_as"})
 """The keys that no pass removes: a scenario needs its prompt, and fails on its loop."""
 _LISTS = ("then", "model", "history", "queue", "hooks", "summaries")
-_ACTS = frozenset({"abort", "queue", "hooks"})
 _BOUNDS = frozenset({"max_transitions", "max_trace_chars"})
 """The bounds of a runaway. They are not lowered: under a low bound, any run is a runaway."""
 _WORDS = frozenset({"finish", "at", "after", "loop", "judge_as", "status"}) | _BOUNDS
@@ -100,19 +99,6 @@ def lists(tree: Tree) -> Pass:
     return tree
 
 
-def pairs(tree: Tree) -> Pass:
-    """Remove two or three neighbours at once, such as a call of the history and its result."""
-    for key in _LISTS:
-        for width in (2, 3):
-            start = len(tree.get(key, ())) - width
-            while start >= 0:
-                smaller = without(tree, (key,), range(start, start + width))
-                if (yield smaller):
-                    tree = smaller
-                start -= 1
-    return tree
-
-
 def repetitions(tree: Tree) -> Pass:
     """Let one reply replace all replies after it, or its neighbour."""
     for key in ("model", "summaries"):
@@ -136,20 +122,6 @@ def _merged(reply: Tree, other: Tree) -> list[Tree]:
     """Return the first reply with the sum of both counts, if both have a count."""
     times = [each.get("times", 1) for each in (reply, other)]
     return [{**reply, "times": sum(times)}] if all(type(n) is int for n in times) else []
-
-
-def earlier(tree: Tree) -> Pass:
-    """Remove a reply, and let the user act earlier by as many replies."""
-    for path in [path for path, _ in _leaves(tree, ()) if path[0] in _ACTS and path[-1] == "nth"]:
-        index = len(tree.get("model", ())) - 1
-        while index >= 0:
-            for nth in range(max(1, at(tree, path) - 4), at(tree, path)):
-                smaller = put(without(tree, ("model",), [index]), path, nth)
-                if (yield smaller):
-                    tree = smaller
-                    break
-            index -= 1
-    return tree
 
 
 def parts(tree: Tree, path: Path = ()) -> Pass:
@@ -247,6 +219,6 @@ def bounds(tree: Tree) -> Pass:
 
 
 PASSES: tuple[Callable[[Tree], Pass], ...] = (
-    lambda tree: removed(tree, ()), prompts, lists, repetitions, pairs, earlier, parts, values,
+    lambda tree: removed(tree, ()), prompts, lists, repetitions, parts, values,
 )  # fmt: skip
 """The passes in their order: the one that removes most comes first."""

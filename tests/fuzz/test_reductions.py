@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.fuzz.reductions import (
-    PASSES,
-    Pass,
-    Tree,
-    cost,
-    earlier,
-    pairs,
-    removed,
-    repetitions,
-    values,
-)
+from simloop.fuzz.reductions import PASSES, Pass, Tree, cost, removed, repetitions, values
 
 trees = st.recursive(
     st.booleans() | st.integers(0, 50) | st.sampled_from(["5s", "a b c", "word", "", "1m"]),
@@ -64,24 +54,6 @@ def test_all_goes_in_one_step_if_nothing_is_needed() -> None:
 def test_only_what_is_needed_is_left_wherever_it_stands(needed: set[int]) -> None:
     left = driven(removed(list(range(8)), ()), lambda tree: needed <= set(tree))
     assert set(left) == needed
-
-
-def test_a_call_and_its_result_go_together() -> None:
-    history = [{"user": "a"}, {"call": "x"}, {"tool": "y"}, {"user": "b"}]
-
-    def pairs_up(tree: Tree) -> bool:
-        kinds = [next(iter(each)) for each in tree["history"]]
-        return kinds.count("call") == kinds.count("tool") and kinds.count("user") > 1
-
-    assert driven(pairs({"history": history}), pairs_up) == {
-        "history": [{"user": "a"}, {"user": "b"}]
-    }
-
-
-def test_an_abort_moves_with_the_replies_that_are_removed_before_it() -> None:
-    tree = {"model": [1, 2, 3], "abort": {"nth": 3}}
-    left = driven(earlier(tree), lambda each: each["abort"]["nth"] == len(each["model"]))
-    assert left == {"model": [1], "abort": {"nth": 1}}
 
 
 @pytest.mark.parametrize(
