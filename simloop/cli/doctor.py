@@ -4,18 +4,17 @@ At the top this module imports no dependency of simloop, because it reports thos
 Each test takes a moment, and the message of a failure states its consequence for the user.
 """
 
-import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
-from simloop.cli.terminal import out, plain, verdict_word, wants_colour
+from simloop.cli.terminal import out, plain, verdict_word
 from simloop.errors import InternalError, ScenarioError, SimloopError
 
 DISTRIBUTION = "agent-simloop"
@@ -50,7 +49,6 @@ def _checks() -> Iterator[CheckResult]:
     yield _installed()
     for subject in TESTS:
         yield _self_test(subject)
-    yield CheckResult(ok=True, subject="terminal", detail=_terminal())
 
 
 def _installed() -> CheckResult:
@@ -124,16 +122,3 @@ TESTS: dict[str, Callable[[], str]] = {
     "virtual clock": virtual_clock,
 }
 """The tests of simloop itself: each returns its finding, or raises."""
-
-
-def _terminal() -> str:
-    stdout: Any = sys.stdout
-    kind = "a terminal" if stdout is not None and stdout.isatty() else "no terminal"
-    encoding = getattr(stdout, "encoding", None)
-    set_here = [
-        f"{name}={os.environ[name]}"
-        for name in ("TERM", "NO_COLOR", "FORCE_COLOR")
-        if name in os.environ
-    ]
-    colour = "colour" if wants_colour() else "no colour"
-    return ", ".join((f"stdout is {kind}", f"{encoding}", colour, *set_here))
