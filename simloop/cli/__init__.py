@@ -10,8 +10,7 @@ answer at once.
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,10 +18,9 @@ import click
 
 from simloop import __version__
 from simloop.cli.process import load
-from simloop.cli.terminal import abandon_stdout, explain, note, plain, wants_colour
+from simloop.cli.terminal import explain, note, wants_colour
 
 INTERRUPTED = 130
-OUTPUT_CLOSED = 141
 
 GROUPS = {
     "Write scenarios": {
@@ -63,20 +61,6 @@ GROUPS = {
 VERBS = {verb: module for group in GROUPS.values() for verb, (module, _) in group.items()}
 
 
-class OutputClosed(Exception):  # noqa: N818 - what happened to the pipe, nothing broke
-    """The reader of stdout closed it, as `head` does."""
-
-
-@contextmanager
-def _closed_output_told() -> Iterator[None]:
-    # Caught before click sees it: click would exit with 1, which means that a check failed.
-    try:
-        yield
-    except BrokenPipeError as error:
-        abandon_stdout()
-        raise OutputClosed from error
-
-
 class Verbs(click.Group):
     """A group that loads a verb on first use and maps each ending to an exit code.
 
@@ -96,19 +80,6 @@ class Verbs(click.Group):
             each for each in names if isinstance(each, click.Command) and each.name == cmd_name
         )
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a verb as click does, but suggest the nearest name for an unknown verb."""
-        verbs = self.list_commands(ctx)
-        if args[0] not in verbs and not ctx.resilient_parsing:
-            from difflib import get_close_matches  # noqa: PLC0415 - for the mistyped only
-
-            close = get_close_matches(args[0], verbs, n=1)
-            nearest = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(verbs)}"
-            ctx.fail(f"no such command: {plain(args[0])} ({nearest})")
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs without loading them."""
         del ctx
@@ -119,22 +90,11 @@ class Verbs(click.Group):
                     [(f"{verb:<{widest}}", line) for verb, (_, line) in verbs.items()]
                 )
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        """Make the context as click does; `--help` and `--version` print here."""
-        with _closed_output_told():
-            return super().make_context(info_name, args, parent, **extra)
-
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke the verb as click does; verbs print here."""
         from simloop.virtual.border.output import captured  # noqa: PLC0415 - for a verb, not for `--help`
 
-        with _closed_output_told(), captured():
+        with captured():
             return super().invoke(ctx)
 
     def main(
@@ -158,8 +118,6 @@ class Verbs(click.Group):
         except click.Abort:
             note("interrupted")
             code = INTERRUPTED
-        except OutputClosed:
-            code = OUTPUT_CLOSED
         except click.ClickException as error:
             shown = io.StringIO()
             error.show(shown)

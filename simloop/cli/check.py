@@ -1,10 +1,9 @@
 """`simloop check`: verify the expectations and the determinism of scenarios.
 
-stdout is a function of the scenarios alone; the real duration goes to stderr.
+The output is a function of the scenarios alone.
 """
 
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,7 +20,7 @@ from simloop.cli.options import (
     targets_of,
 )
 from simloop.cli.report import Report, Tally, made, print_json
-from simloop.cli.terminal import StatusLine, cells, note, out, out_lines, padded, plain
+from simloop.cli.terminal import StatusLine, cells, out, out_lines, padded, plain
 from simloop.runs.options import RunOptions
 
 
@@ -78,7 +77,7 @@ def command(
     """
     found = list(targets_of(targets))
     with StatusLine(sys.stderr) as status:
-        each = (_checked(one, given, status) for one in status.through(found))
+        each = (_checked(one, given) for one in status.through(found))
         reports = _apart(made(each, given["loop"]), status)
         if output_format == "json":
             return print_json(reports)
@@ -86,10 +85,10 @@ def command(
         return _print_text(reports, status, width, verbose=verbose)
 
 
-def _checked(target: Target, given: RunOptions, status: StatusLine) -> CheckedScenario:
+def _checked(target: Target, given: RunOptions) -> CheckedScenario:
     report = CheckedScenario.on(target)
     if report.path is not None:
-        report.verdict = verify(report.path, watch=status.watch_run, **given)
+        report.verdict = verify(report.path, **given)
     loop = given.get("loop")
     report.loop = loop if isinstance(loop, str) else ""
     return report
@@ -106,7 +105,7 @@ def _apart(reports: Iterable[CheckedScenario], status: StatusLine) -> Iterator[C
 def _print_text(
     reports: Iterable[CheckedScenario], status: StatusLine, name_width: int, *, verbose: bool
 ) -> int:
-    count, virtual_ns, start_s = Tally(), 0, time.perf_counter()
+    count, virtual_ns = Tally(), 0
     cannot: list[Row] = []
     for report in reports:
         count.add(report.exit_code, cannot=bool(report.cannot))
@@ -117,9 +116,6 @@ def _print_text(
             status.clear()
             out_lines(report.lines(name_width))
         report.explain()
-    took_s = time.perf_counter() - start_s
     out_lines(reasons(cannot))
     out(f"{count} ({virtual_ns / 1e9:,.3f}s virtual)")
-    speed = count.words.total() / took_s
-    note(f"took {took_s:.2f}s: {speed:,.0f} scenarios/s, two runs each")
     return count.exit_code

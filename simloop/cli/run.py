@@ -4,20 +4,14 @@ One bad scenario never keeps the others from running, and nothing of its trace i
 """
 
 import contextlib
-import sys
 from pathlib import Path
 
 import click
 
 from simloop.check.trial import Until, verify
-from simloop.cli.options import (
-    Target,
-    formats,
-    scenario_settings,
-    targets_of,
-)
+from simloop.cli.options import Target, formats, scenario_settings, targets_of
 from simloop.cli.report import Report, hook_costs, made, print_each, print_json
-from simloop.cli.terminal import StatusLine, cells, note, out_lines, plain
+from simloop.cli.terminal import cells, note, out_lines, plain
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
@@ -76,8 +70,7 @@ def command(
         given["hook_cost"] = True
     if hooks:
         given["hooks"] = _hooks_named(hooks)
-    status = StatusLine(sys.stderr)
-    reports = made((_play(target, given, trace_file, status) for target in found), loop)
+    reports = made((_play(target, given, trace_file) for target in found), loop)
     if output_format == "json":
         return print_json(reports)
     if len(found) == 1:
@@ -119,19 +112,13 @@ def _check_trace_file(trace_file: Path, target: Target) -> None:
             raise click.UsageError("--trace would overwrite the scenario")
 
 
-def _play(target: Target, given: RunOptions, trace_file: Path | None, status: StatusLine) -> Report:
+def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
     report = Report.on(target)
     if report.path is not None:
         begun: list[Simulation] = []
-
-        def watch(run: Simulation) -> None:
-            begun.append(run)
-            status.watch_run(run)
-
         try:
-            report.verdict = verify(report.path, Until.END, watch, **given)
+            report.verdict = verify(report.path, Until.END, begun.append, **given)
         finally:  # after any ending, even Ctrl-C
-            status.clear()
             if trace_file is not None and begun:
                 _write(report, begun[0].trace, trace_file)
     return report

@@ -10,15 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
+from typing import Any, Self, TextIO, TypeVar
 
 import click
 
 from simloop.escape import escape
-
-if TYPE_CHECKING:
-    from simloop.runs.run import Simulation
-    from simloop.trace.entries import AnyEntry
 
 PATIENCE_S = 1.0
 BETWEEN_S = 0.1
@@ -26,7 +22,7 @@ _BATCH = 500
 _NARROWEST = 20
 _BAR = 30
 _COLOURS = {"ok": "green", "FAILED": "red", "ERROR": "red"}
-_INTERNAL = 3
+_INTERNAL, _OUTPUT_CLOSED = 3, 141
 
 _SEQUENCE = re.compile("\x1b\\[[0-9;]*m")
 
@@ -53,11 +49,16 @@ def columns_of(stream: Any) -> int | None:
 
 
 def out(text: str) -> None:
-    """Print a result. Raises ClickException, which ends with 2, if it cannot be written."""
+    """Print a result. Raises ClickException, which ends with 2, if it cannot be written.
+
+    The command ends if the reader of stdout has closed it, as `head` does.
+    """
     try:
         click.echo(text)
     except BrokenPipeError:
-        raise
+        # Not left to click, which would exit with 1: that means that a check failed.
+        abandon_stdout()
+        sys.exit(_OUTPUT_CLOSED)
     except OSError as error:
         abandon_stdout()
         raise click.ClickException(f"stdout cannot be written: {error.strerror}") from error
@@ -135,7 +136,7 @@ class StatusLine:
     def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._due_s = now() + PATIENCE_S
-        self._shown = self._before = ""
+        self._shown = ""
         self._terminal = stream if stream is not None and stream.isatty() else None
 
     def __enter__(self) -> Self:
@@ -157,27 +158,9 @@ class StatusLine:
     def through(self, things: Sequence[T]) -> Iterator[T]:
         """Yield the things one by one; a bar moves when the next one is requested."""
         for done, thing in enumerate(things):
-            bar = f"[{'#' * (_BAR * done // len(things)):.<{_BAR}}] {done} of {len(things)}"
-            self.say(bar)
-            self._before = f"{bar}, "
+            bar = "#" * (_BAR * done // len(things))
+            self.say(f"[{bar:.<{_BAR}}] {done} of {len(things)}")
             yield thing
-
-    def watch_run(self, run: "Simulation") -> None:
-        """Show how far a run has come, from its beginning on."""
-        if self._terminal is None:
-            return
-        from simloop.trace.entries import Request  # noqa: PLC0415 - loaded where there is a run
-
-        requests = 0
-
-        def see(entry: "AnyEntry") -> None:
-            nonlocal requests
-            requests += type(entry) is Request
-            if self._now() >= self._due_s:
-                seconds = entry.at_ns / 1e9
-                self.say(f"{self._before}request {requests:,}, {seconds:,.0f}s virtual")
-
-        run.listen(see)
 
     def clear(self) -> None:
         """Erase the line."""

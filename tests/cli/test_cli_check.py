@@ -1,6 +1,5 @@
 import itertools
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -71,11 +70,6 @@ class TestText:
             "        reproduce: simloop run a.simloop.yaml --seed 0",
             "0 passed, 1 failed (0.000s virtual)",
         ]
-
-    def test_tells_real_time_on_stderr_only(self, cli: Cli) -> None:
-        result = cli("check", cli.write("a", PASSES))
-        assert re.fullmatch(r"took \d+\.\d\ds: [\d,]+ scenarios/s, two runs each\n", result.stderr)
-        assert cli("check", "a.simloop.yaml").stdout == result.stdout
 
     def test_goes_on_to_the_last_whatever_the_first_ones_do(self, cli: Cli) -> None:
         files = [cli.write("a", "modell: ["), cli.write("b", EXHAUSTED), cli.write("c", RUNAWAY)]

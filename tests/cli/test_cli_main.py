@@ -14,7 +14,7 @@ from commandline import Cli
 
 import simloop.__main__
 import simloop.cli
-from simloop.cli import GROUPS, VERBS, Verbs, main
+from simloop.cli import GROUPS, Verbs, main
 from simloop.errors import Deadlock, ExpectationFailed, InternalError, ScenarioError
 
 PASSES = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\n"
@@ -91,18 +91,9 @@ class TestTheGroup:
             assert command.get_short_help_str(100) == summary
             assert re.search(rf"^  {verb} +{re.escape(summary)}$", shown, re.MULTILINE)
 
-    def test_a_mistyped_verb_is_answered_with_the_nearest(self, cli: Cli) -> None:
-        result = cli("rnu")
-        assert result.exit_code == 2
-        assert result.stdout == ""
-        assert "no such command: rnu (did you mean `run`?)" in result.stderr
-
-    def test_a_verb_like_no_other_is_answered_with_all(self, cli: Cli) -> None:
-        result = cli("\x1bzzz")
-        assert result.exit_code == 2
-        assert f"\\x1bzzz (there are {', '.join(VERBS)})" in result.stderr
-
-    @pytest.mark.parametrize("arguments", [[], ["--nosuch"], ["run"], ["show"], ["cat", "x", "y"]])
+    @pytest.mark.parametrize(
+        "arguments", [[], ["rnu"], ["--nosuch"], ["run"], ["show"], ["cat", "x", "y"]]
+    )
     def test_wrong_usage_is_told_on_stderr(self, cli: Cli, arguments: list[str]) -> None:
         result = cli(*arguments)
         assert result.exit_code == 2
@@ -215,13 +206,12 @@ class TestExitCodes:
 
 
 class TestOutput:
-    @pytest.mark.parametrize("arguments", [["--help"], ["schema"]])
     @pytest.mark.slow
-    def test_a_reader_that_goes_away_ends_it_quietly(self, arguments: list[str]) -> None:
+    def test_a_reader_that_goes_away_ends_it_quietly(self) -> None:
         reading, writing = os.pipe()
         os.close(reading)
         with os.fdopen(writing, "wb") as closed:
-            command = [*SIMLOOP, *arguments]
+            command = [*SIMLOOP, "schema"]
             ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
         assert ended.returncode == 141
         assert ended.stderr == b""

@@ -7,14 +7,10 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from simloop.cli.terminal import StatusLine, cells, columns_of, padded
-from simloop.messages import FinishReason
-from simloop.runs.run import Simulation
-from simloop.trace import entries
 
 PASSES = "prompt: Hi\nmodel: [{say: Hello.}]\n"
 FAILS = f"{PASSES}expect: {{text: Bye.}}\n"
@@ -122,35 +118,6 @@ class TestAStatus:
             assert terminal.line == "9 rules"
         assert terminal.line == ""
 
-    def test_shows_how_far_a_run_has_come(self, terminal: Watched) -> None:
-        clock, second = Clock(), 10**9
-        with StatusLine(terminal, clock) as status:
-            run = Heard()
-            status.watch_run(run)
-            see = run.listeners[0]
-            for number in range(1_000):
-                see(entries.Request(number, number * second, number, "main", ""))
-            assert terminal.line == ""
-            clock.now_s += 1.1
-            see(entries.Finish(1_001, 5_000 * second, 1, FinishReason.STOP, "stop"))
-            assert terminal.line == "request 1,000, 5,000s virtual"
-        assert terminal.line == ""
-
-    def test_listens_to_no_run_without_a_terminal(self) -> None:
-        run = Heard()
-        StatusLine(io.StringIO()).watch_run(run)
-        assert run.listeners == []
-
-
-class Heard(Simulation):
-    """A run that keeps its listeners."""
-
-    def __init__(self) -> None:
-        self.listeners: list[Any] = []
-
-    def listen(self, listener: Any) -> None:
-        self.listeners.append(listener)
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -200,17 +167,6 @@ def test_no_result_is_printed_behind_the_bar(folder: Path) -> None:
     assert [shown.count(result) for result in results] == [1, 1, 1, 1]
     for result in results:
         assert shown.partition(result)[0][-1:] in {b"\r", b"\n"}
-
-
-@pytest.mark.slow
-def test_run_and_check_show_how_far_a_run_has_come_where_stderr_is_a_terminal(folder: Path) -> None:
-    stdout, shown = on_a_terminal(folder, "run", "a.simloop.yaml")
-    assert stdout is not None
-    assert b"request" in stdout
-    assert b"0s virtual" not in stdout
-    assert shown.startswith(b"request 0, 0s virtual\r ")
-    assert b"\rrequest 1, 0s virtual\r " in shown
-    assert b"] 1 of 3, request 1, 0s virtual\r " in on_a_terminal(folder, "check", ".")[1]
 
 
 def test_a_wide_character_takes_two_cells_and_a_combining_one_none() -> None:
