@@ -109,8 +109,12 @@ def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
         keep = "keep what there is of it with: simloop run PATH --trace FILE"
         note(f"{plain(report.name)}: not recorded, because the run has no outcome ({keep})")
         return
+    if file in written:
+        hint = "record them one after the other, with another --to"
+        error = ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
+        verdict.errors.append(error)
+        return
     try:
-        _check_free(file, report.path, written)
         create_folder(file.parent)
         write_trace(verdict.trace, file)
     except ScenarioError as error:
@@ -118,19 +122,6 @@ def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
     else:
         written[file] = report.name
         report.name = str(file)
-
-
-def _check_free(file: Path, scenario: Path | None, written: dict[Path, str]) -> None:
-    """Raise ScenarioError if the trace would overwrite another one of this command, or a scenario.
-
-    A link with the name of a trace may lead to the scenario.
-    """
-    if file in written:
-        hint = "record them one after the other, with another --to"
-        raise ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
-    if scenario is not None and file.exists() and file.samefile(scenario):
-        hint = "remove the link, or write elsewhere with --to"
-        raise ScenarioError("this is a link to the scenario", path=file, hint=hint)
 
 
 @click.command("replay")
@@ -329,8 +320,6 @@ def export(*, source: str, html: str | None, otel: str | None, given: RunOptions
         raise click.UsageError("name a format: --html FILE or --otel [FILE]")
     if html == otel:
         raise click.UsageError("two formats cannot share a file: name another one")
-    for file in formats:
-        _check_file(file, source)
     if given["seed"] is not None and is_trace(source):
         raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
     recording = opened_run(source, **given)
@@ -346,14 +335,6 @@ def _page_of(source: str) -> _Format:
 
 def _spans(recording: RecordedRun) -> str:
     return json_text(spans(recording.trace), indent=2) + "\n"
-
-
-def _check_file(file: str, source: str) -> None:
-    path = Path(file)
-    if file == _STDOUT or not path.is_file():
-        return
-    if is_trace(file) or (Path(source).exists() and path.samefile(source)):
-        raise click.UsageError(f"{plain(file)} is a trace or the source: name another file")
 
 
 def _write(file: str, text: str) -> None:

@@ -148,11 +148,3 @@ class TestWhatIsWrong:
             "a.simloop.yaml",
             "a.trace.jsonl",
         ]
-
-    def test_with_a_link_never_overwrites_the_scenario(self, cli: Cli) -> None:
-        scenario = cli.write("f/a", PASSES)
-        Path("f/a.trace.jsonl").symlink_to("a.simloop.yaml")
-        result = cli("record", scenario)
-        assert result.exit_code == 2
-        assert "f/a.trace.jsonl: this is a link to the scenario" in result.stderr
-        assert Path(scenario).read_text() == PASSES
