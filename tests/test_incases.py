@@ -14,28 +14,11 @@ def checked(failing: set[int]) -> list[int]:
     return seen
 
 
-def test_the_case_that_fails_is_named() -> None:
-    with pytest.raises(AssertionError) as raised:
-        checked({3})
-    assert raised.value.__notes__ == ["in the case of case-3"]
-
-
 def test_all_cases_that_fail_are_named() -> None:
     with pytest.raises(ExceptionGroup, match="2 cases fail") as raised:
         checked({0, 3})
     notes = [error.__notes__ for error in raised.value.exceptions]
     assert notes == [["in the case of case-0"], ["in the case of case-3"]]
-
-
-def test_a_test_of_several_parameters_takes_a_case_apart() -> None:
-    seen = []
-
-    @in_cases([(1, "one"), (2, "two")])
-    def test(number: int, word: str) -> None:
-        seen.append((word, number))
-
-    test()
-    assert seen == [("one", 1), ("two", 2)]
 
 
 def test_no_case_is_an_error() -> None:

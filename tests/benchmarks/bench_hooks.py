@@ -1,4 +1,4 @@
-"""What hooks cost: usual ones in the engine, and idle ones in simpler loops of calls.
+"""What hooks cost in the engine: usual ones, and numbers of idle ones.
 
 python -m pytest tests/benchmarks/bench_hooks.py --benchmark-columns=min,median,iqr,rounds
 
@@ -6,20 +6,16 @@ A row is a batch of 1,000 passages of a point, so its milliseconds are microseco
 `--benchmark-autosave` and `--benchmark-compare` work as usual.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pluggy
 import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
 from usual_hooks import usual_hooks
 
-from simloop.bench.hook_bench import INPUTS, GivenHook, HookBenchmark
+from simloop.bench.hook_bench import GivenHook, HookBenchmark
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 
-CALLS, COUNTS = 1_000, (1, 4, 16)
-GIVEN = INPUTS[BEFORE_TOOL_CALL]()
+COUNTS = (1, 4, 16)
 USUAL = [GivenHook(at, hook) for at in POINTS for hook in getattr(usual_hooks, at)]
 
 
@@ -42,52 +38,3 @@ def test_numbers_of_hooks(
     hook_benchmark: HookBenchmark, hooks: int, hook: Callable[[Any], Any]
 ) -> None:
     hook_benchmark(hook, at=BEFORE_TOOL_CALL, hooks=hooks)
-
-
-@pytest.mark.parametrize("hooks", COUNTS)
-def test_plain_calls(benchmark: BenchmarkFixture, hooks: int) -> None:
-    def calls() -> None:
-        for _ in range(CALLS):
-            for function in (_nothing,) * hooks:
-                function(GIVEN)
-
-    benchmark.group = BEFORE_TOOL_CALL
-    benchmark(calls)
-
-
-@pytest.mark.parametrize("hooks", COUNTS)
-def test_plain_awaits(benchmark: BenchmarkFixture, hooks: int) -> None:
-    async def calls() -> None:
-        for _ in range(CALLS):
-            for function in (_nothing_async,) * hooks:
-                await function(GIVEN)
-
-    benchmark.group = BEFORE_TOOL_CALL
-    benchmark(lambda: asyncio.run(calls()))
-
-
-@pytest.mark.parametrize("hooks", COUNTS)
-def test_pluggy(benchmark: BenchmarkFixture, hooks: int) -> None:
-    manager = pluggy.PluginManager("bench")
-    hookspec, hookimpl = pluggy.HookspecMarker("bench"), pluggy.HookimplMarker("bench")
-
-    class Specification:
-        @hookspec
-        def call(self, given: object) -> None: ...
-
-    manager.add_hookspecs(Specification)
-    for _ in range(hooks):
-
-        class Plugin:
-            @hookimpl
-            def call(self, given: object) -> None:
-                """Do nothing."""
-
-        manager.register(Plugin())
-
-    def calls() -> None:
-        for _ in range(CALLS):
-            manager.hook.call(given=GIVEN)
-
-    benchmark.group = BEFORE_TOOL_CALL
-    benchmark(calls)
