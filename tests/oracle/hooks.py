@@ -80,10 +80,6 @@ class Chain:
             stretches.setdefault(end, []).append(name)
         return any(len(set(names)) < len(names) for names in stretches.values())
 
-    def beside(self, place: int) -> int:
-        """Return the place after the hooks that run at once with the hook at `place`."""
-        return self._ends[place]
-
     def run(self, hook: Hook, *, ends: bool) -> str:
         """Return why `hook` must not run now, or an empty text."""
         if not self.missing:
@@ -318,50 +314,6 @@ def _miscounted(
         vetoes = [ended for _, ended in counts]
         least, most = max(0, most - sum(vetoes)), most - max(vetoes)
     return ""
-
-
-@invariant(
-    "A hook starts when the hook before it has ended; hooks that run at once start together.",
-    "loops.md",
-    sees=[Hook, CallBegun, ToolResult],
-    needs=[Need.MACHINE, Need.SCENARIO],
-)
-def hooks_start_in_turn(subject: Subject) -> Watch:
-    """Judged for hooks of a scenario, and not for tools that run in parallel."""
-    if not any(len(each) > 1 for each in hooks_of(subject).values()):
-        return ""
-    done, hooks, settings = ledger_of(subject).done, hooks_of(subject), subject.course.settings
-    points = _MODEL_POINTS if settings.tool_execution.order is ToolOrder.PARALLEL else _POINTS
-    assert subject.scenario is not None
-    own: list[str] = [hook.at for hook in subject.scenario.hooks]
-    chains = {p: Chain(hooks[p], settings) for p in points if own.count(p) == len(hooks[p])}
-    begun: object = None
-    due_ns = end = 0  # the start of the hooks before place `end`
-    before: Hook | None = None
-    last: object = None
-    while True:
-        entry = yield
-        if type(entry) is not Hook:
-            begun = entry
-            continue
-        chain, call = chains.get(entry.point), begun
-        if chain is None or subject.facts.stop is not None:
-            continue
-        if entry.point in _MODEL_POINTS:
-            call = done.moves
-        if before is None or (entry.point, call) != last:
-            before, last = None, (entry.point, call)
-            chain.begin()
-        place = chain.advance(entry)
-        if place is None:
-            continue  # the wrong hook: other invariants judge that
-        start_ns = entry.at_ns - entry.took_ns
-        if before is None or place >= end:
-            due_ns = start_ns if before is None else before.at_ns
-            end = chain.beside(place)
-        if start_ns != due_ns:
-            return f"the hook {entry.hook} starts at {start_ns} ns, and must start at {due_ns} ns"
-        before = entry
 
 
 @invariant(

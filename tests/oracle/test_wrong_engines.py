@@ -126,24 +126,6 @@ CHANGES = [
 ]
 
 
-def hook_later(nth: int, seconds: int) -> Edit:
-    """Have a hook end so much later, and take no longer."""
-
-    def edit(record: list[Any]) -> list[Any]:
-        places = [at for at, each in enumerate(record) if type(each) is Hook]
-        hook = record[places[nth]]
-        late_ns = hook.at_ns + seconds * 1_000_000_000
-        record[places[nth]] = msgspec.structs.replace(hook, at_ns=late_ns)
-        return [
-            msgspec.structs.replace(each, at_ns=max(each.at_ns, late_ns))
-            if at > places[nth]
-            else each
-            for at, each in enumerate(record)
-        ]
-
-    return edit
-
-
 OF_PARALLEL_HOOKS = [
     ("model-call-hooks-in-order", swapped(Hook, 1, 2),
      parallel(DONE, hooks=three("before_llm_call"))),
@@ -154,10 +136,6 @@ OF_PARALLEL_HOOKS = [
      parallel(TWICE, DONE, hooks=three("after_tool_call"), tool_execution=PARALLEL)),
     ("hooks-run-for-each-call", doubled(Hook, -1),
      parallel(LOOK, DONE, hooks=[*VETOES, {"at": "before_tool_call", "name": "alone"}])),
-    ("hooks-start-in-turn", hook_later(1, 1), parallel(DONE, hooks=three("before_llm_call"))),
-    ("hooks-start-in-turn", hook_later(1, 1),
-     parallel(LOOK, DONE, hooks=three("before_tool_call"))),
-    ("hooks-start-in-turn", hook_later(2, 1), scenario(DONE, hooks=three("after_llm_call"))),
     ("hook-refusals-answer-calls", changed(Answered, text="Error: not allowed"),
      parallel(LOOK, DONE, hooks=VETOES)),
     ("hook-refusals-answer-calls", changed(Answered, text="Error: the first"),
