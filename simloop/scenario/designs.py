@@ -13,12 +13,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.checks import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
-from simloop.loops import (
-    opencode,
-    pi,
-    react,
-    reference,
-)
+from simloop.loops import opencode, pi, react, reference
 from simloop.loops.opencode import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
@@ -122,7 +117,7 @@ class LoopOptions(Strict):
         design = DESIGNS.get(name)
         if design is None:
             return None
-        own = design.versions[version] if version else _usual(design.options)
+        own = design.versions[version] if version else design.options()
         stated = getattr(self, name)
         if not stated:
             return own
@@ -138,16 +133,9 @@ class LoopOptions(Strict):
 
         Raises ScenarioError.
         """
-        if not given:
-            return self
         key = self.key_of(loop)
         whole = self.model_dump()
         return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
-
-
-@functools.cache
-def _usual(kind: Any) -> Any:
-    return kind()
 
 
 @functools.cache

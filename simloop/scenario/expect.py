@@ -14,6 +14,7 @@ from simloop.messages import Outcome
 from simloop.scenario.fields import (
     Duration,
     Lax,
+    Nanoseconds,
     Strict,
     Written,
     defaults_of,
@@ -58,34 +59,37 @@ _Words = Lax[list[_Dots[str]]]
 _Items: TypeAlias = Sequence[str | EllipsisType]
 
 
-def _in_order(least: int | None, most: int | None) -> None:
-    if least is None and most is None:
-        raise wrong("", "give min, max or both")
-    if least is not None and most is not None and least > most:
-        raise wrong("min", "min is more than max, so nothing can ever fit")
+class _Bounds(Strict):
+    """Inclusive bounds, of which at least one is given."""
+
+    @model_validator(mode="after")
+    def _can_hold(self) -> Self:
+        own: Any = self
+        least, most = own.min, own.max
+        if least is None and most is None:
+            raise wrong("", "give min, max or both")
+        if least is not None and most is not None and least > most:
+            raise wrong("min", "min is more than max, so nothing can ever fit")
+        return self
+
+    def __str__(self) -> str:
+        bounds = (("at least", "min"), ("at most", "max"))
+        given = ((word, getattr(self, name)) for word, name in bounds)
+        return " and ".join(f"{word} {_shown(each)}" for word, each in given if each is not None)
 
 
-def _between(least: object, most: object) -> str:
-    bounds = {"at least": least, "at most": most}
-    return " and ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
+def _shown(bound: int) -> str:
+    return format_duration(bound) if isinstance(bound, Nanoseconds) else str(bound)
 
 
-class CountBounds(Strict):
+class CountBounds(_Bounds):
     """A number of occurrences within inclusive bounds."""
 
     min: int | None = Field(default=None, ge=0, description="At least so often.")
     max: int | None = Field(default=None, ge=0, description="At most so often.")
 
-    @model_validator(mode="after")
-    def _can_hold(self) -> Self:
-        _in_order(self.min, self.max)
-        return self
 
-    def __str__(self) -> str:
-        return _between(self.min, self.max)
-
-
-class Span(Strict):
+class Span(_Bounds):
     """A length of time within inclusive bounds."""
 
     min: Written[Duration | None, str | None] = Field(
@@ -94,15 +98,6 @@ class Span(Strict):
     max: Written[Duration | None, str | None] = Field(
         default=kept(None), description="At most so long."
     )
-
-    @model_validator(mode="after")
-    def _can_hold(self) -> Self:
-        _in_order(self.min, self.max)
-        return self
-
-    def __str__(self) -> str:
-        both = (self.min, self.max)
-        return _between(*(None if each is None else format_duration(each) for each in both))
 
 
 class Contains(Strict):

@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
@@ -22,7 +21,7 @@ def schema_text() -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:simloop:scenario",
-        **_without_whole_defaults(Scenario.model_json_schema(schema_generator=_WithDocstrings)),
+        **Scenario.model_json_schema(schema_generator=_WithDocstrings),
         "title": "simloop scenario",
     }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
@@ -38,6 +37,16 @@ class _WithDocstrings(GenerateJsonSchema):
             described["properties"][written_name(name)]["description"] = docstring
         return described
 
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Return the schema without a default that is a mapping of settings.
+
+        Each setting has its own default. The mapping has Python names, which the loader refuses.
+        """
+        written = super().default_schema(schema)
+        if isinstance(written.get("default"), dict) and written["default"]:
+            del written["default"]
+        return written
+
 
 def _docstrings(settings: type) -> Iterator[tuple[str, str]]:
     module = ast.parse(textwrap.dedent(inspect.getsource(settings)))
@@ -49,19 +58,3 @@ def _docstrings(settings: type) -> Iterator[tuple[str, str]]:
                 ast.Expr(value=ast.Constant(value=str() as text)),
             ):
                 yield name, inspect.cleandoc(text)
-
-
-def _without_whole_defaults(schema: Any) -> Any:
-    """Return the schema without defaults that are mappings of settings.
-
-    Each setting has its own default. The mappings use Python names, which the loader refuses.
-    """
-    if isinstance(schema, list):
-        return [_without_whole_defaults(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: _without_whole_defaults(value)
-        for key, value in schema.items()
-        if not (key == "default" and isinstance(value, dict) and value)
-    }

@@ -5,10 +5,8 @@ never a traceback.
 """
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -24,10 +22,6 @@ from simloop.world.chance import FaultSites
 
 def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario file. Raises ScenarioError with its line and column."""
-    given: Any = path
-    if not isinstance(given, str | os.PathLike):
-        hint = "read a file with load_scenario(path)"
-        raise ScenarioError(f"a path is needed, not {type(given).__name__}", hint=hint)
     try:
         tree = read_yaml_file(Path(path))
     except ScenarioError as error:
@@ -48,10 +42,6 @@ def load_from_here(path: Path) -> Scenario:
 
 def parse_scenario(text: str, path: str = "") -> Scenario:
     """Read a scenario from YAML text; `path` is its name in errors. Raises ScenarioError."""
-    given: Any = text
-    if not isinstance(given, str):
-        hint = "give YAML text; in Python, make a Scenario(prompt=..., model=[...])"
-        raise ScenarioError(f"a text is needed, not {type(given).__name__}", hint=hint)
     return _validate(read_yaml(text, path or "<text>")).read_from(path)
 
 
@@ -60,9 +50,7 @@ def _validate(document: Document) -> Scenario:
         # JSON, because strict JSON mode accepts a word for an enum member; strict Python does not.
         scenario = Scenario.model_validate_json(json.dumps(document.data))
     except ValidationError as error:
-        raise findings(
-            document, error, Scenario, _mistakes_in_names(document)
-        ) from None  # its text quotes the file unescaped
+        raise findings(document, error, Scenario) from None  # its text quotes the file unescaped
     try:
         check_names_in(scenario)
     except ScenarioError as error:
@@ -79,16 +67,6 @@ def _put_in_place(document: Document, error: ScenarioError) -> None:
     error.line, error.column = document.locate(loc)
 
 
-def _mistakes_in_names(document: Document) -> Iterator[ScenarioError]:
-    data = document.data
-    if isinstance(data, dict):
-        on = data.get("expect_on")
-        names = on if isinstance(on, dict) else ()
-        for error in mistakes_in_names(data.get("loop"), data.get("judge_as"), names):
-            _put_in_place(document, error)
-            yield error
-
-
 def expected(given: Mapping[str, object]) -> Expect:
     """Return a caller's expectations, keyed as a file's `expect`. Raises ScenarioError."""
     try:
@@ -102,24 +80,16 @@ def check_names_in(scenario: Scenario) -> None:
 
     The check skips the user's own loops, because a caller may replace them.
     """
-    found = [*mistakes_in_names(scenario.loop, scenario.judge_as, scenario.expect_on)]
+    found = _mistake(_check_known, scenario.loop, "loop")
+    if not found:
+        found += _mistake(check_judge_as, scenario.judge_as, scenario.loop)
+    for other in scenario.expect_on:
+        found += _mistake(_check_known, other, f"expect_on.{other}")
     found += _mistake(_check_faults, scenario)
     if found:
         first, *others = found
         first.others = tuple(others)
         raise first
-
-
-def mistakes_in_names(
-    loop: object, judge_as: object, expect_on: Iterable[object]
-) -> Iterator[ScenarioError]:
-    """Yield an error for each loop that does not exist; values that are no text are skipped."""
-    of_loop = _mistake(_check_known, loop, "loop")
-    yield from of_loop
-    if isinstance(judge_as, str) and not of_loop:
-        yield from _mistake(check_judge_as, judge_as, loop)
-    for other in expect_on:
-        yield from _mistake(_check_known, other, f"expect_on.{other}")
 
 
 def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:
@@ -130,8 +100,8 @@ def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:
     return []
 
 
-def _check_known(loop: object, key: str) -> None:
-    if isinstance(loop, str) and ":" not in loop:
+def _check_known(loop: str, key: str) -> None:
+    if ":" not in loop:
         check_loop(loop, key)
 
 

@@ -20,18 +20,10 @@ from simloop.scenario.yaml import Document, Loc
 PLAIN, FORM = "<plain>", "<form>"
 """The tags of a value's two forms, as pydantic puts them into the place of a finding."""
 
-# A file can also use lines; a call in Python cannot.
-_LINES = (
-    "such as {key: value}, or a key on each line below",
-    "such as [a, b], or lines below that start with -",
-)
 UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attributes_type"})
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _WORD = re.compile(r"'([^']*)'")
-
-_OF_THE_RUN = (("tools",), ("hooks",), ("model",))
-"""Keys of a scenario that are arguments of a run too, which takes functions."""
 
 _EITHER = {
     "say": ("must be a text or a list of texts", ""),
@@ -65,9 +57,9 @@ def wording(error: Any) -> tuple[str, str]:
         plain = isinstance(given, str) and re.fullmatch(r"[-+]?[0-9_]+", given)
         return "must be a whole number", f"write {given.replace('_', '')}" if plain else ""
     if kind in _MAPPING:
-        return "must be a mapping", _LINES[0]
+        return "must be a mapping", "such as {key: value}"
     if kind == "list_type":
-        return "must be a list", _LINES[1]
+        return "must be a list", "such as [a, b]"
     if kind in ("literal_error", "enum"):
         words = _WORD.findall(limits["expected"])
         close = difflib.get_close_matches(str(given), words, n=1)
@@ -105,37 +97,29 @@ def refusal(model: type[BaseModel], invalid: ValidationError, *, key: str = "") 
     found: dict[Loc, ScenarioError] = {}
     for error in invalid.errors(include_url=False):
         place = either(tuple(error["loc"])) or loc_of(error)
-        found.setdefault(place, _refusal(model, error, place, key or model.__name__))
-    first, *others = found.values()
+        message, hint = _said(model, place, error)
+        path = ".".join(map(str, (key or model.__name__, *place)))
+        found.setdefault(place, ScenarioError(message, key=path, hint=hint))
+    return _together(found.values())
+
+
+def _together(found: Iterable[ScenarioError]) -> ScenarioError:
+    first, *others = found
     first.others = tuple(others)
     return first
 
 
-def _refusal(model: type[BaseModel], error: Any, loc: Loc, key: str) -> ScenarioError:
-    message, hint = wording(error)
+def _said(model: Any, loc: Loc, error: Any) -> tuple[str, str]:
+    """Return the message and the hint for an error at `loc` in an object of `model`."""
     if error["type"] in UNKNOWN_KEY:
-        message, hint = "unknown key", nearest(model, loc)
-    elif error["type"] == "missing":
-        message, hint = "this is missing", f"add {loc[-1]}=..."
-    elif loc[:1] in _OF_THE_RUN and _holds_functions(error["input"]):
-        hint = f"give functions to the run: run(scenario, {loc[0]}=...)"
-    else:
-        hint = hint_of(model, loc, error, hint)
-    if hint in _LINES:
-        hint = hint.partition(", or ")[0]
-    return ScenarioError(message, key=".".join(map(str, (key, *loc))), hint=hint)
-
-
-def _holds_functions(given: Any) -> bool:
-    items = given if isinstance(given, list | tuple) and given else [given]
-    return all(map(callable, items))
-
-
-def hint_of(model: Any, loc: Loc, error: Any, hint: str) -> str:
-    """Return the hint for an error: if it needs a mapping of known keys, one that names them."""
+        return "unknown key", nearest(model, loc)
+    if error["type"] == "missing":
+        return f"the key `{loc[-1]}` is missing", "add it"
+    message, hint = wording(error)
     wanted = next(_models_at(model, loc), None) if error["type"] in _MAPPING else None
-    known = _keys_of(wanted)
-    return f"such as {{{known[0]}: ...}}; known here: {', '.join(known)}" if known else hint
+    if known := _keys_of(wanted):
+        hint = f"such as {{{known[0]}: ...}}; known here: {', '.join(known)}"
+    return message, hint
 
 
 def nearest(model: Any, loc: Loc) -> str:
@@ -183,27 +167,25 @@ def _fields(model: Any) -> dict[str, Any] | None:
 # ------------------------------------------------------------------ in a file
 
 
-def findings(
-    document: Document,
-    invalid: ValidationError,
-    model: Any,
-    others: Iterable[ScenarioError] = (),
-) -> ScenarioError:
-    """Return the mistakes of a file of `model`, and `others`, as one error, by their places."""
-    found: dict[tuple[int, int], ScenarioError] = {}
-    missing: dict[tuple[int, int], ScenarioError] = {}
-    errors = _one_form_each(document, invalid.errors(include_url=False))
-    for error in errors:
-        place = _place(document, error)
+def findings(document: Document, invalid: ValidationError, model: Any) -> ScenarioError:
+    """Return the mistakes of a file of `model` as one error, in the order of their places."""
+    found: dict[tuple[bool, tuple[int, int]], ScenarioError] = {}
+    for error in _one_form_each(document, invalid.errors(include_url=False)):
+        loc, is_missing = loc_of(error), error["type"] == "missing"
+        about_the_key = error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
+        line, column = document.locate(loc, key=about_the_key)
+        message, hint = _said(model, loc, error)
+        mistake = ScenarioError(
+            message,
+            path=document.path,
+            line=line,
+            column=column,
+            key=document.key_path(loc),
+            hint=hint,
+        )
         # A missing key goes last, because its place is that of the whole mapping.
-        group = missing if error["type"] == "missing" else found
-        group.setdefault(place, _finding(document, error, model))
-    for mistake in others:
-        found.setdefault((mistake.line or 0, mistake.column or 0), mistake)
-    order = (*sorted(found), *sorted(missing.keys() - found.keys()))
-    first, *rest = ((missing | found)[place] for place in order)
-    first.others = tuple(rest)
-    return first
+        found.setdefault((is_missing, (line, column)), mistake)
+    return _together(found[place] for place in sorted(found))
 
 
 def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
@@ -217,31 +199,3 @@ def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
         if best is None or depth > len(document.key_path(tuple(best["loc"])).split(".")):
             furthest[group] = error
     return list(furthest.values())
-
-
-def _place(document: Document, error: Any) -> tuple[int, int]:
-    return document.locate(loc_of(error), key=_about_the_key(error))
-
-
-def _about_the_key(error: Any) -> bool:
-    return error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
-
-
-def _finding(document: Document, error: Any, model: Any) -> ScenarioError:
-    loc, kind = loc_of(error), error["type"]
-    line, column = _place(document, error)
-    message, hint = wording(error)
-    if error["type"] in UNKNOWN_KEY:
-        message, hint = "unknown key", nearest(model, loc)
-    elif kind == "missing":
-        message, hint = f"the key `{loc[-1]}` is missing", "add it"
-    else:
-        hint = hint_of(model, loc, error, hint)
-    return ScenarioError(
-        message,
-        path=document.path,
-        line=line,
-        column=column,
-        key=document.key_path(loc),
-        hint=hint,
-    )

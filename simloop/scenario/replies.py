@@ -4,7 +4,7 @@ A reply is parts, then an end, and becomes a list of timed parts.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from itertools import zip_longest
@@ -275,11 +275,9 @@ class Reply(Strict):
 
     def entry(self, position: str) -> ScriptEntry:
         """Return the reply as the script's entry at `position`."""
-        matches: Callable[[Request], bool] | None = self.when.matches if self.when else None
-        by_default = 1 if self.when is None else None
-        given = None if self.times == "always" else self.times
-        times = by_default if self.times is None else given
-        return ScriptEntry(self, position, times, matches)
+        times = self.times or (1 if self.when is None else "always")
+        matches = None if self.when is None else self.when.matches
+        return ScriptEntry(self, position, None if times == "always" else times, matches)
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
         """Return the timed parts; calls without an id are numbered from `call-<first_call>`."""
@@ -312,7 +310,7 @@ class Reply(Strict):
         delay_ns: int = pace.first_part
         if _UNREACHED in (self.lost, self.stall):
             yield 0, Unreachable()
-        for part in self._parts(1):
+        for part in self._parts():
             if pace.per_token and isinstance(part, TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
             if self.has_headers_alone:
@@ -326,16 +324,16 @@ class Reply(Strict):
         """Return whether the reply consists of headers, and breaks off or stalls after them."""
         return "after-headers" in (self.lost, self.stall)
 
-    def _parts(self, first_call: int) -> Iterator[Part | Exception | None]:
+    def _parts(self) -> Iterator[Part | Exception | None]:
         yield from (ReasoningDelta(text) for text in _pieces(self.think))
         yield from (TextDelta(text) for text in _pieces(self.say))
         calls = [
-            ToolCall(self.ids[n] if self.ids else f"call-{first_call + n}", name, arguments)
+            ToolCall(self.ids[n] if self.ids else f"call-{n + 1}", name, arguments)
             for n, (name, arguments) in enumerate(self._calls())
         ]
         yield from self._call_parts(calls)
         for name, text in self.half_call.items():
-            yield ToolCallDelta(f"call-{first_call + len(calls)}", name, text)
+            yield ToolCallDelta(f"call-{len(calls) + 1}", name, text)
         yield from self._end()
 
     def _call_parts(self, calls: list[ToolCall]) -> Iterator[Part]:

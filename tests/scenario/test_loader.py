@@ -99,16 +99,15 @@ def test_the_name_of_a_bundled_scenario_is_no_file_and_the_error_says_how_to_cop
         load_scenario("missing.simloop.yaml")
 
 
-@pytest.mark.parametrize("also", ["", "promt: Hi\n"], ids=["names alone", "with another mistake"])
-def test_all_unknown_loops_of_a_file_are_reported_at_once(also: str) -> None:
+def test_all_unknown_loops_of_a_file_are_reported_at_once() -> None:
     text = "prompt: Hi\nloop: nope\nexpect_on: {nop: {}, pi@9: {}}\nmodel: [{say: Hi.}]\n"
     with pytest.raises(ScenarioError) as caught:
-        parse_scenario(text + also, "a.yaml")
+        parse_scenario(text, "a.yaml")
     mistakes = [caught.value, *caught.value.others]
-    keys = ["loop", "expect_on.nop", "expect_on.pi@9", *(["promt"] if also else [])]
-    assert [one.key for one in mistakes] == keys
-    assert [(one.path, one.line) for one in mistakes] == [
-        ("a.yaml", line) for line in (2, 3, 3, 5)[: len(keys)]
+    assert [(one.key, one.path, one.line) for one in mistakes] == [
+        ("loop", "a.yaml", 2),
+        ("expect_on.nop", "a.yaml", 3),
+        ("expect_on.pi@9", "a.yaml", 3),
     ]
 
 
@@ -231,8 +230,8 @@ CASES = [
     Case("number-for-truth-of-the-wire", "wire: {pings: 1}\n", "2:15", "must be true or false"),
     Case("text-for-number-of-the-wire", "wire: {rate_limit_tokens: '3'}\n", "2:27", "(write 3)"),
     Case("nothing-for-mapping", "limits:\n", "2:8", "limits: must be a mapping"),
-    Case("list-for-tools", "tools: []\n", "2:8", "tools: must be a mapping", "{key: value}, or"),
-    Case("mapping-for-list", "model: {say: x}\n", "2:8", "model: must be a list", "start with -"),
+    Case("list-for-tools", "tools: []\n", "2:8", "tools: must be a mapping", "{key: value}"),
+    Case("mapping-for-list", "model: {say: x}\n", "2:8", "model: must be a list", "[a, b]"),
     Case(
         "text-for-reply", "model:\n  - Hello\n",
         "3:5", "model.0: must be a mapping (such as {say: ...}; known here: say, think, call,",
