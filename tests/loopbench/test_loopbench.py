@@ -2,9 +2,33 @@ import pytest
 from every import FAULTS
 from fault import Edit, Fault, applied, edited, play
 from incases import in_cases
-from judged import violated
+
+from simloop.check.invariants.judge import judge
+from simloop.check.invariants.subject import Subject
+from simloop.check.trial import Rules, failure_of
+from simloop.runs.plan import Plan
 
 EACH = in_cases(FAULTS)
+
+
+def violated(fault: Fault, *, faulty: bool) -> dict[str, str]:
+    """The invariants that the witness violates, by name, each with the violation."""
+    if not faulty:
+        return _judged(fault, fault.right)
+    with applied(fault):
+        return _judged(fault, fault.wrong)
+
+
+def _judged(fault: Fault, expected: str) -> dict[str, str]:
+    simulation = play(fault, expected)[0]
+    found = judge(Subject.of(simulation), simulation.trace.entries).violations
+    broken = {violation.name: str(violation) for violation in found}
+    if not broken:
+        plan = Plan(fault.scenario("{}"), {"loop": fault.given_loop()})
+        error = failure_of(plan, Rules(expectations=False))
+        if error is not None and not error.name.startswith("Script"):  # the witness is short
+            broken[error.name] = f"{error.name}: {error.text}"
+    return broken
 
 
 @EACH

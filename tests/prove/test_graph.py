@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simloop.kernel import effects, signals
-from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Run
 from simloop.kernel.signals import Signal
-from simloop.kernel.states import CallingModel, Finished, Measuring
+from simloop.kernel.states import Finished, Measuring
 from simloop.messages import Outcome
 from simloop.prove.graph import (
     Follow,
@@ -204,25 +203,6 @@ def test_a_lasso_goes_from_the_start_and_round_through_what_is_asked_for(
             assert any(through(step.signal) for step in lasso.cycle)
 
 
-@pytest.mark.parametrize("wanted", [PLAIN, COMPACTED])
-def test_a_signal_is_compared_with_the_words_once_however_many_arrows_carry_it(
-    wanted: Signal,
-) -> None:
-    nodes = 30
-    to_all: list[tuple[Signal, int]] = [(PLAIN, to) for to in range(nodes)]
-    everywhere = [to_all * 2 for _ in range(nodes)]
-    compared: list[Signal] = []
-
-    def through(signal: Signal) -> bool:
-        compared.append(signal)
-        return signal == wanted
-
-    found = shortest_lasso(graph_of(everywhere), through)
-    assert (found is not None) == (wanted == PLAIN)
-    assert set(compared) == {PLAIN}
-    assert len(compared) <= 2  # without the user, and then with them
-
-
 # The ends
 
 
@@ -274,30 +254,3 @@ def test_a_run_is_trapped_exactly_if_some_node_leads_to_no_end_but_from_outside(
     }
     assert (trapped(graph) is not None) == bool(caught)
     assert trapped(graph) in {*caught, None}
-
-
-ENDED = Finished(Outcome.COMPLETED)
-
-
-def graph() -> Graph:
-    """Three nodes, of which the first two ask for equal effects."""
-    made = Graph()
-    for state in (CallingModel(), CallingModel()):
-        made.add(Run(state), (effects.CallModel(),), None)
-    made.add(Run(ENDED), (effects.EndRun(),), None)
-    return made
-
-
-def test_a_value_of_what_each_node_has_asked_is_computed_once_for_equal_effects() -> None:
-    seen = []
-
-    def count(asked: tuple[Effect, ...]) -> int:
-        seen.append(asked)
-        return len(seen)
-
-    assert graph().of_each_asked(count) == [1, 1, 2]
-    assert seen == [(effects.CallModel(),), (effects.EndRun(),)]
-
-
-def test_a_graph_knows_the_nodes_at_which_a_run_is_over() -> None:
-    assert graph().ends == {2: ENDED}
