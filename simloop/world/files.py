@@ -23,10 +23,11 @@ ROOT = "."
 def normalise(path: str) -> str:
     """Return the path relative to the root, without empty parts, `.` and `..`.
 
-    The root itself is `.`; a slash at either end is left out. Raises OSError for an invalid
-    path or one that leads out of the tree.
+    The root itself is `.`; a slash at either end is left out. Raises OSError for an empty path
+    and one that leads out of the tree.
     """
-    _check(path)
+    if not path:
+        raise FileNotFoundError(_message(path, "the path is empty"))
     parts: list[str] = []
     for part in path.split("/"):
         if part == ".." and not parts:
@@ -41,33 +42,27 @@ def normalise(path: str) -> str:
 class Files:
     """A tree of text files. A folder is there once something was put in it, and then it stays.
 
-    A path that ends in a slash can only be that of a folder.
-
-    Raises OSError for texts whose paths do not fit in one tree, or name one file twice.
+    Raises OSError for texts whose paths do not fit in one tree.
     """
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self._texts: dict[str, str] = {}
         self._folders = {ROOT}
         for path, text in (texts or {}).items():
-            if normalise(path) in self._texts:
-                raise FileExistsError(_message(path, "is there twice"))
             self.write(path, text)
 
     def read(self, path: str) -> str:
         """Return the text of a file."""
         name = normalise(path)
-        if name not in self._texts or path.endswith("/"):
+        if name not in self._texts:
             raise self._no_file(path)
         return self._texts[name]
 
     def write(self, path: str, text: str, *, parents: bool = True) -> None:
         """Replace the text of a file. Without `parents` the folder must exist."""
         name = normalise(path)
-        if name in self._folders or path.endswith("/"):
+        if name in self._folders:
             raise IsADirectoryError(_message(path, "is a folder"))
-        if not _is_utf8(text):
-            raise OSError(_message(path, "the text cannot be written as UTF-8"))
         self._make_room(path, name, parents=parents)
         self._texts[name] = text
 
@@ -110,7 +105,7 @@ class Files:
         ]
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or a folder exists there; False for an invalid path."""
+        """Return whether a file or a folder exists there; False for a path out of the tree."""
         try:
             name = normalise(path)
         except OSError:
@@ -118,7 +113,7 @@ class Files:
         return name in self._texts or name in self._folders
 
     def is_folder(self, path: str) -> bool:
-        """Return whether a folder exists there; False for an invalid path."""
+        """Return whether a folder exists there; False for a path out of the tree."""
         return self.exists(path) and normalise(path) in self._folders
 
     def size(self, path: str) -> int:
@@ -130,8 +125,7 @@ class Files:
         name = normalise(path)
         if name == ROOT:
             raise PermissionError(_message(path, "the root cannot be removed"))
-        is_file = name in self._texts and not path.endswith("/")
-        if not is_file and not (tree and name in self._folders):
+        if name not in self._texts and not (tree and name in self._folders):
             raise self._no_file(path)
         inside = f"{name}/"
         gone = [other for other in self._names() if f"{other}/".startswith(inside)]
@@ -167,32 +161,13 @@ class Files:
         name = normalise(path)
         if name in self._folders:
             return IsADirectoryError(_message(path, "is a folder"))
-        if name in self._texts:  # and the path ends in a slash
-            return NotADirectoryError(_message(path, "is a file"))
         if any(folder in self._texts for folder in _above(name)):
             return NotADirectoryError(_message(path, "a part of the path is a file"))
         return FileNotFoundError(_message(path, "no such file or folder"))
 
 
-def _check(path: str) -> None:
-    if not path:
-        raise FileNotFoundError(_message(path, "the path is empty"))
-    if "\0" in path:
-        raise OSError(_message(path, "a path cannot hold NUL"))
-    if not _is_utf8(path):
-        raise OSError(_message(path, "the path cannot be written as UTF-8"))
-
-
 def _message(path: str, why: str) -> str:
     return f"{escape(path, 100) or repr(path)}: {why}"
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _folder_of(name: str) -> str:
@@ -211,17 +186,11 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
     )
 
 
-# What means something to a shell unless it is quoted; once quoted it carries the mark.
-_SPECIAL = re.compile(r"[();<>|&\n*?\[]")
-_MARK = "\0"
-_MARKED = re.compile(f"{_MARK}(.)", re.DOTALL)
-_WILDCARD = re.compile(rf"(?<!{_MARK})[*?\[]")
-_OPERATOR = re.compile(r"[();<>|&\n]+")
-_EXPANSION = re.compile(r"`|\$(?:\w+|[({?!@*#$])")
-# Quoted stretches, and what only counts outside of them: comments, numbered outputs, expansions.
-_NOTABLE = re.compile(
-    r"""'[^']*'|"(?:\\.|[^"\\])*+"|\\.|(?<![^\s;&|])(?:#[^\n]*|[0-9]+[<>])|""" + _EXPANSION.pattern,
-    re.DOTALL,
+# A word is of plain characters, quoted stretches and escaped characters. What no group fits
+# (expansions, comments, numbered outputs) is what this shell lacks.
+_TOKEN = re.compile(
+    r"""[ \t\r]+|\\\n|(?P<operator>[();<>|&]+|\n)|"""
+    r"""(?P<word>(?!\#|[0-9]+[<>])(?:[^\s'"\\$`();<>|&]|'[^']*'|"(?:\\[^$`]|[^"\\$`])*+"|\\[^\n])+)"""
 )
 _REDIRECTS = frozenset((">", ">>"))
 # Taken for a command that is not found, these would have the next one done all the same.
@@ -338,11 +307,14 @@ def _result(said: str, code: int) -> ToolResult:
 
 
 def _parse(command: str) -> list[tuple[str, list[str]]]:
-    """Return each command's words and operator before it. Raises ValueError for unknown syntax."""
+    """Return each command's words, with their quotes, and the operator before it.
+
+    Raises ValueError for unknown syntax.
+    """
     steps: list[tuple[str, list[str]]] = [(";", [])]
-    for token in _tokens(command):
+    for kind, token in _tokens(command):
         words = steps[-1][1]
-        if not _OPERATOR.fullmatch(token) or token in _REDIRECTS:
+        if kind == "word" or token in _REDIRECTS:
             words.append(token)
         elif token not in (";", "&&", "\n"):
             raise ValueError(f"this shell has no {token}")
@@ -362,35 +334,25 @@ def _parse(command: str) -> list[tuple[str, list[str]]]:
     return steps
 
 
-def _tokens(command: str) -> Iterator[str]:
-    if _MARK in command:
-        raise ValueError("a command cannot hold NUL")
-    characters = "();<>|&\n"
-    lexer = shlex.shlex(_NOTABLE.sub(_mark, command), posix=True, punctuation_chars=characters)
-    lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t\r", ""
-    try:
-        for token in lexer:
-            yield (token.replace("\n", "") or "\n") if _OPERATOR.fullmatch(token) else token
-    except ValueError:
-        raise ValueError("a quote or a backslash has no end") from None
-
-
-def _mark(notable: re.Match[str]) -> str:
-    """Return the stretch as shlex must read it. Raises ValueError for unsupported syntax."""
-    text = notable[0]
-    if text == "\\\n" or text[0] == "#":
-        return ""
-    if text[0] == "\\":  # the mark can stand only within quotes
-        return f"'{_MARK}{text[1]}'" if _SPECIAL.match(text[1]) else text
-    expansion = None if text[0] == "'" else _EXPANSION.search(text)
-    if expansion or text[0].isdigit():
-        raise ValueError(f"this shell has no {expansion[0] if expansion else text}")
-    return _SPECIAL.sub(lambda special: _MARK + special[0], text)
+def _tokens(command: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(command):
+        found = _TOKEN.match(command, at)
+        if found is None:
+            raise ValueError(f"this shell cannot read {command[at : at + 20]}")
+        at = found.end()
+        if found.lastgroup:
+            yield found.lastgroup, found[0]
 
 
 def _expand(files: Files, word: str) -> list[str]:
-    found = files.glob(_MARKED.sub(r"[\1]", word)) if _WILDCARD.search(word) else []
-    return found or [_MARKED.sub(r"\1", word)]
+    """Return the words that one stands for. One that is quoted, even in part, is no pattern."""
+    text = _unquoted(word)
+    return (files.glob(word) if text == word and re.search(r"[*?[]", word) else []) or [text]
+
+
+def _unquoted(word: str) -> str:
+    return shlex.split(word)[0]
 
 
 async def _perform(files: Files, words: list[str]) -> _Done:
@@ -398,7 +360,7 @@ async def _perform(files: Files, words: list[str]) -> _Done:
     try:
         if not redirect:
             return await _call(files, words)
-        path = _MARKED.sub(r"\1", words[-1])
+        path = _unquoted(words[-1])
         if ">" in redirect:
             files.write(path, "", parents=False)
         files.append(path, "")  # before the command, which is not run if that fails
@@ -445,16 +407,14 @@ def _each(given: _Given, act: Callable[[str], str | None]) -> _Done:
 
 def _ls(given: _Given) -> _Done:
     files, options = given.files, given.options
-    paths = sorted(given.operands or [ROOT], key=files.is_folder)
-    first = next(filter(files.exists, paths), "")
+    paths = given.operands or [ROOT]
 
     def show(path: str) -> str:
         if not files.is_folder(path):
             return _row(files, path, path, options)
         title = f"{path}:\n" if len(paths) > 1 else ""
-        gap = "\n" if title and path != first else ""
         names = [n for n in files.list_folder(path) if "a" in options or n[0] != "."]
-        return gap + title + "".join(_row(files, f"{path}/{n}", n, options) for n in names)
+        return title + "".join(_row(files, f"{path}/{n}", n, options) for n in names)
 
     return _each(given._replace(operands=paths), show)
 
