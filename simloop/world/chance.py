@@ -9,7 +9,7 @@ Each site draws from a stream of its own, so a new site changes nothing at the o
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -109,13 +109,6 @@ class FaultyStream(GeneratedStream):
         """Return the finish that the inner model has for the reply, if it is known."""
         ahead = getattr(self.source, "ahead", None)
         return None if ahead is None else ahead()
-
-    def __aiter__(self) -> AsyncIterator[Part]:
-        return self
-
-    async def __anext__(self) -> Part:
-        part: Part = await anext(self._iterator)
-        return part
 
 
 class FaultyModel:

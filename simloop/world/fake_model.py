@@ -55,8 +55,24 @@ class Stream(Protocol):
         ...
 
 
-class TimedStream:
-    """A stream of timed parts. It is also an async iterator, for models that wrap other models."""
+class IteratedStream:
+    """A stream that is an async iterator too, for models that wrap other models."""
+
+    __slots__ = ()
+
+    def __aiter__(self) -> AsyncIterator[Part]:
+        return self
+
+    async def __anext__(self: Stream) -> Part:
+        while True:
+            for part in self.due():
+                return part
+            if not await self.wait():
+                raise StopAsyncIteration
+
+
+class TimedStream(IteratedStream):
+    """A stream of timed parts."""
 
     __slots__ = ("_due", "_ended", "_later", "_timed")
 
@@ -108,22 +124,12 @@ class TimedStream:
         self._due = part
         return True
 
-    def __aiter__(self) -> AsyncIterator[Part]:
-        return self
-
-    async def __anext__(self) -> Part:
-        while True:
-            for part in self.due():
-                return part
-            if not await self.wait():
-                raise StopAsyncIteration
-
     async def aclose(self) -> None:
         """Give up the rest; there is nothing to clean up."""
         self._timed, self._due, self._later, self._ended = iter(()), None, None, True
 
 
-class WholeStream:
+class WholeStream(IteratedStream):
     """A stream whose parts are all there, so that the list itself is iterated."""
 
     __slots__ = ("parts",)
@@ -143,20 +149,12 @@ class WholeStream:
         """Return whether parts are left; none is ever waited for."""
         return length_hint(self.parts) > 0
 
-    def __aiter__(self) -> AsyncIterator[Part]:
-        return self
-
-    async def __anext__(self) -> Part:
-        for part in self.parts:
-            return part
-        raise StopAsyncIteration
-
     async def aclose(self) -> None:
         """Give up the rest; there is nothing to clean up."""
         self.parts = iter(())
 
 
-class GeneratedStream:
+class GeneratedStream(IteratedStream):
     """The stream of a model that is an async generator, or any async iterator."""
 
     __slots__ = ("_due", "_ended", "_iterator")
@@ -234,21 +232,19 @@ class Script:
     """Entries for one purpose. Rules go first, in order; then the next ordered entry."""
 
     def __init__(self, entries: Iterable[ScriptEntry], name: str) -> None:
-        self._entries = entries = tuple(entries)
         self.name = name
-        self._rules = tuple([entry for entry in entries if entry.matches is not None])
-        self._ordered = tuple([entry for entry in entries if entry.matches is None])
+        self._entries: list[ScriptEntry] = []
+        self._rules: list[ScriptEntry] = []
+        self._ordered: list[ScriptEntry] = []
         self._next = 0
-        self._played = {entry.position: 0 for entry in entries}
+        self._played: dict[str, int] = {}
+        self.add(entries)
 
     def add(self, entries: Iterable[ScriptEntry]) -> None:
         """Add entries after the others, during the run too."""
         for entry in entries:
-            self._entries += (entry,)
-            if entry.matches is None:
-                self._ordered += (entry,)
-            else:
-                self._rules += (entry,)
+            self._entries.append(entry)
+            (self._ordered if entry.matches is None else self._rules).append(entry)
             self._played[entry.position] = 0
 
     def choose(self, request: Request) -> ScriptEntry:
@@ -373,18 +369,10 @@ class FunctionModel:
         if hasattr(answer, "__aiter__"):
             return answer
         if isinstance(answer, str):
-            return WholeStream(self._said(answer))
-        if type(answer) in _LISTS:  # of an async function
-            return WholeStream(answer)
-        return TimedStream((0, part) for part in self._parts(answer))
-
-    def _said(self, text: str) -> Sequence[Part]:
-        stop = Finish(FinishReason.STOP, "stop")
-        return (TextDelta(text), stop) if text else (stop,)
-
-    def _parts(self, answer: Any) -> Iterable[Part]:
+            stop = Finish(FinishReason.STOP, "stop")
+            return WholeStream((TextDelta(answer), stop) if answer else (stop,))
         if isinstance(answer, Iterable):
-            return answer
+            return TimedStream((0, part) for part in answer)
         raise ScenarioError(
             f"the model function returned {type(answer).__name__}",
             key="model",

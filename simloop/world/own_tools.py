@@ -250,10 +250,13 @@ def traced(function: F) -> F:
 
     Raises ScenarioError for a generator or a class.
     """
-    if inspect.isclass(function) or not callable(function):
-        raise _wrong(f"a tool is a function, not {_kind(function)}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise _wrong(f"`{_name(function)}` is a generator, and a tool returns one value")
+    is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    if is_generator or inspect.isclass(function) or not callable(function):
+        raise ScenarioError(
+            f"`{_name(function)}` is not a function that returns one value",
+            key="traced",
+            hint="put it on a plain or an async function",
+        )
     wrapper: Any = _async(function) if inspect.iscoroutinefunction(function) else _sync(function)
     setattr(wrapper, TRACED, function)
     return wrapper  # type: ignore[no-any-return]
@@ -321,12 +324,3 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
-
-
-def _kind(value: object) -> str:
-    return f"the class `{value.__name__}`" if isinstance(value, type) else type(value).__name__
-
-
-def _wrong(message: str) -> ScenarioError:
-    hint = "put it on a plain or an async function"
-    return ScenarioError(message, key="traced", hint=hint)
