@@ -79,7 +79,6 @@ class Word(StrEnum):
 
 @functools.lru_cache(maxsize=32)
 def _fields(kind: Any) -> tuple[tuple[str, Any, tuple[Any, ...]], ...]:
-    """Return the name, the default and the parts of the annotation of each field."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return tuple(
         (field.name, field.default, tuple(_parts(hints[field.name])))

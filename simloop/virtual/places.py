@@ -68,7 +68,6 @@ def sleeps_itself(task: asyncio.Task[Any]) -> bool:
 
 
 def _wait_of(task: asyncio.Task[Any]) -> tuple[str, str, "_Owner"]:
-    """Return the innermost place of the nearest owner, the coroutine it awaits, and the owner."""
     place, awaited, nearest = "", "", _Owner.PYTHON
     for coroutine, frame in _chain(task.get_coro()):
         owner = _owner_of(frame)

@@ -66,14 +66,8 @@ def simulate(
 
 
 def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
-    name, code = getattr(main, "__qualname__", "main"), getattr(main, "cr_code", None)
-    outer, nested, name = name.rpartition("<locals>.")
-    place = ""
-    if nested and code is not None:
-        file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-        place = f"  # {name} is at {file}:{code.co_firstlineno}, in {outer.rstrip('.')}"
-    shuffled = ", shuffle_ties=True" if shuffle_ties else ""
-    return f"simloop.simulate({name}(), seed={seed}{shuffled}){place}"
+    name = getattr(main, "__qualname__", "main").rpartition("<locals>.")[2]
+    return f"simloop.simulate({name}(), seed={seed}{', shuffle_ties=True' * shuffle_ties})"
 
 
 def _is_new(main: Coroutine[Any, Any, Any]) -> bool:
@@ -83,11 +77,7 @@ def _is_new(main: Coroutine[Any, Any, Any]) -> bool:
 def _check_main(main: Any) -> None:
     if not isinstance(main, Coroutine):
         name = getattr(main, "__qualname__", None) or type(main).__qualname__
-        hint = "give it a coroutine, such as main()"
-        if inspect.iscoroutinefunction(main):
-            hint = f"call the function: simulate({name}())"
-        elif callable(main):
-            hint = f"make it an `async def` and call it: simulate({name}())"
+        hint = "call an `async def`, as in simulate(main())"
         raise ScenarioError(f"simulate needs a coroutine, not `{name}`", hint=hint)
     if type(main) is CoroutineType and not _is_new(main):
         raise ScenarioError("this coroutine has been started before", hint="make another one")

@@ -26,8 +26,6 @@ from simloop.world.world import current_world, note_refusal
 if TYPE_CHECKING:
     from simloop.wire.exchange import Exchange
 
-_DROPPED = ("/traces/ingest",)
-"""Paths of telemetry: what SDKs send there is accepted, and nobody reads it."""
 _JSON = ("content-type", "application/json")
 _NO_RETRY = ("x-should-retry", "false")
 """SDKs of OpenAI and Anthropic do not repeat a request that is answered so."""
@@ -79,7 +77,6 @@ class Endpoint:
     def _open(
         self, request: HttpRequest, unreachable: Callable[[], object]
     ) -> "Exchange | HttpReply":
-        """Send a request to the model, or return the reply of one that does not get there."""
         # Loaded with the first request, because most runs have none.
         from simloop.wire import exchange, formats  # noqa: PLC0415
         from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
@@ -88,8 +85,6 @@ class Endpoint:
         known = [make(self.options) for make in formats.FORMATS]
         form = next((each for each in known if each.answers(request)), None)
         if form is None:
-            if path.endswith(_DROPPED):
-                return fixed(200, b"{}")
             return self._refused(request, [each.endpoint for each in known])
         port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
         try:

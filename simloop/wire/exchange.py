@@ -98,7 +98,6 @@ class Exchange:
         return None
 
     def _connect_within(self, limit: asyncio.Timeout) -> None:
-        """Let the time limit for a connection hold in the place of the one for reading."""
         self._phase = "connect"
         seconds, now_s = self._sent.connect_timeout_s, asyncio.get_running_loop().time()
         limit.reschedule(None if seconds is None else now_s + seconds)

@@ -67,7 +67,6 @@ async def mcp_session(
 
 
 def _package() -> tuple[Any, Any]:
-    """Import the package, and its streams in memory. Raises ScenarioError without them."""
     try:
         import mcp  # noqa: PLC0415 - an extra
         from mcp.shared import memory  # noqa: PLC0415
@@ -99,7 +98,6 @@ class _Server:
         _check_names(tools)
 
     async def run(self, mcp: Any, reading: Any, writing: Any) -> None:
-        """Serve the connection until it is closed."""
         from mcp.server.lowlevel import NotificationOptions  # noqa: PLC0415 - an extra
 
         self._types, self._writing = mcp.types, writing
@@ -146,7 +144,6 @@ class _Server:
         return self._types.ListToolsResult.model_validate({"tools": listed})
 
     async def _call(self, _: Any, parameters: Any) -> Any:
-        """Answer one call; a lost connection never answers."""
         tools, name, arguments = self._tools, parameters.name, parameters.arguments or {}
         if tools.count_served() in self._tools.server.lost_calls:
             tools.own_tools.end(tools.own_tools.start(name, arguments), _LOST, is_error=True)

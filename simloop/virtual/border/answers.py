@@ -20,7 +20,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -75,11 +75,8 @@ def is_importing() -> bool:
     return False
 
 
-class GeneratorState(NamedTuple):
-    """The state of a generator: its numbers, and the half of a pair that `gauss` has kept."""
-
-    numbers: bytes
-    gauss_next: Any
+GeneratorState = tuple[bytes, Any]
+"""The state of a generator: its numbers, and the half of a pair that `gauss` has kept."""
 
 
 class Memory:
@@ -95,7 +92,7 @@ class Memory:
 
     def read(self) -> GeneratorState:
         """Return the state."""
-        return GeneratorState(self._numbers.raw, self._generator.gauss_next)
+        return self._numbers.raw, self._generator.gauss_next
 
     def write(self, state: GeneratorState) -> None:
         """Replace the state."""

@@ -83,7 +83,6 @@ class _Holders:
                 _replace(namespace, originals, stand_ins)
 
     def are_exchanged(self) -> bool:
-        """Return whether each name holds its stand-in, as in a border that was kept."""
         return self._hold(self._stand_ins)
 
     def put_back(self) -> None:
@@ -165,7 +164,6 @@ class _Border:
                 self._open()
 
     def keep(self) -> None:
-        """Let the next seal leave the stand-ins in place, until `let_go`."""
         with self.lock:
             self.keepers += 1
 

@@ -66,7 +66,6 @@ class _Stream:
         return None if is_exempt(sys._getframe(2)) else output  # noqa: SLF001 - the caller's
 
     def beneath(self) -> Any:
-        """Return the stream that gets the text of code outside of runs."""
         if _streams.diverted and self._name == "stdout":
             return _ERR.under
         if _streams.depth:
@@ -96,13 +95,7 @@ class _Stream:
         """Do nothing: other runs, and the report, need the stream."""
 
     def detach(self) -> Any:
-        """Return the stream for bytes, and keep it too."""
         return self.buffer
-
-    def reconfigure(self, **settings: Any) -> None:
-        """Change the settings of the stream under this one, but not for captured output."""
-        if self.kept_by() is None:
-            self.beneath().reconfigure(**settings)
 
     def isatty(self) -> bool:
         return self.kept_by() is None and bool(self.beneath() and self.beneath().isatty())
@@ -147,14 +140,11 @@ _OUT, _ERR = (_Stream(name) for name in NAMES)
 
 
 class _Streams:
-    """The two streams in `sys`: put there by the first simulation, taken away after the last."""
-
     def __init__(self) -> None:
         self.depth = self.captures = self.diverted = 0
         self._lock = threading.Lock()
 
     def enter(self) -> tuple[Any, Any]:
-        """Put the streams in; return those that are there now, for `leave`."""
         with self._lock:
             there = getattr(sys, "stdout", None), getattr(sys, "stderr", None)
             if not self.depth:

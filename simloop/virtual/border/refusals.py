@@ -74,7 +74,6 @@ def _is_simulated(function: Any) -> bool:
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
-    """Return the event, with its address or its command where it has a readable one."""
     if event == "socket.getaddrinfo":
         return f"{event} of {args[0]!r}, port {args[1]!r}"[:_LONGEST]
     if event == "socket.connect" and isinstance(args[1], tuple | str):

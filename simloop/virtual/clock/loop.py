@@ -45,8 +45,6 @@ class ThreadLeft(NamedTuple):
 
 
 class _Threads(Protocol):
-    """The threads of a run, as far as its loop knows them: see threads/scheduler.py."""
-
     @property
     def alive(self) -> Sequence[object]: ...
     @property
@@ -95,25 +93,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
     _ready: deque[Handle]
     _thread_id: int | None
 
-    def __init__(
-        self,
-        *,
-        shuffle_seed: int | None = None,
-        max_virtual_ns: int = MAX_VIRTUAL_NS,
-        max_callbacks: int | None = None,
-    ) -> None:
+    shuffle_seed: int | None = None
+    max_virtual_ns = MAX_VIRTUAL_NS
+    max_callbacks: int | None = None
+
+    def __init__(self) -> None:
         super().__init__()
-        self.shuffle_seed = shuffle_seed
-        self.max_virtual_ns = max_virtual_ns
-        self.max_callbacks = max_callbacks
         self.ready = self._ready
         """The callbacks that run next; empty where no other task is ready."""
         self.has_due = False
         """Whether a timer may be due that the loop has not looked at yet."""
         self._timers: list[tuple[int, int, int, Timer]] = []
         self.is_spoilt = False  # True: a thread that was given up may still call this loop
-        self.threads_left: list[ThreadLeft] = []
-        """The threads that had not ended at the end of the last run."""
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.
         self._asyncgens: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
         self.answers: Any = None
@@ -200,7 +191,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
             )
 
     def _enter(self) -> None:
-        self.threads_left = []
         self.progress = Progress(self.report, self.escapes, self.max_callbacks)
         self._time_limit_ns = self.max_virtual_ns
         if self.shuffle_seed is not None:
@@ -462,7 +452,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
             # refused calls fail in the thread; the trace says that the thread was left behind.
             late = self.escapes[known:]
             self.escapes[known:] = [one for one in late if not isinstance(one, ScenarioError)]
-        self.threads_left = threads.left()
         refused = self._drain(set()) if self._ready or self.unfinished() else []
         stubborn = ", ".join(threads.end()[:MOST_NAMED])
         if stubborn:

@@ -469,7 +469,6 @@ class Threads:
         )
 
     def _block(self) -> None:
-        """Run the other threads until the loop's thread is ready; report the blocking."""
         loop, me, began_ns = self.loop, self.of_loop, self.loop.now_ns
         self._is_blocked = True
         try:
@@ -573,7 +572,6 @@ def thread_here() -> SimulatedThread | None:
 
 
 def _forget(thread: SimulatedThread) -> None:
-    """Take a thread that has ended out of Python's own lists, and mark it as ended."""
     python: Any = threading
     with python._active_limbo_lock:
         python._active.pop(thread.ident, None)

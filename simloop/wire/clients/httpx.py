@@ -21,8 +21,6 @@ class HttpxConversion:
         self._module: Any = module
 
         class ReplyStream(module.AsyncByteStream, module.SyncByteStream):  # type: ignore[misc, name-defined]
-            """The body of a reply, for a client of either kind."""
-
             def __init__(stream, body: HttpBody, request: Any) -> None:  # noqa: N805 - `self` is the conversion
                 stream.body = body
                 stream.request = request

@@ -32,8 +32,6 @@ def intercept(endpoint: Endpoint) -> None:
 
 
 class _Patch(NamedTuple):
-    """A function of a class or a module, as it was, and the one in its place."""
-
     owner: Any
     name: str
     original: Any

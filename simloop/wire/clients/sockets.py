@@ -160,7 +160,6 @@ class WireTransport(asyncio.Transport):
         self._protocol.start_timeout()
 
     def _unconnected(self, failure: Exception) -> Exception | None:
-        """Return the error of aiohttp for a connection that is not made, or None for others."""
         aiohttp: Any = sys.modules["aiohttp"]
         made: Exception | None = None
         if isinstance(failure, ConnectionRefused):

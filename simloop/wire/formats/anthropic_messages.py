@@ -165,7 +165,6 @@ def _blocks(message: JsonObject, key: str) -> _Blocks:
 
 
 def _prose(blocks: _Blocks, joint: str = "\n") -> str:
-    """Return the text of blocks, none of which may be blank."""
     texts = [payload.part_text(block, key) for key, block in blocks]
     if not all(texts):
         raise WrongRequest("messages", "text content blocks must be non-empty")
@@ -325,7 +324,6 @@ class _MessageEncoder(replies.BlockEncoder):
         }
 
     def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
-        """Return no events; the first one reports the usage that is known ahead."""
         self._usage = ahead.usage if ahead is not None else None
         return ()
 

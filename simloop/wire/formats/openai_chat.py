@@ -325,7 +325,6 @@ class _ChatEncoder(replies.BlockEncoder):
         return WireEvent("", payload.wire_json({**self._head, "choices": [choice], **more}))
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        """Return the event of an error inside the stream, as one of several providers writes it."""
         error = openai_error(fault)
         match self.options.chat_error:
             case "event":

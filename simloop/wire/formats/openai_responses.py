@@ -82,8 +82,6 @@ def _check_stored(body: JsonObject) -> None:
 
 
 class _Reader:
-    """Reads the items of an input; the items of one reply become one message."""
-
     def __init__(self) -> None:
         self.system: list[str] = []
         self.messages: list[values.Message] = []
@@ -94,7 +92,6 @@ class _Reader:
         self._answered: list[str] = []
 
     def read(self, item: JsonObject, key: str) -> None:
-        """Read the next item."""
         kind = payload.text_at(item, "type", key) or "message"
         if kind == "message":
             self._read_message(item, key)
@@ -152,7 +149,6 @@ class _Reader:
         self._text, self._reasoning, self._calls = None, "", []
 
     def conversation(self) -> tuple[str, tuple[values.Message, ...]]:
-        """Return the system prompt and the messages, after the last item."""
         self._end_reply()
         if not self.messages and not self.system:
             raise WrongRequest("input", _NO_INPUT, "missing_required_parameter")
@@ -194,7 +190,6 @@ class _Prose(NamedTuple):
     field: str = "text"
 
     def written(self, text: str) -> JsonObject:
-        """Return the part with its text."""
         more: JsonObject = {"annotations": [], "logprobs": []} if self.type == "output_text" else {}
         return {"type": self.type, self.field: text, **more}
 
@@ -289,7 +284,6 @@ class _ResponseEncoder(replies.BlockEncoder):
         return f"{_PREFIXES[block.kind]}-{self._number}-{block.index}"
 
     def _item(self, block: ReplyBlock, *, is_new: bool = False) -> JsonObject:
-        """Return a block as an item of the output; a new one is empty."""
         own, text = self._item_id(block), block.text
         is_cut = not block.is_whole or self._is_cut(block)
         status = "in_progress" if is_new else "incomplete" if is_cut else "completed"
@@ -310,7 +304,6 @@ class _ResponseEncoder(replies.BlockEncoder):
                 }  # fmt: skip
 
     def _is_cut(self, block: ReplyBlock) -> bool:
-        """Return whether a block is the text that a limit or a filter has cut off."""
         has_ended = self.finish is not None and self._ending()[0] == "incomplete"
         return has_ended and block.kind == "text" and block is self.blocks.blocks[-1]
 
@@ -320,7 +313,6 @@ class _ResponseEncoder(replies.BlockEncoder):
         yield self._event(f"response.{name}", response=self._response(status, more))
 
     def _ending(self) -> tuple[str, JsonObject]:
-        """Return the status of the response at its end, and the fields that say why."""
         if self.finish is None:
             return "incomplete", {}
         raw, reason = self.finish.raw, self.finish.reason
@@ -338,7 +330,6 @@ class _ResponseEncoder(replies.BlockEncoder):
         return "incomplete", {"incomplete_details": {"reason": word}}
 
     def failed(self, fault: values.Fault) -> WireEvent:
-        """Return the event of an error inside the stream, as OpenAI has written it over time."""
         error = openai_error(fault, is_responses=True)
         match self.options.responses_error:
             case "nested":
