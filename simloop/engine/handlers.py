@@ -211,7 +211,7 @@ class EffectHandlers:
 
     async def stop_tools(self) -> None:
         """Stop the tools that run while the model replies, as the run ends or changes course."""
-        await self._tool_calls.stop_started()
+        await self._tool_calls.running.stop()
 
     def _come_back_aborted(self) -> Signal:
         fault = Fault(REQUEST_ABORTED, code="aborted")
@@ -357,7 +357,7 @@ class EffectHandlers:
         self.text = reply.text or self.text
         why = _STOPPED.get(outcome, "Error: not executed, the run ended")
         with self._timeouts.after(GRACE_MS):  # for what callbacks make of it
-            await self._tool_calls.stop_started()
+            await self.stop_tools()
             await self._tool_calls.settle(why, self._timeouts)
         if reply.finish is None and not self._settings.sent_back.failed:
             self.transcript.add_failed(reply.broken_off(ABORTED_REPLY))

@@ -31,8 +31,6 @@ class HookTimes:
     `real_ns` has the real nanoseconds of each call; the rest is as in HookCost.
     """
 
-    __slots__ = ("_clock", "_reading_ns", "blocked_ns", "hook", "longest_ns", "point", "real_ns")
-
     def __init__(self, point: str, hook: str, clock: RealClock, reading_ns: int) -> None:
         self.point, self.hook = point, hook
         self.real_ns: list[int] = []

@@ -218,7 +218,11 @@ class ModelCalls:
         if reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
                 await reply.on_end()
-            await self._end(held, reply, timeouts)
+            if held is None:
+                reply.finish = FinishReason.INTERRUPTED
+                return
+            await self._announce(reply.keep(held), reply, timeouts, announces=True)
+            self._cancellation.check()
 
     async def _read_parts(
         self,
@@ -270,14 +274,6 @@ class ModelCalls:
         reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
         reply.found_here = True
         return False
-
-    async def _end(self, held: Finish | None, reply: ReplySoFar, timeouts: Timeouts) -> None:
-        """Apply the finish that was held back; without one, the stream was interrupted."""
-        if held is None:
-            reply.finish = FinishReason.INTERRUPTED
-            return
-        await self._announce(reply.keep(held), reply, timeouts, announces=True)
-        self._cancellation.check()
 
     async def _announce_text(self, part: TextDelta, timeouts: Timeouts) -> None:
         callbacks = self._callbacks

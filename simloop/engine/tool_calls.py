@@ -118,10 +118,6 @@ class ToolCalls:
             await self.running.wait()
             self._cancellation.check()
 
-    async def stop_started(self) -> None:
-        """Cancel the calls that `start_newest` started, and wait until each has ended."""
-        await self.running.stop()
-
     async def keep_first(self, why: str, timeouts: Timeouts) -> None:
         """Keep one call; give the others an error result with this text, and forget them."""
         for index in range(1, len(self._calls)):
@@ -168,7 +164,7 @@ class ToolCalls:
             return self._answer_guarded(index, tools, timeouts)
         ready = self._read(index, tools)
         if not isinstance(ready, ReadyCall):
-            return self._answer(index, ready, timeouts, ran=False)
+            return self._answer(index, ready, timeouts)
         self._start(ready)
         return self._run_one(ready, timeouts)
 
@@ -236,7 +232,7 @@ class ToolCalls:
         if self._is_guarded and type(ready) is ReadyCall:
             ready = await self._guard(ready, timeouts)
         if type(ready) is ToolResult:
-            await self._answer(index, ready, timeouts, ran=False)
+            await self._answer(index, ready, timeouts)
         return ready if type(ready) is ReadyCall else None
 
     def _read(self, index: int, tools: Mapping[str, Tool]) -> ReadyCall | ToolResult:
@@ -277,7 +273,7 @@ class ToolCalls:
         self, index: int, given: BeforeToolCall, timeouts: Timeouts
     ) -> bool:
         if given.failure:
-            await self._answer(index, failed(given.failure), timeouts, ran=False)
+            await self._answer(index, failed(given.failure), timeouts)
         elif self._is_stopped():
             await self._reject(index, OPERATION_ABORTED, timeouts)
         elif given.blocked is not None:
@@ -304,7 +300,7 @@ class ToolCalls:
     def _start(self, ready: ReadyCall) -> None:
         """Record the start of a call; nothing may run between a check for the end and this."""
         self._started.append(ready.place)
-        if self._flags_abort and self._cancellation.aborted:
+        if self._is_stopped():
             self._deaf.add(ready.place)
         self._port.start(ready.call, ready.shown)
 
@@ -344,14 +340,13 @@ class ToolCalls:
         return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 
     async def _reject(self, index: int, text: str, timeouts: Timeouts) -> None:
-        await self._answer(index, ToolResult(text, is_error=True), timeouts, ran=False)
+        await self._answer(index, ToolResult(text, is_error=True), timeouts)
 
-    async def _answer(
-        self, index: int, result: ToolResult, timeouts: Timeouts, *, ran: bool
-    ) -> None:
-        self._put(index, result, ran=ran)
+    async def _answer(self, index: int, result: ToolResult, timeouts: Timeouts) -> None:
+        """Answer a call that is not run."""
+        self._put(index, result, ran=False)
         if self._notifies:
-            await self._notify(index, result, timeouts, ran=ran)
+            await self._notify(index, result, timeouts, ran=False)
 
     async def _notify(
         self, index: int, result: ToolResult, timeouts: Timeouts, *, ran: bool

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
@@ -186,16 +187,11 @@ class ParallelHooks(UserCode):
 
         Raises CancelledError if the run is to end.
         """
-        for independent, stretch in groupby(hooks, _is_independent):
-            run = self._fire_at_once if independent else self._fire_in_order
+        for independent, stretch in groupby(hooks, attrgetter("is_independent")):
+            run = self._fire_at_once if independent else super().fire
             await run(point, tuple(stretch), given, timeouts)
             if _is_decided(given):
                 return
-
-    async def _fire_in_order(
-        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
-    ) -> None:
-        await super().fire(point, hooks, given, timeouts)
 
     async def _fire_at_once(
         self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
@@ -204,7 +200,7 @@ class ParallelHooks(UserCode):
         inputs = [given.apart() for _ in hooks]
         running = RunningTasks()
         for hook, own in zip(hooks, inputs, strict=True):
-            fire_one = partial(self._fire_in_order, point, (hook,), own)
+            fire_one = partial(super().fire, point, (hook,), own)
             running.spawn(fire_one, timeouts, after_the_last=False)
         tasks = list(running.tasks)
         try:
@@ -215,10 +211,6 @@ class ParallelHooks(UserCode):
         if any(task.cancelled() for task in tasks):
             raise asyncio.CancelledError
         _decide(given, inputs)
-
-
-def _is_independent(hook: UserFunction) -> bool:
-    return hook.is_independent
 
 
 def _is_decided(given: HookInput) -> bool:

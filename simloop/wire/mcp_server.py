@@ -145,7 +145,8 @@ class _Server:
 
     async def _call(self, _: Any, parameters: Any) -> Any:
         tools, name, arguments = self._tools, parameters.name, parameters.arguments or {}
-        if tools.count_served() in self._tools.server.lost_calls:
+        tools.served += 1
+        if tools.served in tools.server.lost_calls:
             tools.own_tools.end(tools.own_tools.start(name, arguments), _LOST, is_error=True)
             await self._writing.aclose()
             await asyncio.get_running_loop().create_future()

@@ -62,18 +62,13 @@ class ToolsPort:
         self._results_fail = results_fail
         self.turn = no_turn
         self.server = ToolServer()
-        self.served = 0
+        self.served = 0  # calls that came through a server
         self.own_tools = OwnTools(recorder, loop, timeout_ms, behaviours, sites)
 
     @property
     def now_ns(self) -> int:
         """Return the time on the clock of the run."""
         return self._loop.now_ns
-
-    def count_served(self) -> int:
-        """Count a call that comes through a server, from 1, and return its number."""
-        self.served += 1
-        return self.served
 
     async def run(self, call: ToolCall) -> ToolMessage:
         """Run one call and return its result for the model.
