@@ -94,27 +94,6 @@ def test_sync(simloop_run): pass
     result.stdout.fnmatch_lines(["*seeds= of the marker simloop is for an async test"])
 
 
-def test_arguments_of_the_marker_that_change_nothing_fail_a_plain_test(
-    project: pytest.Pytester,
-) -> None:
-    source = """
-@pytest.mark.simloop(seeds=200)
-def test_seeds(): pass
-
-@pytest.mark.simloop(sede=3)
-def test_unknown(tmp_path): pass
-
-@pytest.mark.simloop(seeds=2)
-class TestBoth:
-    async def test_it(self): pass
-    def test_beside_it(self): pass
-"""
-    result = play(project, source)
-    result.assert_outcomes(passed=2, failed=2)
-    advice = "the arguments of the marker simloop change nothing here: *(add the parameter `sim` *"
-    result.stdout.fnmatch_lines([advice, advice, "simloop: 2 runs, *"])
-
-
 def test_a_marker_states_how_many_requests_a_test_may_make(project: pytest.Pytester) -> None:
     source = """
 async def asks(provider):

@@ -17,26 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
-from simloop.pytest_plugin.async_tests import (
-    PROVIDER,
-    SIM,
-    deferred,
-    has_no_frame_of,
-    is_ours,
-    page_of,
-    simulated,
-)
+from simloop.pytest_plugin import async_tests
 from simloop.pytest_plugin.provider_keys import collected, keys_for
 from simloop.pytest_plugin.reports import (
     SUFFIX,
     ScenarioFile,
     begin_with,
-    escaped,
     folded,
     is_finding,
     message_alone,
 )
-from simloop.pytest_plugin.settings import PLAYED, TAKES, check_use, command, played_by, settings_of
+from simloop.pytest_plugin.settings import PLAYED, TAKES, command, played_by, settings_of
 from simloop.trace import TRACES
 
 if TYPE_CHECKING:
@@ -107,12 +98,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
     """Collect scenario files."""
     if not file_path.name.endswith(SUFFIX):
         return None
-    root = parent.config.rootpath
-    place = file_path.relative_to(root) if file_path.is_relative_to(root) else file_path
-    address: dict[str, Any] = {}
-    if (shown := escaped(place.as_posix())) != place.as_posix():
-        address = {"name": escaped(file_path.name), "nodeid": shown}
-    file: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path, **address)
+    file: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path)
     return file
 
 
@@ -141,10 +127,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Run an async test that is marked on the virtual clock."""
-    is_simulated = is_ours(pyfuncitem)
-    if not is_simulated:
-        check_use(pyfuncitem)
-    with simulated(pyfuncitem) if is_simulated else contextlib.nullcontext():
+    is_simulated = async_tests.is_ours(pyfuncitem)
+    with async_tests.simulated(pyfuncitem) if is_simulated else contextlib.nullcontext():
         return (yield)
 
 
@@ -152,7 +136,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
     """Run the async fixtures of such a test in its simulation."""
     item = request._pyfuncitem  # noqa: SLF001 - a fixture of a wider scope has no other way to it
-    with deferred(fixturedef, request) if is_ours(item) else contextlib.nullcontext():
+    with (
+        async_tests.deferred(fixturedef, request)
+        if async_tests.is_ours(item)
+        else contextlib.nullcontext()
+    ):
         return (yield)
 
 
@@ -174,7 +162,7 @@ def provider(request: pytest.FixtureRequest) -> "Provider":
 
     _check_async(request)
     item: pytest.Item = request.node
-    return item.stash.setdefault(PROVIDER, Provider())
+    return item.stash.setdefault(async_tests.PROVIDER, Provider())
 
 
 @pytest.fixture
@@ -184,11 +172,11 @@ def sim(request: pytest.FixtureRequest) -> "Sim":
 
     _check_async(request)
     item: pytest.Item = request.node
-    return item.stash.setdefault(SIM, Sim())
+    return item.stash.setdefault(async_tests.SIM, Sim())
 
 
 def _check_async(request: pytest.FixtureRequest) -> None:
-    if not is_ours(request.node):
+    if not async_tests.is_ours(request.node):
         needs = "the marker `simloop`, or for an `async def` test `simloop_auto = true`"
         pytest.fail(f"the fixture `{request.fixturename}` needs {needs}", pytrace=False)
 
@@ -225,7 +213,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
 
             def watch(run: "Simulation") -> None:
                 played.last = partial(_last, run, again)
-                counted.enter_context(played.run(run.trace, partial(page_of, run)))
+                counted.enter_context(played.run(run.trace, partial(async_tests.page_of, run)))
 
             verdict = trial(plan, Rules() if check else Rules(()), watch=watch)
         try:
@@ -341,7 +329,7 @@ def pytest_runtest_makereport(
         else folded(call) as lines
     ):
         report = yield
-    if call.excinfo is not None and has_no_frame_of(item, call.excinfo):
+    if call.excinfo is not None and async_tests.has_no_frame_of(item, call.excinfo):
         report.longrepr = message_alone(call.excinfo, item.path, (item.location[1] or 0) + 1)
     played.passed |= report.when == "call" and report.passed
     found, failed = call.excinfo, report.when == "call" and report.failed

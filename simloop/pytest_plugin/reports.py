@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 SUFFIX = ".simloop.yaml"
 
 
-def escaped(text: str) -> str:
-    """Return `text` escaped: pytest prints names, and ends the session if it cannot encode one."""
-    from simloop.escape import escape  # noqa: PLC0415 - see the docstring of the plugin
-
-    return escape(text, 10_000)  # a longer path than there can be: names stay different
-
-
 class ScenarioFile(pytest.File):
     """A scenario file, with one item."""
 
@@ -39,7 +32,7 @@ class ScenarioFile(pytest.File):
             simloop_run(path)
 
         item: ScenarioItem = ScenarioItem.from_parent(
-            self, name=escaped(path.name.removesuffix(SUFFIX)), callobj=play
+            self, name=path.name.removesuffix(SUFFIX), callobj=play
         )
         yield item
 
@@ -49,7 +42,7 @@ class ScenarioItem(pytest.Function):
 
     def reportinfo(self) -> tuple[str, int, str]:
         """Return the place of the scenario, for reports."""
-        return escaped(str(self.path)), 0, self.name
+        return str(self.path), 0, self.name
 
     # The signature of pytest's Function; Node has one parameter more.
     def repr_failure(  # type: ignore[override]
@@ -69,7 +62,7 @@ def message_alone(
     if shown.reprcrash is not None:  # summaries and junit files quote it
         first_line = str(excinfo.value).partition("\n")[0]
         crash = dataclasses.replace(
-            shown.reprcrash, path=escaped(str(path)), lineno=line, message=first_line
+            shown.reprcrash, path=str(path), lineno=line, message=first_line
         )
         shown.reprcrash = crash
         if hasattr(shown, "chain"):  # xdist sends it

@@ -3,7 +3,6 @@
 An argument of the marker that a test cannot use is an error of the test, and is never ignored.
 """
 
-import inspect
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -54,23 +53,6 @@ def settings_of_async(item: pytest.Item) -> dict[str, Any]:
         "shuffle_ties": bool(settings.get("shuffle_ties", False)),
         **stated,
     }
-
-
-def check_use(item: pytest.Function) -> None:
-    """Fail a plain test whose own marker has arguments that change nothing.
-
-    A marker of a class or a module is also there for the tests beside it.
-    """
-    marks = getattr(item.obj, "pytestmark", ())
-    asks_later = "request" in inspect.signature(item.obj).parameters
-    if asks_later or not USERS.isdisjoint(item.fixturenames):
-        return
-    if any(mark.name == "simloop" and (mark.args or mark.kwargs) for mark in marks):
-        pytest.fail(
-            "the arguments of the marker simloop change nothing here: a test that is not async is "
-            "simulated if it asks for a fixture (add the parameter `sim` or `provider`)",
-            pytrace=False,
-        )
 
 
 def _marked(item: pytest.Item, fitting: tuple[str, ...], other: str) -> dict[str, Any]:
