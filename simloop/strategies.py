@@ -27,13 +27,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import FINISHES, Rules, Until, trial
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
-from simloop.fuzz.alphabet import (
-    LAST,
-    LAST_SUMMARY,
-    Abilities,
-    hook_for,
-    tool_for,
-)
+from simloop.fuzz.alphabet import LAST, LAST_SUMMARY, Abilities, hook_for, tool_for
 from simloop.fuzz.choices import Choices
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
@@ -114,14 +108,6 @@ class HypothesisChoices:
         return self._draw(_rest(most, make))
 
 
-def _drawn(make: Callable[[Choices], T]) -> st.SearchStrategy[T]:
-    @st.composite
-    def draw_one(draw: st.DrawFn) -> T:
-        return make(HypothesisChoices(draw))
-
-    return draw_one()
-
-
 _ANY = worlds.usual_weights(Abilities())
 _FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
 _SETTINGS = frozenset(alphabet.FEATURES)
@@ -130,63 +116,63 @@ _ANY_UNUSED = Expect(unused=CountBounds(min=0))
 
 def replies() -> st.SearchStrategy[Reply]:
     """Return the strategy of the replies of a model: texts, calls, failures, any pace."""
-    return _drawn(lambda choices: worlds.reply_for(choices, _ANY, choices.integer(0, 9)))
+    return _part(lambda choices: worlds.reply_for(choices, _ANY, choices.integer(0, 9)))
 
 
 def faults() -> st.SearchStrategy[Reply]:
     """Return the strategy of the replies that fail, or that end in an unusual way."""
-    return _drawn(lambda choices: worlds.reply_for(choices, _FAILING, choices.integer(0, 9)))
+    return _part(lambda choices: worlds.reply_for(choices, _FAILING, choices.integer(0, 9)))
 
 
 def tools(name: str = "read") -> st.SearchStrategy[ScriptedTool]:
     """Return the strategy of fake tools: they return, raise, hang or take their time."""
-    return _drawn(lambda choices: tool_for(choices, name, _SETTINGS))
+    return _part(lambda choices: tool_for(choices, name, _SETTINGS))
 
 
 def hooks() -> st.SearchStrategy[ScriptedHook]:
     """Return the strategy of fake hooks at any point."""
-    return _drawn(hook_for)
+    return _part(hook_for)
 
 
 def limits() -> st.SearchStrategy[Limits]:
     """Return the strategy of limits: small ones and the defaults."""
     draw = alphabet.policy_for
-    return _drawn(lambda choices: Limits(**draw(choices, "limits"), **draw(choices, "timeouts")))
+    return _part(lambda choices: Limits(**draw(choices, "limits"), **draw(choices, "timeouts")))
 
 
 def retry_policies() -> st.SearchStrategy[ExponentialBackoff]:
     """Return the strategy of retry policies."""
-    return _drawn(partial(alphabet.policy_for, feature="retry"))
+    return _part(partial(alphabet.policy_for, feature="retry"))
 
 
 def compactions() -> st.SearchStrategy[Compaction]:
     """Return the strategy of compaction policies: small windows and the default one."""
-    return _drawn(partial(alphabet.policy_for, feature="compaction"))
+    return _part(partial(alphabet.policy_for, feature="compaction"))
 
 
 def tool_executions() -> st.SearchStrategy[ToolExecution]:
     """Return the strategy of tool execution policies."""
-    return _drawn(alphabet.tool_execution_for)
+    return _part(alphabet.tool_execution_for)
 
 
 def hook_executions() -> st.SearchStrategy[HookExecution]:
     """Return the strategy of hook execution policies."""
-    return _drawn(partial(alphabet.policy_for, feature="hook execution"))
+    return _part(partial(alphabet.policy_for, feature="hook execution"))
 
 
 def hook_isolations() -> st.SearchStrategy[HookIsolation]:
     """Return the strategy of hook isolation policies."""
-    return _drawn(partial(alphabet.policy_for, feature="hook isolation"))
+    return _part(partial(alphabet.policy_for, feature="hook isolation"))
 
 
 def aborts() -> st.SearchStrategy[Trigger]:
     """Return the strategy of aborts, at a time or after an entry of the trace."""
-    return _drawn(lambda choices: worlds.trigger_for(choices, _ANY))
+    return _part(lambda choices: worlds.trigger_for(choices, _ANY))
 
 
 def queued_messages() -> st.SearchStrategy[Queued]:
     """Return the strategy of messages that the user sends during a run."""
-    return _drawn(lambda choices: worlds.message_for(choices, _ANY, choices.integer(0, 9)))
+    return _part(lambda choices: worlds.message_for(choices, _ANY, choices.integer(0, 9)))
 
 
 def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
@@ -208,7 +194,7 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
         world = worlds.world_for(choices, common, weights._replace(on=on))
         return world.model_copy(update={"expect": _ANY_UNUSED})
 
-    return _drawn(draw)
+    return _part(draw)
 
 
 def conversations(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
@@ -262,11 +248,6 @@ class LoopStateMachine(RuleBasedStateMachine):
     loop: ClassVar[Any] = "reference"
     tools: ClassVar[Mapping[str, ScriptedTool]] = {}
     options: ClassVar[Mapping[str, Any]] = {}
-    _played: ClassVar[dict[str, Result | None]] = {}
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._played = {}
 
     def __init__(self) -> None:
         super().__init__()
@@ -304,19 +285,8 @@ class LoopStateMachine(RuleBasedStateMachine):
         )
 
     def replay(self) -> None:
-        """Play the conversation so far. Raises the errors of `check`.
-
-        Hypothesis tries thousands of rows of rules that begin alike, most of them when it shrinks.
-        So a conversation that was all right is not played again.
-        """
-        scenario = self.scenario
-        played = self._played
-        key = scenario.model_dump_json()
-        if key not in played:
-            if len(played) >= _MOST_REMEMBERED:
-                del played[next(iter(played))]
-            played[key] = check(scenario, **self._given)
-        self.result = played[key]
+        """Play the conversation so far. Raises the errors of `check`."""
+        self.result = check(self.scenario, **self._given)
 
     @initialize()
     def begin(self) -> None:
@@ -356,7 +326,6 @@ class LoopStateMachine(RuleBasedStateMachine):
 
 
 _MOST_PROMPTS = 4
-_MOST_REMEMBERED = 500
 
 for kind, strategy in {
     Reply: replies(),

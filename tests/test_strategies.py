@@ -204,22 +204,3 @@ def test_a_check_returns_the_result_of_the_run() -> None:
     result = sim.check(Scenario(prompt="Go.", model=[Reply(say="Done."), Reply(say="Unused.")]))
     assert result is not None
     assert (result.text, result.unused_places) == ("Done.", ("model.1",))
-
-
-def test_a_state_machine_plays_no_conversation_twice() -> None:
-    plays: list[str] = []
-
-    async def counted(prompt: str, world: World) -> str:
-        plays.append(prompt)
-        return (await world.model.reply([UserMessage(prompt)])).message.text
-
-    class Counting(sim.LoopStateMachine):
-        loop = staticmethod(counted)
-
-    for _ in range(3):
-        machine = Counting()
-        machine.begin()
-        machine.reply(Reply(say="Well."))
-    assert len(plays) == 2
-    assert machine.result is not None
-    assert machine.result.text == "Well."
