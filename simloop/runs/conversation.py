@@ -15,7 +15,6 @@ import inspect
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Unpack
 
-from simloop.engine.hook_meter import HookCost
 from simloop.errors import ScenarioError
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import Message
@@ -59,11 +58,6 @@ class Conversation:
         Its footer states how the last run ended; during a run the footer is None.
         """
         return self._run.trace
-
-    @property
-    def hook_cost(self) -> tuple[HookCost, ...] | None:
-        """Return the real time of each hook so far, or None without the option `hook_cost`."""
-        return self._run.hook_cost
 
     def on(self, name: str, listener: Callable[[Any], Any]) -> None:
         """Call `listener` with each event of that name, before the iteration receives the event.

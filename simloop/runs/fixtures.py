@@ -14,12 +14,7 @@ from typing import Any, Protocol, TypeVar, Unpack
 
 import msgspec
 
-from simloop.errors import (
-    ExpectationFailed,
-    ScenarioError,
-    ScriptUnused,
-    SimloopError,
-)
+from simloop.errors import ExpectationFailed, ScenarioError, ScriptUnused, SimloopError
 from simloop.messages import Message, Outcome, Request, ToolSpec
 from simloop.runs.options import RunOptions
 from simloop.runs.prompt import UNSEEN
@@ -244,9 +239,6 @@ class Provider(_OfTest):
 
     @options.setter
     def options(self, options: WireOptions) -> None:
-        if not isinstance(options, WireOptions):
-            hint = 'write provider.options = WireOptions(framing="crlf")'
-            raise ScenarioError(f"options are WireOptions, not {type(options).__name__}", hint=hint)
         if self._test is None:
             self._options = options
         else:

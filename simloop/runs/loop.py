@@ -318,26 +318,19 @@ def _declared_design(loop: Any) -> str:
 # ------------------------------------------------------------------------ the user's own code
 
 
-def imported(name: str) -> Any:
-    """Import the object at `name`, of the form `module:attribute`, or the module of that name.
-
-    Some SDKs and frameworks ask for a key when a client is made, which a module may do.
-    """
-    module, colon, attribute = name.partition(":")
-    with dummy_keys(hides_addresses=False), diverted():
-        made: Any = importlib.import_module(module)
-    for part in attribute.split(".") if colon else ():
-        made = getattr(made, part)
-    return made
-
-
 def loaded(name: str, kind: str, form: str, key: str = "loop") -> Any:
     """Return the object at `name`, of the form `module:attribute`. Raises ScenarioError.
 
     `kind` is what the object is for the user, such as `loop`, and `form` how to write such a name.
     """
+    module, colon, attribute = name.partition(":")
     with isolated(f"the {kind} `{name}` cannot be loaded", form, key):
-        return imported(name)
+        # Some SDKs and frameworks ask for a key when a client is made, which a module may do.
+        with dummy_keys(hides_addresses=False), diverted():
+            made: Any = importlib.import_module(module)
+        for part in attribute.split(".") if colon else ():
+            made = getattr(made, part)
+        return made
 
 
 @contextmanager
@@ -539,8 +532,6 @@ def check_limits(loop: GivenLoop, machine: Machine, limits: Limits) -> None:
 def _checked(machine: Any, loop: str) -> Machine:
     message = f"the loop `{loop}` is not a machine"
     hint = f"see Machine in simloop/kernel/machine.py; {AN_AGENT}"
-    if inspect.iscoroutine(machine):
-        machine.close()  # nobody awaits it
     missing = [name for name in _OF_A_MACHINE if not hasattr(machine, name)]
     if missing or isinstance(machine, type):
         wrong = f"{message}: it has no {', '.join(missing) or 'instance'}"

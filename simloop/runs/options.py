@@ -4,7 +4,6 @@ Python checks neither a TypedDict nor its values, so this module refuses a wrong
 before anything runs.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypedDict
 
@@ -67,13 +66,11 @@ def check_options(options: RunOptions) -> None:
     """Raise ScenarioError for an unknown option, or for a value that an option cannot have."""
     for name in options:
         if name not in _NAMES:
-            close = difflib.get_close_matches(name, _NAMES, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(_NAMES)}"
+            hint = f"there are {', '.join(_NAMES)}"
             raise ScenarioError(f"there is no argument `{name}`", hint=hint)
-    for name, kind in _KINDS.items():
-        value = options.get(name)
-        if value is not None and not isinstance(value, kind):
-            message = f"{name} are given as {kind.__name__}, not {_kind(value)}"
+    for name, kind in (("hooks", Hooks), ("callbacks", Callbacks)):
+        if not isinstance(options.get(name), kind | None):
+            message = f"{name} are given as {kind.__name__}, not {_kind(options.get(name))}"
             raise ScenarioError(message, key=name, hint=f"such as {kind.__name__}(...)")
     model = options.get("model")
     if isinstance(model, type) or not (hasattr(model, "stream") or callable(model) or not model):
@@ -86,6 +83,3 @@ def check_options(options: RunOptions) -> None:
 
 def _kind(value: object) -> str:
     return f"the class `{value.__name__}`" if isinstance(value, type) else type(value).__name__
-
-
-_KINDS: Mapping[str, type] = {"hooks": Hooks, "callbacks": Callbacks}

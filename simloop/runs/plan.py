@@ -25,7 +25,7 @@ from simloop.kernel.policies import Policies, ToolStart, utf8_bytes_over_4
 from simloop.messages import ToolResult
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
-from simloop.scenario.catalog import Expectations, name_of
+from simloop.scenario.catalog import Expectations
 from simloop.scenario.fields import differs
 from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool, past_messages
@@ -102,12 +102,8 @@ class Plan:
 
     def _check_features(self, given: RunOptions) -> None:
         reasons = reasons_against(self.loop.unsupported, self.scenario, given)
-        if not reasons:
-            return
-        hint = ""
-        if self.loop.is_own and name_of(self.source.path):
-            hint = f"one that every loop can run: simloop run {_SIMPLE} --loop {self.loop.name}"
-        raise CannotExpress(self.loop.name, reasons, *filter(None, [hint]))
+        if reasons:
+            raise CannotExpress(self.loop.name, reasons)
 
     def by_itself(self) -> Scenario:
         """Return the scenario that states the loop, its options, the seed and the expectations."""
@@ -204,8 +200,6 @@ class Plan:
 
 _CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
 """The options that are Python code, which a trace cannot hold."""
-_SIMPLE = "finish-reasons/stop"
-"""A bundled scenario that asks a loop for nothing but an answer."""
 
 
 def reasons_against(

@@ -12,16 +12,8 @@ from typing import Any, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from simloop import errors
 from simloop.engine.hook_meter import HookCost, HookMeter
-from simloop.errors import (
-    BrokenMachine,
-    CheckFailed,
-    InternalError,
-    ScenarioError,
-    ScriptExhausted,
-    ScriptUnused,
-    SimloopError,
-)
 from simloop.escape import escape, writable
 from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.kernel.machine import Feature
@@ -106,7 +98,7 @@ class Simulation:
         return () if self._world is None else tuple(self._world.model.raised)
 
     @property
-    def error(self) -> SimloopError | None:
+    def error(self) -> errors.SimloopError | None:
         """Return the first error of simloop that an agent got, even if it swallowed the error."""
         return None if self._world is None else self._world.model.recorder.error
 
@@ -150,7 +142,7 @@ class Simulation:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
         try:
             return self.on_clock(self.arun())
-        except CheckFailed as error:  # the clock's own findings do not pass through `arun`
+        except errors.CheckFailed as error:  # the clock's own findings do not pass through `arun`
             error.reproduce = self.reproduce
             cause = self.error
             if cause is not None and cause is not error:
@@ -158,7 +150,7 @@ class Simulation:
                 raise cause from error  # an agent that swallowed it went on and did not end
             raise
         except asyncio.CancelledError as error:
-            raise CheckFailed(
+            raise errors.CheckFailed(
                 "the run has no outcome, because its code cancelled the task that it runs in",
                 hint="cancel only tasks that the code has started",
                 reproduce=self.reproduce,
@@ -167,13 +159,13 @@ class Simulation:
     async def arun(self) -> Result:
         """Run the scenario on the running virtual clock. Raises the errors of `run`."""
         if self._world is not None:
-            raise ScenarioError("this simulation has been run", hint="make another one")
+            raise errors.ScenarioError("this simulation has been run", hint="make another one")
         try:
             await self.converse()
             check_settings_of_tools(self.scenario, self.loop.name, self.trace)
             result = self.result()
             self._check_script(result)
-        except SimloopError as error:
+        except errors.SimloopError as error:
             self._complete(error)
             raise
         found = mismatches_by_default(self.loop.expected, result)
@@ -200,15 +192,15 @@ class Simulation:
             bodies=self.bodies,
         )
 
-    def _complete(self, error: SimloopError) -> None:
+    def _complete(self, error: errors.SimloopError) -> None:
         path = self.scenario.path or None
-        if isinstance(error, ScriptExhausted | ScriptUnused):
+        if isinstance(error, errors.ScriptExhausted | errors.ScriptUnused):
             error.path = path
-        if isinstance(error, ScriptExhausted) and self.loop.name != self.scenario.loop:
+        if isinstance(error, errors.ScriptExhausted) and self.loop.name != self.scenario.loop:
             error.hint = f"add a reply, or {self._advice('{error: ScriptExhausted}')}"
-        if isinstance(error, CheckFailed):
+        if isinstance(error, errors.CheckFailed):
             error.reproduce = error.reproduce or self.reproduce
-        elif isinstance(error, ScenarioError):
+        elif isinstance(error, errors.ScenarioError):
             error.path = error.path or path
 
     def _check_script(self, result: Result) -> None:
@@ -227,27 +219,23 @@ class Simulation:
             error.hint = self._advice(f"{{outcome: {result.outcome}, unused: {result.unused}}}")
         raise error
 
-    def _unused_error(self, never: list[str]) -> ScriptUnused:
+    def _unused_error(self, never: list[str]) -> errors.ScriptUnused:
         message = f"these actions of the user never happened: {', '.join(never)}"
         try:
             if isinstance(self.model, FakeModel):
                 self.model.check_account()
-        except ScriptUnused as error:
+        except errors.ScriptUnused as error:
             error.message += f"; {message}" if never else ""
             return error
         hint = "find out why the run ended early, or delete these actions"
-        return ScriptUnused(message, key=never[0], hint=hint)
+        return errors.ScriptUnused(message, key=never[0], hint=hint)
 
     def _advice(self, stated: str) -> str:
         name, loop = name_of(self.scenario.path), self.loop
+        place = f"under expect_on: {loop.name}"
         if name and loop.is_own:  # nobody can change the file
-            return (
-                "if this is right, add to its `expect_on` or to a file for --expect: "
-                f"{name}: {stated}"
-            )
-        if not loop.has_name:  # a file names only loops that it can find
-            return f"if this is right, set expect_on[{loop.name!r}] in Python: {stated}"
-        return f"if this is right, add under expect_on: {loop.name}: {stated}"
+            place = f"to its `expect_on` or to a file for --expect: {name}"
+        return f"if this is right, add {place}: {stated}"
 
     def on_clock(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main`, a coroutine of this run, on a virtual clock.
@@ -275,7 +263,7 @@ class Simulation:
     async def send(self, prompt: str) -> Ending:
         """Run one prompt to its outcome; earlier messages stay in the context."""
         if self._under_way:
-            raise ScenarioError(
+            raise errors.ScenarioError(
                 "a run of this conversation is under way, or was cut short",
                 hint="start a new conversation",
             )
@@ -313,9 +301,12 @@ class Simulation:
         if (
             self.loop.is_own
             and self.loop.machine is not None
-            and (isinstance(error, InternalError) or not isinstance(error, SimloopError))
+            and (
+                isinstance(error, errors.InternalError)
+                or not isinstance(error, errors.SimloopError)
+            )
         ):
-            raise BrokenMachine(
+            raise errors.BrokenMachine(
                 f"the loop `{escape(self.loop.name)}` is broken: {escape(describe(error))}\n"
                 f"find out where with: {escape(self.loop.explore)}",
                 reproduce=self.reproduce,
@@ -377,7 +368,7 @@ class Simulation:
         """Add replies to the end of the script, during the run too. The trace states them."""
         known = self.scenario.model
         if not isinstance(self.model, FakeModel):
-            raise ScenarioError("this run has no script: another model answers", key="model")
+            raise errors.ScenarioError("this run has no script: another model answers", key="model")
         self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
         if self._world is not None:
             self._world.model.most = self._most_requests()
@@ -401,7 +392,7 @@ class Simulation:
         """Call `listener` with each entry of the trace. To be called before the first prompt."""
         self._listeners.append(listener)
 
-    def end(self, error: SimloopError) -> None:
+    def end(self, error: errors.SimloopError) -> None:
         """End the run with `error` at its next call at the boundary; a listener may call this."""
         if self._world is not None:
             self._world.model.recorder.keep(error)

@@ -11,17 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import Outcome
-from simloop.scenario.fields import (
-    Duration,
-    Lax,
-    Nanoseconds,
-    Strict,
-    Written,
-    defaults_of,
-    differs,
-    kept,
-    wrong,
-)
+from simloop.scenario import fields
 from simloop.scenario.mistakes import FORM, PLAIN
 
 REST = "..."
@@ -35,7 +25,7 @@ OutcomeName: TypeAlias = Literal[
 
 
 def _form(value: Any) -> str:
-    return FORM if isinstance(value, dict | Strict) else PLAIN
+    return FORM if isinstance(value, dict | fields.Strict) else PLAIN
 
 
 def _rest_or_item(value: Any) -> str:
@@ -55,11 +45,11 @@ Either = Annotated[T, Discriminator(_form)]
 
 _Dots = Annotated[T, BeforeValidator(_spelled)]
 _RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], Discriminator(_rest_or_item)]]
-_Words = Lax[list[_Dots[str]]]
+_Words = fields.Lax[list[_Dots[str]]]
 _Items: TypeAlias = Sequence[str | EllipsisType]
 
 
-class _Bounds(Strict):
+class _Bounds(fields.Strict):
     """Inclusive bounds, of which at least one is given."""
 
     @model_validator(mode="after")
@@ -67,9 +57,9 @@ class _Bounds(Strict):
         own: Any = self
         least, most = own.min, own.max
         if least is None and most is None:
-            raise wrong("", "give min, max or both")
+            raise fields.wrong("", "give min, max or both")
         if least is not None and most is not None and least > most:
-            raise wrong("min", "min is more than max, so nothing can ever fit")
+            raise fields.wrong("min", "min is more than max, so nothing can ever fit")
         return self
 
     def __str__(self) -> str:
@@ -79,7 +69,7 @@ class _Bounds(Strict):
 
 
 def _shown(bound: int) -> str:
-    return format_duration(bound) if isinstance(bound, Nanoseconds) else str(bound)
+    return format_duration(bound) if isinstance(bound, fields.Nanoseconds) else str(bound)
 
 
 class CountBounds(_Bounds):
@@ -92,15 +82,15 @@ class CountBounds(_Bounds):
 class Span(_Bounds):
     """A length of time within inclusive bounds."""
 
-    min: Written[Duration | None, str | None] = Field(
-        default=kept(None), description="At least so long."
+    min: fields.Written[fields.Duration | None, str | None] = Field(
+        default=fields.kept(None), description="At least so long."
     )
-    max: Written[Duration | None, str | None] = Field(
-        default=kept(None), description="At most so long."
+    max: fields.Written[fields.Duration | None, str | None] = Field(
+        default=fields.kept(None), description="At most so long."
     )
 
 
-class Contains(Strict):
+class Contains(fields.Strict):
     """A text that contains the given texts."""
 
     contains: str | list[str] = Field(description="A text that it contains; a list: all of them.")
@@ -114,91 +104,93 @@ class Contains(Strict):
         return f"a text with {' and '.join(map(repr, self.texts))}"
 
 
-_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[Lax[CountBounds]]]
-_Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[Lax[CountBounds]]]
-_Lasting = Either[Plain[Duration] | Form[Lax[Span]]]
-_Text = Either[Plain[str] | Form[Lax[Contains]]]
+_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[fields.Lax[CountBounds]]]
+_Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[fields.Lax[CountBounds]]]
+_Lasting = Either[Plain[fields.Duration] | Form[fields.Lax[Span]]]
+_Text = Either[Plain[str] | Form[fields.Lax[Contains]]]
 _GivenTimes: TypeAlias = int | CountBounds | Mapping[str, int]
 _GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
 
 
-class ExpectedCounters(Strict):
+class ExpectedCounters(fields.Strict):
     """The counters at the end of the run; a check compares only the given ones."""
 
-    error_count: Written[_Times | None, _GivenTimes | None] = Field(
-        default=kept(None),
+    error_count: fields.Written[_Times | None, _GivenTimes | None] = Field(
+        default=fields.kept(None),
         description="Failed or useless model calls, as the loop counts them: reference in the "
         "run, opencode in a step, pi and react not at all.",
     )
-    total_steps: Written[_Times | None, _GivenTimes | None] = Field(
-        default=kept(None), description="Steps of all replies together."
+    total_steps: fields.Written[_Times | None, _GivenTimes | None] = Field(
+        default=fields.kept(None), description="Steps of all replies together."
     )
-    compaction_attempts: Written[_Times | None, _GivenTimes | None] = Field(
-        default=kept(None), description="Compactions tried."
+    compaction_attempts: fields.Written[_Times | None, _GivenTimes | None] = Field(
+        default=fields.kept(None), description="Compactions tried."
     )
 
 
-class Expect(Strict):
+class Expect(fields.Strict):
     """The expectations for the end of the run; a check compares only the given ones.
 
     Without outcome, outcomes and error, every prompt must complete.
     """
 
-    outcome: Written[Lax[Outcome] | None, Outcome | OutcomeName | None] = Field(
-        default=kept(None), description="How the run ends."
+    outcome: fields.Written[fields.Lax[Outcome] | None, Outcome | OutcomeName | None] = Field(
+        default=fields.kept(None), description="How the run ends."
     )
-    outcomes: Written[
-        Lax[list[_RestOf[Lax[Outcome]]]] | None,
+    outcomes: fields.Written[
+        fields.Lax[list[_RestOf[fields.Lax[Outcome]]]] | None,
         Sequence[Outcome | OutcomeName | EllipsisType] | None,
-    ] = Field(default=kept(None), description="How the run of each prompt ends, in order.")
+    ] = Field(default=fields.kept(None), description="How the run of each prompt ends, in order.")
     error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = Field(
         default=None, description="The run has no outcome: this error ends it."
     )
-    unused: Written[_Some | None, _GivenTimes | None] = Field(
-        default=kept(None),
+    unused: fields.Written[_Some | None, _GivenTimes | None] = Field(
+        default=fields.kept(None),
         description="The number of replies, aborts and queued messages that the run does not use, "
         "exactly, or {max: 2}; without this key, 0.",
     )
     limit: str | None = Field(
         default=None, description="The limit that ended the run; empty for none."
     )
-    text: Written[_Text | None, _GivenText | None] = Field(
-        default=kept(None),
+    text: fields.Written[_Text | None, _GivenText | None] = Field(
+        default=fields.kept(None),
         description="The last text of the model, exactly; {contains: ...} for a part of it.",
     )
-    message: Written[_Text | None, _GivenText | None] = Field(
-        default=kept(None),
+    message: fields.Written[_Text | None, _GivenText | None] = Field(
+        default=fields.kept(None),
         description="The last message to the user, exactly; {contains: ...} for a part of it.",
     )
-    elapsed: Written[_Lasting | None, str | Span | Mapping[str, str] | None] = Field(
-        default=kept(None),
+    elapsed: fields.Written[_Lasting | None, str | Span | Mapping[str, str] | None] = Field(
+        default=fields.kept(None),
         description="Virtual time of all prompts together, exactly; or {min: 1s, max: 15s}.",
     )
-    counters: Written[Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]] = Field(
-        default=defaults_of(ExpectedCounters), description="The counters at the end."
-    )
-    requests: Written[_Times | None, _GivenTimes | None] = Field(
-        default=kept(None),
+    counters: fields.Written[
+        fields.Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]
+    ] = Field(default=fields.defaults_of(ExpectedCounters), description="The counters at the end.")
+    requests: fields.Written[_Times | None, _GivenTimes | None] = Field(
+        default=fields.kept(None),
         description="How many requests the model got, exactly; or {min: 2, max: 4}.",
     )
-    tools_run: Written[_Words | None, _Items | None] = Field(
-        default=kept(None),
+    tools_run: fields.Written[_Words | None, _Items | None] = Field(
+        default=fields.kept(None),
         description="Names of the tools run, in order; ... for any number of others.",
     )
-    calls: Written[
-        Lax[list[_RestOf[dict[str, Any]]]] | None,
+    calls: fields.Written[
+        fields.Lax[list[_RestOf[dict[str, Any]]]] | None,
         Sequence[Mapping[str, Any] | EllipsisType | str] | None,
     ] = Field(
-        default=kept(None),
+        default=fields.kept(None),
         description="The tools run, in order, with the arguments that they got: {read: {path: a}}, "
         "or {read: ...} with any arguments; ... for any number of other calls.",
     )
-    backoffs: Written[Lax[list[_RestOf[Duration]]] | None, _Items | None] = Field(
-        default=kept(None),
-        description="The waits before retries, in order; ... for any number of others.",
+    backoffs: fields.Written[fields.Lax[list[_RestOf[fields.Duration]]] | None, _Items | None] = (
+        Field(
+            default=fields.kept(None),
+            description="The waits before retries, in order; ... for any number of others.",
+        )
     )
-    hooks: Written[_Words | None, _Items | None] = Field(
-        default=kept(None),
+    hooks: fields.Written[_Words | None, _Items | None] = Field(
+        default=fields.kept(None),
         description="The hooks that ran: point, name, and ok, blocked, failed or timed-out; ... "
         "for any number of others.",
     )
@@ -206,8 +198,8 @@ class Expect(Strict):
         default=None,
         description="The roles of the messages at the end; ... for any number of messages.",
     )
-    sent: Written[_Words | None, _Items | None] = Field(
-        default=kept(None),
+    sent: fields.Written[_Words | None, _Items | None] = Field(
+        default=fields.kept(None),
         description="The requests as sent: for each the roles of its messages. ... stands for any "
         "number of requests, and among the roles for any number of messages.",
     )
@@ -224,8 +216,10 @@ class Expect(Strict):
     def _one_end(self) -> Self:
         if self.error is not None:
             for field in _AT_AN_OUTCOME:
-                if differs(self, field):
-                    raise wrong(field, f"a run that ends in {self.error} has no outcome to judge")
+                if fields.differs(self, field):
+                    raise fields.wrong(
+                        field, f"a run that ends in {self.error} has no outcome to judge"
+                    )
         return self
 
     @property

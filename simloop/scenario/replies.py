@@ -12,24 +12,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simloop import messages
 from simloop.kernel.policies import utf8_bytes_over_4
-from simloop.messages import (
-    NO_ANSWER,
-    Fault,
-    Finish,
-    FinishReason,
-    HeadersSent,
-    Part,
-    ReasoningDelta,
-    Request,
-    StreamError,
-    TextDelta,
-    ToolCall,
-    ToolCallDelta,
-    ToolCallPart,
-    Unreachable,
-    Usage,
-)
 from simloop.scenario.fields import (
     NO_TIME,
     One,
@@ -77,13 +61,13 @@ class Http(Strict):
             raise wrong("status", 'must be at least 300, or have a body that is no reply: body: ""')
         return self
 
-    def fault(self) -> Fault:
+    def fault(self) -> messages.Fault:
         """Return the fault that the loop sees."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
             headers["retry-after"] = _seconds(self.retry_after)
         code, message, code_is_type = error_of(self.body)
-        return Fault(
+        return messages.Fault(
             self.message or message or status_text(self.status),
             status=self.status,
             code=self.code or code,
@@ -91,12 +75,12 @@ class Http(Strict):
             code_is_type=code_is_type and not self.code,
         )
 
-    def failure(self) -> StreamError:
+    def failure(self) -> messages.StreamError:
         """Return the failed call as a part; a body is sent to SDKs as the script has it."""
         body = self.body
         if isinstance(body, dict):  # its keys in their order: the script's body, not simloop's
             body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        return StreamError(self.fault(), body)
+        return messages.StreamError(self.fault(), body)
 
 
 def _seconds(nanoseconds: int) -> str:
@@ -134,9 +118,11 @@ class StreamFault(Strict):
     message: str = Field(description="The error's message.")
     code: str = Field(default="", description="The error's code, such as overloaded_error.")
 
-    def fault(self) -> Fault:
+    def fault(self) -> messages.Fault:
         """Return the failure. A word of the provider that simloop has too is marked as its word."""
-        return Fault(self.message, code=self.code, code_is_type=self.code in NO_ANSWER)
+        return messages.Fault(
+            self.message, code=self.code, code_is_type=self.code in messages.NO_ANSWER
+        )
 
 
 class TokenUsage(Strict):
@@ -168,7 +154,7 @@ class When(Strict):
     )
     contains: str | None = Field(default=None, description="Text that it contains.")
 
-    def matches(self, request: Request) -> bool:
+    def matches(self, request: messages.Request) -> bool:
         """Return whether the rule answers `request`."""
         newest = request.messages[-1]
         role = type(newest).__struct_config__.tag
@@ -248,7 +234,7 @@ class Reply(Strict):
             raise wrong("", "a reply says, calls or fails; for an empty one write finish: stop")
         if self.http is not None and parts:
             raise wrong("http", "an HTTP status comes instead of a reply: split it in two entries")
-        if self.finish == FinishReason.INTERRUPTED:
+        if self.finish == messages.FinishReason.INTERRUPTED:
             raise wrong("finish", "no provider says interrupted: write unfinished: true instead")
         for name in ("steps", "usage"):
             if differs(self, name) and ends not in ([], ["finish"]):
@@ -309,12 +295,12 @@ class Reply(Strict):
         pace = self.pace
         delay_ns: int = pace.first_part
         if _UNREACHED in (self.lost, self.stall):
-            yield 0, Unreachable()
+            yield 0, messages.Unreachable()
         for part in self._parts():
-            if pace.per_token and isinstance(part, TextDelta):
+            if pace.per_token and isinstance(part, messages.TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
             if self.has_headers_alone:
-                yield delay_ns, HeadersSent()
+                yield delay_ns, messages.HeadersSent()
                 delay_ns = 0
             yield delay_ns, part
             delay_ns = pace.per_part
@@ -324,47 +310,49 @@ class Reply(Strict):
         """Return whether the reply consists of headers, and breaks off or stalls after them."""
         return "after-headers" in (self.lost, self.stall)
 
-    def _parts(self) -> Iterator[Part | Exception | None]:
-        yield from (ReasoningDelta(text) for text in _pieces(self.think))
-        yield from (TextDelta(text) for text in _pieces(self.say))
+    def _parts(self) -> Iterator[messages.Part | Exception | None]:
+        yield from (messages.ReasoningDelta(text) for text in _pieces(self.think))
+        yield from (messages.TextDelta(text) for text in _pieces(self.say))
         calls = [
-            ToolCall(self.ids[n] if self.ids else f"call-{n + 1}", name, arguments)
+            messages.ToolCall(self.ids[n] if self.ids else f"call-{n + 1}", name, arguments)
             for n, (name, arguments) in enumerate(self._calls())
         ]
         yield from self._call_parts(calls)
         for name, text in self.half_call.items():
-            yield ToolCallDelta(f"call-{len(calls) + 1}", name, text)
+            yield messages.ToolCallDelta(f"call-{len(calls) + 1}", name, text)
         yield from self._end()
 
-    def _call_parts(self, calls: list[ToolCall]) -> Iterator[Part]:
+    def _call_parts(self, calls: list[messages.ToolCall]) -> Iterator[messages.Part]:
         pieces = [_split(call.arguments, self.fragments) for call in calls]
         if self.interleave:
             for turn in zip_longest(*pieces):
                 for call, piece in zip(calls, turn, strict=True):
                     if piece is not None:
-                        yield ToolCallDelta(call.id, call.name, piece)
-            yield from map(ToolCallPart, calls)
+                        yield messages.ToolCallDelta(call.id, call.name, piece)
+            yield from map(messages.ToolCallPart, calls)
             return
         for call, own in zip(calls, pieces, strict=True):
-            yield from (ToolCallDelta(call.id, call.name, piece) for piece in own)
-            yield ToolCallPart(call)
+            yield from (messages.ToolCallDelta(call.id, call.name, piece) for piece in own)
+            yield messages.ToolCallPart(call)
 
-    def _end(self) -> Iterator[Part | Exception | None]:
+    def _end(self) -> Iterator[messages.Part | Exception | None]:
         if self.http is not None:
             yield self.http.failure()
         elif self.error is not None:
-            yield StreamError(self.error.fault())
+            yield messages.StreamError(self.error.fault())
         elif self.lost is not None:
             how = "refused" if self.lost == _UNREACHED else f"lost {self.lost.replace('-', ' ')}"
-            yield StreamError(Fault(f"connection {how}", code="connection"))
+            yield messages.StreamError(messages.Fault(f"connection {how}", code="connection"))
         elif self.stall is not None:
             yield None
         elif self.raises is not None:
             yield ScriptedFailure(self.raises)
         elif not self.unfinished:
             raw = ("tool-calls" if self.call else "stop") if self.finish is None else self.finish
-            usage = None if self.usage is None else Usage(self.usage.input, self.usage.output)
-            yield Finish(FinishReason.read(raw), raw, usage, self.steps)
+            usage = (
+                None if self.usage is None else messages.Usage(self.usage.input, self.usage.output)
+            )
+            yield messages.Finish(messages.FinishReason.read(raw), raw, usage, self.steps)
 
     def _calls(self) -> list[tuple[str, str]]:
         return calls_of(self.call)
@@ -381,17 +369,21 @@ def parts_of_fault(fault: ReplyFault) -> Sequence[TimedPart]:
     return reply_of_fault(fault).play(1)
 
 
-def _id_of(part: Part | Exception | None) -> str:
-    if type(part) is ToolCallPart:
+def _id_of(part: messages.Part | Exception | None) -> str:
+    if type(part) is messages.ToolCallPart:
         return part.call.id
-    return part.call_id if type(part) is ToolCallDelta else ""
+    return part.call_id if type(part) is messages.ToolCallDelta else ""
 
 
-def _numbered(part: Part | Exception | None, call_id: str) -> Part | Exception | None:
-    if type(part) is ToolCallPart:
-        return ToolCallPart(ToolCall(call_id, part.call.name, part.call.arguments))
-    assert type(part) is ToolCallDelta
-    return ToolCallDelta(call_id, part.name, part.arguments)
+def _numbered(
+    part: messages.Part | Exception | None, call_id: str
+) -> messages.Part | Exception | None:
+    if type(part) is messages.ToolCallPart:
+        return messages.ToolCallPart(
+            messages.ToolCall(call_id, part.call.name, part.call.arguments)
+        )
+    assert type(part) is messages.ToolCallDelta
+    return messages.ToolCallDelta(call_id, part.name, part.arguments)
 
 
 def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:

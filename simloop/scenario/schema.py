@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
+from simloop import messages
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.messages import (
-    AssistantMessage,
-    Message,
-    SummaryMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.fields import (
@@ -533,23 +526,23 @@ def unpaired(history: Sequence[PastMessage]) -> tuple[int, str] | None:
     return (len(history) - 1, f"the result of {names[0]} is missing") if names else None
 
 
-def past_messages(history: Sequence[PastMessage]) -> tuple[Message, ...]:
+def past_messages(history: Sequence[PastMessage]) -> tuple[messages.Message, ...]:
     """Return the messages, whose calls have the ids `past-1`, `past-2` and so on."""
     return tuple(_messages(history))
 
 
-def _messages(history: Sequence[PastMessage]) -> Iterator[Message]:
+def _messages(history: Sequence[PastMessage]) -> Iterator[messages.Message]:
     made = answered = 0
     for past in history:
         if past.user is not None:
-            yield UserMessage(past.user)
+            yield messages.UserMessage(past.user)
         elif past.summary is not None:
-            yield SummaryMessage(past.summary)
+            yield messages.SummaryMessage(past.summary)
         elif past.tool is not None:
             answered += 1
-            yield ToolMessage(f"past-{answered}", past.tool, past.failed)
+            yield messages.ToolMessage(f"past-{answered}", past.tool, past.failed)
         else:
             named = list(enumerate(calls_of(past.call), start=made + 1))
             made += len(named)
-            calls = [ToolCall(f"past-{number}", *call) for number, call in named]
-            yield AssistantMessage(past.assistant or "", tuple(calls))
+            calls = [messages.ToolCall(f"past-{number}", *call) for number, call in named]
+            yield messages.AssistantMessage(past.assistant or "", tuple(calls))

@@ -24,7 +24,6 @@ from simloop import (
     ScenarioError,
     ScriptedTool,
     Trigger,
-    load_scenario,
     run,
 )
 from simloop.errors import CannotExpress
@@ -32,7 +31,6 @@ from simloop.kernel.limits import Limits as KernelLimits
 from simloop.loops.pi import PiLoop
 from simloop.runs.result import Result
 from simloop.runs.run import Simulation
-from simloop.scenario.catalog import find_bundled
 from simloop.trace import entries
 from simloop.trace.timeline import timeline
 from simloop.virtual.simulate import running_loop
@@ -270,16 +268,6 @@ def test_a_scenario_that_needs_an_engine_cannot_be_expressed(
         run(Scenario(prompt="Go.", **changes), loop=echoes)
 
 
-def test_a_bundled_scenario_that_an_agent_cannot_express_names_one_that_it_can() -> None:
-    with pytest.raises(CannotExpress) as caught:
-        run(load_scenario(find_bundled("quickstart")), loop="builders:calls_tools")
-    command = "simloop run finish-reasons/stop --loop builders:calls_tools"
-    assert caught.value.hint == f"one that every loop can run: {command}"
-    assert run(load_scenario(find_bundled("finish-reasons/stop")), loop="builders:calls_tools").ok
-    with pytest.raises(CannotExpress, match="run it on another loop"):
-        run(Scenario(prompt="Go.", system_prompt="Be."), loop="builders:calls_tools")
-
-
 REFUSED = "refused: subprocess.Popen of 'git status'; called at test_agents.py:"
 
 
@@ -308,8 +296,8 @@ def test_an_agent_has_no_counters_and_no_messages() -> None:
     [
         ({"counters": {"total_steps": 1}}, "total_steps: expected 1, got None .*has no counters"),
         ({"counters": {"total_steps": {"min": 1}}}, "at least 1, got None .*has no counters"),
-        ({"messages": "user assistant"}, "got '' .*expect `sent`"),
-        ({"backoffs": ["2s"]}, r"got \[\] .*expect `elapsed`"),
+        ({"messages": "user assistant"}, "got ''"),
+        ({"backoffs": ["2s"]}, r"got \[\]"),
     ],
 )
 def test_an_expectation_of_what_an_agent_does_not_have_says_so(

@@ -13,7 +13,7 @@ import pytest
 from builders import play_text
 from clocks import Watch
 
-from simloop import Conversation, HookExecution, Hooks, Result, ScenarioError, run, simulate
+from simloop import HookExecution, Hooks, Result, ScenarioError, run
 from simloop.engine.hook_meter import BLOCKING_NS, HookCost, HookMeter
 from simloop.kernel.policies import HookOrder
 from simloop.runs import run as runs
@@ -203,22 +203,3 @@ def test_an_agent_has_no_hooks_to_measure() -> None:
 
     with pytest.raises(ScenarioError, match="hooks"):
         play_text("prompt: Go.\nmodel: []", loop=agent, hook_cost=True)
-
-
-def test_a_conversation_shows_the_cost_of_its_hooks_so_far() -> None:
-    def guard(given: object) -> None:
-        """Allow everything."""
-
-    def of_conversation(**given: Any) -> tuple[HookCost, ...] | None:
-        async def main() -> tuple[HookCost, ...] | None:
-            hooks = Hooks(before_tool_call=[guard])
-            conversation = Conversation(parse_scenario(SCENARIO), hooks=hooks, **given)
-            async for _ in conversation.run("Go."):
-                pass
-            return conversation.hook_cost
-
-        return simulate(main())
-
-    (cost,) = of_conversation(hook_cost=True) or ()
-    assert (cost.hook, cost.calls) == ("guard", 3)
-    assert of_conversation() is None

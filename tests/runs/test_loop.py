@@ -16,7 +16,6 @@ from simloop import (
     Reply,
     Scenario,
     ScenarioError,
-    ScriptUnused,
     load_scenario,
     parse_scenario,
     run,
@@ -276,11 +275,6 @@ def test_the_command_that_repeats_a_run_has_its_design_and_options(tmp_path: Pat
     )
     with pytest.raises(ExpectationFailed):
         result.check()
-
-
-def test_a_script_that_does_not_fit_an_object_is_not_told_to_name_it_in_the_file() -> None:
-    with pytest.raises(ScriptUnused, match=r"set expect_on\['own'\] in Python"):
-        run(Scenario(prompt="x", model=[Reply(say="a"), Reply(say="b")]), loop=OWN)
 
 
 # Exact copies
