@@ -1,7 +1,7 @@
 """The goals of a search: rare situations in which loops have failed, mostly two events at once.
 
 A goal is a list of steps, each of which an entry matches. They match entries in a row among those
-of the kinds in `sees`, or, if they are `apart`, entries of one run in this order.
+of the kinds in `sees`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -47,7 +47,6 @@ class Goal(NamedTuple):
     steps: tuple[_Step, ...]
     sees: tuple[type[AnyEntry], ...]
     needs: tuple[Feature, ...] = ()
-    apart: bool = False
 
     def can_be_reached(self, abilities: Abilities) -> bool:
         """Return whether runs of a loop may reach this goal."""
@@ -57,25 +56,11 @@ class Goal(NamedTuple):
     def is_reached(self, seen: Sequence[Any]) -> bool:
         """Return whether the entries of the seen kinds reach the goal."""
         size = len(self.steps)
-        if not self.apart:
-            starts = range(len(seen) - size + 1)
-            return any(
-                all(
-                    step(entry)
-                    for step, entry in zip(self.steps, seen[at : at + size], strict=True)
-                )
-                for at in starts
-                if self.steps[0](seen[at])
-            )
-        done = 0
-        for entry in seen:
-            if self.steps[done](entry):
-                done += 1
-                if done == size:
-                    return True
-            elif type(entry) is Prompt:
-                done = 0
-        return False
+        return any(
+            all(step(entry) for step, entry in zip(self.steps, seen[at : at + size], strict=True))
+            for at in range(len(seen) - size + 1)
+            if self.steps[0](seen[at])
+        )
 
 
 class Goals:
@@ -85,7 +70,7 @@ class Goals:
         self._goals = [each for each in goals if each.can_be_reached(abilities)]
         self._seeing: dict[type, list[int]] = {}
         for place, each in enumerate(self._goals):
-            for kind in (*each.sees, *((Prompt,) if each.apart else ())):
+            for kind in each.sees:
                 self._seeing.setdefault(kind, []).append(place)
         self.counts = dict.fromkeys((each.name for each in self._goals), 0)
         self.looked_at = 0
@@ -163,8 +148,7 @@ GOALS: tuple[Goal, ...] = (
          (_WAITS, _ABORTS), (Backoff, StopRequested, Request), _ABORT),
     Goal("abort-in-a-backoff-after-forced-compaction",
          "The user aborts in a backoff after a forced compaction.",
-         (_forced, _WAITS, _ABORTS), (Compaction, Backoff, StopRequested), _ABORT + _COMPACTS,
-         apart=True),
+         (_forced, _WAITS, _ABORTS), (Compaction, Backoff, StopRequested), _ABORT + _COMPACTS),
     Goal("abort-before-the-first-part", "The user aborts before the first part of a reply.",
          (_MAIN, _ABORTS), (TextDelta, ToolCall, *_IN_REPLY), _ABORT),
     Goal("abort-in-a-reply", "The user aborts in the middle of a text.",
@@ -205,7 +189,7 @@ GOALS: tuple[Goal, ...] = (
     Goal("message-after-the-last-words", "The user sends a message after the last reply.",
          (_REPLIES, _MESSAGE), (Finish, Queued, Request, ToolStarted)),
     Goal("steering-and-follow-up", "The user sends a message of each kind in one run.",
-         (_queued(Queue.FOLLOW_UP), _queued(Queue.STEERING)), (Queued,), apart=True),
+         (_queued(Queue.FOLLOW_UP), _queued(Queue.STEERING)), (Queued,)),
     Goal("three-messages-wait", "Three user messages are queued at the same time.",
          (_MESSAGE,) * 3, (Queued, Request)),
     Goal("tool-timeout", "A tool times out.", (_late_tool,), (ToolResult,)),
@@ -247,7 +231,7 @@ GOALS: tuple[Goal, ...] = (
     Goal("overflow-then-compaction", "A context overflow leads to a compaction.",
          (_overflows, _forced), (Classified, Compaction, Backoff), _COMPACTS),
     Goal("overflow-after-a-compaction", "The context overflows after it was compacted.",
-         (_shortened, _overflows), (Compaction, Classified), _COMPACTS, apart=True),
+         (_shortened, _overflows), (Compaction, Classified), _COMPACTS),
     Goal("two-compactions-in-a-row", "The context is compacted twice without a reply between.",
          (_shortened, _shortened), (Compaction, Finish), _COMPACTS),
     Goal("useless-compaction", "A compaction does not make the context smaller.",
@@ -255,9 +239,9 @@ GOALS: tuple[Goal, ...] = (
     Goal("failed-summary", "The model call for a summary fails.",
          (_SUMMARY, _BREAKS), (Request, Error, Finish), _COMPACTS),
     Goal("retry-after-a-compaction", "A call that follows a compaction is retried.",
-         (_shortened, _WAITS, _MAIN), (Compaction, Backoff, Request), _COMPACTS, apart=True),
+         (_shortened, _MAIN, _WAITS, _MAIN), (Compaction, Backoff, Request), _COMPACTS),
     Goal("success-after-two-failures", "A call succeeds after two failures.",
-         (_WAITS, _WAITS, _REPLIES), (Backoff, Finish), apart=True),
+         (_WAITS, _WAITS, _REPLIES), (Backoff, Finish)),
     Goal("early-tool", "A tool starts before its reply has ended.",
          (_STARTS, lambda e: type(e) in (Finish, Error, StreamCut)),
          (ToolStarted, Finish, Error, StreamCut, Request), _EARLY),
