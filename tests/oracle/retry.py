@@ -6,10 +6,11 @@ error of the policy is found.
 """
 
 import re
+from email.utils import mktime_tz, parsedate_tz
+from math import inf
 from typing import Any
 
 from oracle.ledger import ledger_of
-from simloop.check.invariants.agents import NS_PER_MS, asked_ns, wait_range
 from simloop.check.invariants.invariant import Need, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
@@ -18,6 +19,54 @@ from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
 from simloop.messages import Fault
 from simloop.trace.entries import Backoff, Classified
 from simloop.virtual.clock.instants import EPOCH_NS
+
+NS_PER_MS = 1_000_000
+_NS_PER_S = 1_000_000_000
+_MOST_DRAW = 1 - 2**-53
+_LONGEST = 1e15
+
+
+def asked_ns(fault: Fault, now_ns: int) -> int | None:
+    """Return the wait that the provider asks for at the Unix time `now_ns`, or None.
+
+    Milliseconds take precedence over seconds, and seconds over a date. Zero or less is no wait.
+    """
+    for name, unit_ns in (("retry-after-ms", NS_PER_MS), ("retry-after", _NS_PER_S)):
+        value = fault.header(name)
+        try:
+            number = float(value or "")
+        except ValueError:
+            continue
+        wait = round(min(number, _LONGEST) * unit_ns) if 0 < number < inf else 0
+        if wait:
+            return wait
+    date = parsedate_tz(fault.header("retry-after") or "")
+    if date is None:
+        return None
+    try:
+        wait = int(mktime_tz(date)) * _NS_PER_S - now_ns
+    except (ValueError, OverflowError):
+        return None
+    return wait if wait > 0 else None
+
+
+def wait_range(
+    policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
+) -> tuple[int, int]:
+    """Return the least and the greatest wait that the policy allows, in nanoseconds."""
+    # Computed from its settings, because its own function may have the fault.
+    if isinstance(policy, ExponentialBackoff):
+        asked = None if fault is None else asked_ns(fault, now_ns)
+        if asked is not None:
+            wait = min(asked, policy.max_retry_after_ms * NS_PER_MS)
+            return wait, wait
+        doubled = policy.initial_delay_ms * 2 ** min(failures - 1, 64)
+        wait = min(doubled, policy.max_delay_ms) * NS_PER_MS
+        return int(wait * (1 - policy.jitter)), wait
+    both = [
+        policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in (0.0, _MOST_DRAW)
+    ]
+    return min(both), max(both)
 
 
 @invariant(

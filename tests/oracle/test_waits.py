@@ -1,7 +1,7 @@
 import pytest
 
+from oracle.retry import asked_ns, wait_range
 from simloop import ExponentialBackoff
-from simloop.check.invariants.agents import asked_ns, wait_range
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import Fault
 from simloop.virtual.clock.instants import EPOCH_NS

@@ -5,7 +5,6 @@ policy is judged only by bounds that every policy keeps. A request is a retry on
 from the request whose reply failed: an agent may have several conversations.
 """
 
-from email.utils import mktime_tz, parsedate_tz
 from math import inf
 from typing import Any
 
@@ -14,7 +13,7 @@ from simloop.check.invariants.requests import WHOLE
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import DeclaredLimits
-from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
 from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import (
     Ended,
@@ -30,52 +29,16 @@ from simloop.trace.kinds import clock
 from simloop.virtual.clock.instants import EPOCH_NS
 
 NS_PER_MS = 1_000_000
-_NS_PER_S = 1_000_000_000
 _MOST_DRAW = 1 - 2**-53
-_LONGEST = 1e15
 
 
-def asked_ns(fault: Fault, now_ns: int) -> int | None:
-    """Return the wait that the provider asks for at the Unix time `now_ns`, or None.
-
-    Milliseconds take precedence over seconds, and seconds over a date. Zero or less is no wait.
-    """
-    for name, unit_ns in (("retry-after-ms", NS_PER_MS), ("retry-after", _NS_PER_S)):
-        value = fault.header(name)
-        try:
-            number = float(value or "")
-        except ValueError:
-            continue
-        wait = round(min(number, _LONGEST) * unit_ns) if 0 < number < inf else 0
-        if wait:
-            return wait
-    date = parsedate_tz(fault.header("retry-after") or "")
-    if date is None:
-        return None
-    try:
-        wait = int(mktime_tz(date)) * _NS_PER_S - now_ns
-    except (ValueError, OverflowError):
-        return None
-    return wait if wait > 0 else None
-
-
-def wait_range(
+def _wait_range(
     policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
 ) -> tuple[int, int]:
     """Return the least and the greatest wait that the policy allows, in nanoseconds."""
-    # Computed from its settings, because its own function may have the fault.
-    if isinstance(policy, ExponentialBackoff):
-        asked = None if fault is None else asked_ns(fault, now_ns)
-        if asked is not None:
-            wait = min(asked, policy.max_retry_after_ms * NS_PER_MS)
-            return wait, wait
-        doubled = policy.initial_delay_ms * 2 ** min(failures - 1, 64)
-        wait = min(doubled, policy.max_delay_ms) * NS_PER_MS
-        return int(wait * (1 - policy.jitter)), wait
-    both = [
-        policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in (0.0, _MOST_DRAW)
-    ]
-    return min(both), max(both)
+    draws = 0.0, _MOST_DRAW
+    waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in draws]
+    return min(waits), max(waits)
 
 
 _CLOCK_NS = NS_PER_MS
@@ -167,7 +130,7 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
         counts = range(in_run, least_count - 1, -1) if unsure else (in_run, in_row)
         # A Retry-After that is a date may be over on the clock of the agent, and on ours not yet.
         clocks = (now_ns, now_ns - _CLOCK_NS, now_ns + _CLOCK_NS)
-        spans = [wait_range(policy, each, reply.fault, at) for each in counts for at in clocks]
+        spans = [_wait_range(policy, each, reply.fault, at) for each in counts for at in clocks]
         if not any(least - _CLOCK_NS <= waited <= most + _CLOCK_NS for least, most in spans):
             span = " to ".join(dict.fromkeys(map(_ms, spans[0])))
             return (
@@ -203,7 +166,7 @@ def _failed_before(subject: Subject, entry: Any) -> ReceivedReply | None:
 def _asked(subject: Subject, reply: ReceivedReply) -> int | None:
     """Return the wait that a failed reply asks for."""
     assert reply.fault is not None
-    return asked_ns(reply.fault, _agent_ns(subject, reply.at_ns))
+    return retry_after_ns(reply.fault, _agent_ns(subject, reply.at_ns))
 
 
 @invariant(
