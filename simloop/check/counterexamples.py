@@ -17,7 +17,7 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason
-from simloop.prove.graph import Lasso, RuleViolation, Step
+from simloop.prove.graph import Lasso, Step
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Reply
@@ -75,23 +75,6 @@ def scenario_of_lasso(lasso: Lasso, of: Explored) -> Scenario:
     )
 
 
-def scenario_of_violation(violation: RuleViolation, of: Explored) -> Scenario:
-    """Return a scenario that leads to `violation`; a run that has not ended there is cut off.
-
-    Raises ScenarioError if no scripted world can lead to these steps.
-    """
-    steps = violation.counterexample
-    if not steps:
-        raise ScenarioError("it is wrong before anything has happened")
-    script, state, expect = _Script(steps), steps[-1].run.state, Expect(error="RunawayRun")
-    if isinstance(state, Finished):
-        expect = Expect(outcome=state.outcome, limit=state.limit)
-    else:
-        script.say_more()
-    title = f"{of.loop}: {violation.what}"
-    return script.scenario(of, title=title, max_transitions=len(steps), expect=expect)
-
-
 class _Script:
     """Collects the behaviour of the world, one signal after the other."""
 
@@ -112,10 +95,6 @@ class _Script:
             self._answer(step.signal, asked)
             self._transitions += 1
             asked = step.asked
-
-    def say_more(self) -> None:
-        """Add a reply for the last transition, whose requests are performed before the cut."""
-        self._replies.append(Reply(say="Some words."))
 
     def scenario(self, of: Explored, **rest: Any) -> Scenario:
         """Return the whole scenario. Each context check is scripted, because real sizes grow."""

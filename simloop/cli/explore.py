@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 from msgspec import Struct
-from pydantic import ValidationError
 
 from simloop.check import counterexamples
 from simloop.cli.options import Decorator, formats, loop_names, read_options
@@ -34,7 +33,6 @@ from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import check_limits, machine_for
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
-from simloop.scenario.mistakes import wording
 from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
 
@@ -91,8 +89,7 @@ def _limit(name: str, least: int) -> Decorator:
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write the lasso, the shortest run to each outcome, and each counterexample to FOLDER, as "
-    "scenario files.",
+    help="Write the lasso and the shortest run to each outcome to FOLDER, as scenario files.",
 )
 @formats("json", "mermaid")
 def command(
@@ -112,7 +109,7 @@ def command(
     not declare that (`endless`), or if the machine violates a rule of machines.
     """
     limits = Limits(**limits_given)
-    chosen = _options(loop, options)
+    chosen = LoopOptions().joined(loop, read_options(options))
     machine = machine_for(loop, limits, chosen)
     check_limits(loop, machine, limits)
     with StatusLine(sys.stderr) as status:
@@ -145,23 +142,6 @@ def _unusual(machine: Machine) -> Iterator[str]:
             yield f"{name} {json.dumps(value)}".replace('"', "")
 
 
-def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
-    """Return the options of `loop`. Raises ScenarioError for unknown options."""
-    if not given:
-        return LoopOptions()
-    key, values = LoopOptions.key_of(loop), read_options(given)
-    try:
-        return LoopOptions.model_validate_json(json.dumps({key: values}))  # as strict as a file
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        message, hint = wording(first)
-        if first["type"] == "unexpected_keyword_argument":
-            message = "unknown key"
-            hint = f"known here: {', '.join(as_written(DESIGNS[key].options()))}"
-        place = ".".join(str(part) for part in first["loc"])
-        raise ScenarioError(message, key=f"--option {place}", hint=hint) from error
-
-
 def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:
     """Write all of the files, or none if one of them exists; print what no scenario can show."""
     of = counterexamples.Explored(proof.loop, limits, options)
@@ -171,8 +151,6 @@ def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> 
     }
     if proof.lasso is not None:
         made["lasso"] = partial(counterexamples.scenario_of_lasso, proof.lasso, of)
-    for number, violation in enumerate(proof.violations, start=1):
-        made[f"wrong-{number}"] = partial(counterexamples.scenario_of_violation, violation, of)
     texts: dict[Path, str] = {}
     for stem, make in made.items():
         try:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pytest
-from broken import Change, Redrawn, change
+from broken import Redrawn
 from incases import in_cases
 
 from simloop import run
@@ -12,7 +12,6 @@ from simloop.check.counterexamples import (
     Explored,
     scenario_of_ending,
     scenario_of_lasso,
-    scenario_of_violation,
 )
 from simloop.check.trial import verify
 from simloop.errors import RunawayRun, ScenarioError
@@ -25,7 +24,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
-from simloop.prove.graph import Lasso, RuleViolation, Step
+from simloop.prove.graph import Lasso, Step
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import LoopOptions, names
@@ -235,38 +234,3 @@ def test_a_lasso_on_which_the_user_aborts_again_and_again_is_refused() -> None:
     again = Step(signals.AbortRequested(), Run(states.CallingModel()), (called,))
     with pytest.raises(ScenarioError, match="abort twice"):
         scenario_of_lasso(Lasso(prefix, (again,)), Explored("pi", SMALL))
-
-
-WRONG = {
-    "too late": change(
-        "reference", "steps", "_exceeded", "total_steps >= self", "total_steps > self"
-    ),
-    "too early": change(
-        "opencode", "retries", "_catch", "error_count > self", "error_count >= self"
-    ),
-    "in the end": change(
-        "react", "rounds", "_go_on", "total_steps >= self", "total_steps + 1 >= self"
-    ),
-}
-
-
-@pytest.mark.parametrize("broken", WRONG.values(), ids=WRONG)
-def test_the_way_to_what_is_wrong_runs_as_it_is_written(broken: Change) -> None:
-    proof = prove(broken.machine(SMALL), SMALL)
-    assert proof.violations
-    for violation in proof.violations:
-        scenario = scenario_of_violation(violation, Explored(broken.loop, SMALL))
-        assert scenario.title == f"{broken.loop}: {violation.what}"
-        watched = Watched(broken.machine(SMALL))
-        if isinstance(violation.counterexample[-1].run.state, Finished):
-            assert run(read_again(scenario), loop=watched.again).failures == ()
-        else:
-            with pytest.raises(RunawayRun):
-                run(read_again(scenario), loop=watched.again)
-        assert watched.given == [step.signal for step in violation.counterexample]
-
-
-def test_what_is_wrong_from_the_start_needs_no_scenario() -> None:
-    violation = RuleViolation("ready cannot be left", ())
-    with pytest.raises(ScenarioError, match="before anything has happened"):
-        scenario_of_violation(violation, Explored("pi", SMALL))
