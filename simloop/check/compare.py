@@ -142,13 +142,7 @@ def _details(verdict: Verdict) -> tuple[ErrorDetails, ...]:
 
 
 def _told(error: SimloopError) -> str:
-    """Return the name and the message, without the file, which all rows have in common."""
-    said = str(error)
-    if isinstance(error, ScenarioError):
-        line, column, key, hint = error.line, error.column, error.key, error.hint
-        said = str(ScenarioError(error.message, line=line, column=column, key=key, hint=hint))
-    elif isinstance(error, CheckFailed):
-        said = error.finding()
+    said = error.finding() if isinstance(error, CheckFailed) else str(error)
     return f"{type(error).__name__}: {said}"
 
 

@@ -32,13 +32,9 @@ class Setting(NamedTuple):
     other: Any
 
     def as_text(self) -> tuple[str, str]:
-        """Return both values as words; `none` stands for a missing limit or an empty list."""
-        return _as_text(self.one), _as_text(self.other)
-
-
-def _as_text(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return "none" if value is None or not text else text
+        """Return both values as words; `none` stands for a missing limit."""
+        one, other = ("none" if each is None else str(each) for each in self[1:])
+        return one, other
 
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
@@ -87,9 +83,7 @@ def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, R
         raise ScenarioError(
             f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "
             "come from a stranger, so no module is imported that only the trace names",
-            hint=f"if you trust it, add: --loop {shlex.quote(recorded)}"
-            if _is_importable(recorded)
-            else "give it by name: --loop module:attribute",
+            hint=f"if you trust it, add: --loop {shlex.quote(recorded)}",
         )
     chosen = loop or recorded
     judge_as = trace.header.judge_as if is_own(chosen) else ""
@@ -104,11 +98,6 @@ def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
     """
     scenario, options = recorded_run(trace, loop)
     return as_far_as(trace, run_to_the_end(scenario, **options))
-
-
-def _is_importable(loop: str) -> bool:
-    """Return whether `--loop` can import the name; it cannot for a script or a nested class."""
-    return is_own(loop) and "<" not in loop and not loop.startswith("__main__:")
 
 
 def as_far_as(cut: LoopTrace, trace: LoopTrace) -> LoopTrace:

@@ -13,7 +13,6 @@ trials, so they agree on what a failure is. A run fails for one of these reasons
 """
 
 import asyncio
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -69,8 +68,6 @@ SENTENCES = {
 
 _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
-_LINES = 10
-"""The most lines of an error about violations."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -380,9 +377,14 @@ def _not_listed(judging: Judge, expect: Expect) -> tuple[Violation, ...]:
 
 def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[SimloopError]:
     """Yield an error if the violations are not exactly those that are expected."""
-    expected, names = expect.violates or {}, [each.name for each in all_invariants()]
+    expected, names = expect.violates or {}, {each.name for each in all_invariants()}
     if unknown := next((name for name in expected if name not in names), ""):
-        yield _no_invariant(unknown, names, verdict.scenario)
+        yield ScenarioError(
+            f"there is no invariant `{escape(unknown)}`",
+            path=(verdict.scenario and verdict.scenario.path) or None,
+            key="expect.violates",
+            hint="see them with: simloop invariants",
+        )
         return
     found = [
         f"invariant {each.name}: {escape(each.text)} (entry {each.seq})"
@@ -394,21 +396,9 @@ def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[Si
         but = f"it is not judged: {why}" if why else "the run does not violate it"
         found.append(f"invariant {name}: listed in expect.violates, but {but}")
     if found:
-        more = [f"invariant: and {len(found) - _LINES} more"] if len(found) > _LINES else []
         assert verdict.trace is not None
         again = "" if verdict.plan is None else reproduce(verdict.plan, verdict.trace.header.seed)
-        yield InvariantViolated("\n".join((*found[:_LINES], *more)), reproduce=again)
-
-
-def _no_invariant(name: str, names: Sequence[str], scenario: Scenario | None) -> ScenarioError:
-    close = difflib.get_close_matches(name, names, n=1)
-    nearest = f"did you mean `{close[0]}`? " if close else ""
-    return ScenarioError(
-        f"there is no invariant `{escape(name)}`",
-        path=(scenario and scenario.path) or None,
-        key="expect.violates",
-        hint=f"{nearest}see them with: simloop invariants",
-    )
+        yield InvariantViolated("\n".join(found), reproduce=again)
 
 
 def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Violation, ...]:

@@ -172,7 +172,7 @@ class TestErrors:
         rows = compare(file)
         assert [row.loop for row in rows] == list(DESIGNS)
         assert {row.ending for row in rows} == {"ScenarioError"}
-        assert {row.failures[0].split(" ")[1] for row in rows} == {"1:1:"}
+        assert {row.failures[0].split(" ")[1] for row in rows} == {f"{file}:1:1:"}
         assert [row.exit_code for row in rows] == [2] * len(DESIGNS)
         assert len({id(row.verdict) for row in rows}) == 1
         assert runs == []

@@ -97,7 +97,7 @@ def test_an_invariant_that_is_not_judged_cannot_be_violated() -> None:
 def test_a_name_that_no_invariant_has_is_the_authors_error() -> None:
     (error,) = verify(expecting({"effects-hapen-once": "typo"})).errors
     assert isinstance(error, ScenarioError)
-    assert "did you mean `effects-run-once`?" in str(error)
+    assert "there is no invariant `effects-hapen-once`" in str(error)
 
 
 def test_expected_violations_hold_for_the_loop_that_is_run(folder: Path) -> None:

@@ -201,7 +201,6 @@ class TestDifferentSettings:
 
     def test_settings_that_are_missing_are_shown_as_none(self) -> None:
         assert Setting("limits.max_steps", 20, None).as_text() == ("20", "none")
-        assert Setting("python", (), ("loop", "hooks")).as_text() == ("none", "loop, hooks")
 
 
 class TestDeterminism:
