@@ -21,10 +21,7 @@ _DURATION = re.compile(PATTERN)
 
 
 def parse_duration(value: object) -> int:
-    """Return nanoseconds from text such as `120ms`. Raises ValueError, which says how to write one.
-
-    A bare number has no unit and is refused.
-    """
+    """Return nanoseconds from text such as `120ms`. Raises ValueError, also for a bare number."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         # ValueError, which pydantic reports with its place; it lets a TypeError pass.
         raise ValueError(f"{value!r} has no unit: write '{value}s' or '{value}ms'")  # noqa: TRY004
@@ -51,10 +48,7 @@ def format_duration(nanoseconds: int) -> str:
 
 
 def rounded_duration(nanoseconds: float, digits: int = 2) -> str:
-    """Return a measured time for people, of any sign: 21 ns, 1.1 us, 2.1 ms, 33 s.
-
-    It has two digits that say something, or more where a reader compares two times.
-    """
+    """Return a measured time for people, of any sign: 21 ns, 1.1 us, 2.1 ms, 33 s."""
     rounded = float(f"{nanoseconds:.{digits}g}")
     for unit in ("s", "ms", "us"):
         if abs(rounded) >= UNITS_NS[unit]:
@@ -69,11 +63,7 @@ def rounded_number(number: float, digits: int = 2) -> str:
 
 
 class Milliseconds(int):
-    """The value of a setting whose name ends in `_ms`.
-
-    `check_settings` makes it of a bare number, because in Python the name says the unit. A file and
-    a mapping give a text with a unit under the name without `_ms`.
-    """
+    """The value of a setting whose name ends in `_ms`: a bare number in Python, a text in files."""
 
     __slots__ = ()
 

@@ -9,10 +9,7 @@ from simloop.messages import FinishReason, Queue
 
 
 class TakeQueued(Struct, frozen=True, gc=False, cache_hash=True):
-    """Put waiting messages into the context: all, or those of one queue, or the first of it.
-
-    Not answered.
-    """
+    """Put waiting messages into the context: all, or a queue, or its first. Not answered."""
 
     queue: Queue | None = None
     one: bool = False
@@ -62,10 +59,7 @@ class RunTools(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class RefuseTools(Struct, frozen=True, gc=False, cache_hash=True):
-    """Give every open call of the reply an error result instead: answered by `ToolsReturned`.
-
-    `finish` is the reason: the reply ended with it.
-    """
+    """Give every open call an error result, for that `finish`: answered by `ToolsReturned`."""
 
     finish: FinishReason
 
@@ -95,8 +89,6 @@ class Backoff(Struct, frozen=True, gc=False, cache_hash=True):
 class EndRun(Struct, frozen=True, gc=False, cache_hash=True):
     """End the run: give every open call a result. No signal follows.
 
-    The state `Finished` has the outcome.
-
     `message` is the message to the user, if the loop has one of its own. `text_first`: the text of
     the last reply, if it has any, replaces the message. `keep`: a step that was cut
     short becomes part of the context.
@@ -108,13 +100,6 @@ class EndRun(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 Effect = (
-    TakeQueued
-    | MeasureContext
-    | Compact
-    | CallModel
-    | RunTools
-    | RefuseTools
-    | CloseStep
-    | Backoff
-    | EndRun
-)
+    TakeQueued | MeasureContext | Compact | CallModel | RunTools | RefuseTools | CloseStep
+    | Backoff | EndRun
+)  # fmt: skip

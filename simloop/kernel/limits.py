@@ -52,10 +52,7 @@ class DeclaredLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Checked, at="limits"):
-    """The bounds of a run.
-
-    Raises ScenarioError for a value below its minimum.
-    """
+    """The bounds of a run. Raises ScenarioError for a value below its minimum."""
 
     max_steps: Annotated[int, Ge(1)] = Usual(100)
     """Steps of all replies together; tested with >= wherever the run would go on."""

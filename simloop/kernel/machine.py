@@ -43,10 +43,7 @@ RUNNING_TOOLS: Mapping[type[Struct], Targets] = {
 
 
 class Run(Struct, frozen=True, gc=False):
-    """The position of a run: everything that decides how the run continues, and nothing else.
-
-    The machine defines the meaning of its counters; a counter that never decides stays 0.
-    """
+    """Everything that decides how a run continues; a counter that never decides stays 0."""
 
     state: Struct
     error_count: int = 0
@@ -235,10 +232,9 @@ Edge = tuple[type[Struct], type[Struct], type[Struct]]
 def mermaid(
     legal: LegalMap, *, without: Collection[Edge] = (), marked: Collection[Edge] = ()
 ) -> str:
-    """Return the map as a Mermaid state diagram, with one arrow and its signals per pair of states.
+    """Return the map as a Mermaid state diagram, without signals that can arrive in every state.
 
-    Signals that can arrive in every state are left out: their arrows would hide the others. Edges
-    in `without` are left out too, those in `marked` have a star.
+    Edges in `without` are left out too, those in `marked` have a star.
     """
     arrows = _arrows(legal, without, marked)
     return "\n".join(["stateDiagram-v2", *(f"    {line}" for line in arrows)])

@@ -26,10 +26,7 @@ NAMES = _Names()
 
 @lru_cache(maxsize=1_000)
 def describe(value: Struct) -> str:
-    """Return a signal or a state in words: `model-replied: tool-calls, text, calls`.
-
-    False flags and default numbers are omitted.
-    """
+    """Return a signal or a state in words, without defaults: `model-replied: stop, text`."""
     words = []
     for field in fields(value):
         given = getattr(value, field.name)

@@ -73,8 +73,6 @@ else:
 class HookIsolation(Checked, at="hook_isolation"):
     """The limits on the effect of a hook on its run.
 
-    `timeout_ms` is virtual time and binds async hooks only; None waits for ever.
-
     `block-call` has no call to block at an `after_...` point, and `error-result` has no tool call
     to answer at an `..._llm_call` point; there they isolate.
     """
@@ -99,10 +97,9 @@ class HookExecution(Checked, at="hook_execution"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecution(Checked, at="tool_execution"):
-    """The settings for running tools. `timeout_ms` is virtual time per call; None waits for ever.
+    """The settings for running tools.
 
     An unset `order` or `start` is the loop's own, or else sequential and after the reply.
-
     A tool that starts when called runs beside the rest of the reply, and the loop decides about the
     reply when its tools have ended. The loop cannot take the call back: a reply that is cut off or
     fails leaves a tool that ran, with its result in the trace; a retry runs it again. An abort
@@ -127,7 +124,6 @@ class Compaction(Checked, at="compaction"):
 
     A turn is a user message, or a reply with the results of its calls. The newest user message
     always stays. A normal compaction keeps the newest `keep_turns` turns, a forced one the newest.
-    The defaults are those of the documented program.
     """
 
     window: Annotated[int, Ge(1)] = 64_000

@@ -17,18 +17,10 @@ from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.errorclass import ErrorClass, classify
 from simloop.messages import Fault
 
-RETRYABLE = frozenset(
-    {
-        ErrorClass.RATE_LIMIT,
-        ErrorClass.OVERLOADED,
-        ErrorClass.SERVER,
-        ErrorClass.CONNECTION,
-        ErrorClass.TIMEOUT,
-        ErrorClass.INTERRUPTED,
-        ErrorClass.EMPTY_REPLY,
-        ErrorClass.MISSING_CALLS,
-    }
-)
+RETRYABLE = frozenset({
+    ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.SERVER, ErrorClass.CONNECTION,
+    ErrorClass.TIMEOUT, ErrorClass.INTERRUPTED, ErrorClass.EMPTY_REPLY, ErrorClass.MISSING_CALLS,
+})  # fmt: skip
 """Documents 000/002 retry 429, 500, 502 and 503; 529, lost connections, timeouts and useless
 replies are the same trouble under other names. Quota and auth do not heal by waiting."""
 
@@ -59,10 +51,7 @@ class RetryPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExponentialBackoff(Checked, at="retry"):
-    """2 s, 4 s, 8 s ... up to 30 s, or as long as Retry-After says.
-
-    `jitter` takes up to that share off the delay, as the OpenAI and Anthropic SDKs do; 0 is none.
-    """
+    """2 s, 4 s, 8 s ... up to 30 s, or as long as Retry-After says."""
 
     initial_delay_ms: Annotated[int, Lasting(0)] = Milliseconds(2_000)
     """Wait after the first failure; twice as long after each further one."""

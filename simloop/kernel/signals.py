@@ -11,13 +11,7 @@ from simloop.messages import FinishReason
 
 
 class _Signal(
-    Struct,
-    frozen=True,
-    gc=False,
-    cache_hash=True,
-    omit_defaults=True,
-    tag_field="type",
-    tag=kebab,
+    Struct, frozen=True, gc=False, cache_hash=True, omit_defaults=True, tag_field="type", tag=kebab
 ):
     pass
 
@@ -99,16 +93,6 @@ class WallClockExpired(_Signal, frozen=True, gc=False):
 
 
 Signal = (
-    Began
-    | ContextMeasured
-    | ContextCompacted
-    | ModelReplied
-    | ModelFailed
-    | ToolsReturned
-    | StepClosed
-    | BackoffElapsed
-    | HookFailed
-    | CallBlocked
-    | AbortRequested
-    | WallClockExpired
-)
+    Began | ContextMeasured | ContextCompacted | ModelReplied | ModelFailed | ToolsReturned
+    | StepClosed | BackoffElapsed | HookFailed | CallBlocked | AbortRequested | WallClockExpired
+)  # fmt: skip

@@ -67,13 +67,6 @@ class Finished(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 State = (
-    Ready
-    | Measuring
-    | Compacting
-    | CallingModel
-    | RunningTools
-    | ClosingStep
-    | BackingOff
-    | Halting
-    | Finished
-)
+    Ready | Measuring | Compacting | CallingModel | RunningTools | ClosingStep | BackingOff
+    | Halting | Finished
+)  # fmt: skip

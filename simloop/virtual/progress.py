@@ -41,10 +41,7 @@ class Progress:
     )  # fmt: skip
 
     def __init__(
-        self,
-        report: Callable[[str], str],
-        escapes: list[SimloopError],
-        most: int | None = None,
+        self, report: Callable[[str], str], escapes: list[SimloopError], most: int | None = None
     ) -> None:
         self.callbacks = 0
         """The callbacks, and the turns of threads in their place, that the run has had."""

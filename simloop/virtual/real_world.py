@@ -55,13 +55,7 @@ AUDIT_EVENTS = {
 }
 """The audit events of calls that leave or end a simulation."""
 
-COMMANDS = {
-    "subprocess.Popen": 1,
-    "os.system": 0,
-    "os.exec": 1,
-    "os.posix_spawn": 1,
-    "os.spawn": 2,
-}
+COMMANDS = {"subprocess.Popen": 1, "os.system": 0, "os.exec": 1, "os.posix_spawn": 1, "os.spawn": 2}
 """By audit event: the argument that is the command of a process."""
 
 SILENT_FUNCTIONS = {

@@ -175,16 +175,6 @@ def test_a_refused_process_is_named(start: Callable[[], Any], named: str) -> Non
     assert len(what) <= 100
 
 
-def test_a_reach_through_to_thread_is_refused_too() -> None:
-    async def main() -> None:
-        await asyncio.to_thread(os.system, "true")
-
-    with pytest.raises(
-        ScenarioError, match=r"^os.system of 'true' is not .*; called at the start of .* asyncio_0$"
-    ):
-        simulate(main())
-
-
 def test_other_threads_and_code_outside_may_reach_for_everything() -> None:
     results: list[str] = []
     begin, done = threading.Event(), threading.Lock()

@@ -137,13 +137,12 @@ class Answers(Struct):
 
     loop: VirtualLoop
     seeds: Seeds
-    epoch_ns: int = EPOCH_NS
     _generator: random.Random | None = None
 
     @property
     def wall_ns(self) -> int:
         """Return the simulated nanoseconds since 1970."""
-        return self.epoch_ns + self.now_ns
+        return EPOCH_NS + self.now_ns
 
     @property
     def now_ns(self) -> int:

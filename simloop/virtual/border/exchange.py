@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from simloop.virtual.border import answers, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
-from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.real_world import PRIVATE_TWINS, REAL_CLOCKS, noted_interrupts
 from simloop.virtual.seeds import Seeds
@@ -257,9 +256,9 @@ class sealed:  # noqa: N801 - a context manager, named as one reads it
 
     __slots__ = ("_answers", "_interrupts", "_loop", "_outer", "_streams")
 
-    def __init__(self, loop: VirtualLoop, seeds: Seeds, epoch_ns: int = EPOCH_NS) -> None:
+    def __init__(self, loop: VirtualLoop, seeds: Seeds) -> None:
         self._loop = loop
-        self._answers = Answers(loop, seeds, epoch_ns)
+        self._answers = Answers(loop, seeds)
         self._interrupts = noted_interrupts()
         self._outer: Answers | None = None
         self._streams: tuple[Any, ...] = ()

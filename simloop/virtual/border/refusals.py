@@ -10,19 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from simloop.virtual import real_world
 from simloop.virtual.border.answers import answers_here
-from simloop.virtual.real_world import (
-    AUDIT_EVENTS,
-    COMMANDS,
-    SILENT_FUNCTIONS,
-    SILENT_METHODS,
-    THREAD,
-    TRANSPORT,
-    is_exempt,
-    with_command,
-)
 
-_ADVICE = {event: advice for advice, events in AUDIT_EVENTS.items() for event in events.split()}
+_ADVICE = {
+    event: advice for advice, events in real_world.AUDIT_EVENTS.items() for event in events.split()
+}
 _LONGEST = 100
 _FORK_EXEC = "_posixsubprocess.fork_exec"
 _hooks: list[Callable[..., None]] = []
@@ -39,7 +32,7 @@ def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def refusing(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        _refuse(with_command(name, args[0]) if name == _FORK_EXEC else name, advice)
+        _refuse(real_world.with_command(name, args[0]) if name == _FORK_EXEC else name, advice)
         return original(*args, **kwargs)
 
     return refusing
@@ -48,7 +41,7 @@ def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
 def _refuse(what: str, advice: str) -> None:
     __tracebackhide__ = True
     answers = answers_here()
-    if answers is not None and not is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
+    if answers is not None and not real_world.is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
         raise answers.loop.refuse(what, advice)
 
 
@@ -65,7 +58,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     __tracebackhide__ = True
     if advice is None or answers_here() is None:
         return
-    if not (advice is THREAD and _is_simulated(args[0])):
+    if not (advice is real_world.THREAD and _is_simulated(args[0])):
         _refuse(_described(event, args), advice)
 
 
@@ -78,13 +71,13 @@ def _described(event: str, args: tuple[Any, ...]) -> str:
         return f"{event} of {args[0]!r}, port {args[1]!r}"[:_LONGEST]
     if event == "socket.connect" and isinstance(args[1], tuple | str):
         return f"{event} to {args[1]!r}"[:_LONGEST]
-    place = COMMANDS.get(event)
-    return event if place is None else with_command(event, args[place])
+    place = real_world.COMMANDS.get(event)
+    return event if place is None else real_world.with_command(event, args[place])
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     original: _refusing(original, name, advice)
-    for advice, names in SILENT_FUNCTIONS.items()
+    for advice, names in real_world.SILENT_FUNCTIONS.items()
     for name in names.split()
     for original in [_named(*name.split("."))]
     if original is not None
@@ -92,8 +85,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 """Original function -> the stand-in that refuses it on a sealed loop."""
 
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
-    (kind, name, _refusing(vars(kind)[name], f"socket.{name.lstrip('_')}", TRANSPORT))
-    for place, names in SILENT_METHODS.items()
+    (kind, name, _refusing(vars(kind)[name], f"socket.{name.lstrip('_')}", real_world.TRANSPORT))
+    for place, names in real_world.SILENT_METHODS.items()
     for kind in [_named(*place)]
     for name in names.split()
     if kind is not None and name in vars(kind)

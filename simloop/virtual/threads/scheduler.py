@@ -112,6 +112,7 @@ class SimulatedThread:
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
     back: Any = None
+    real: _RealThread
 
     def __init__(
         self, threads: "Threads", thread: threading.Thread, function: Callable[[], Any]
@@ -140,11 +141,6 @@ class SimulatedThread:
         frame = self.frame
         return (callers_place(frame) if frame is not None else "") or self.origin
 
-    def start(self) -> None:
-        """Start the real thread, which waits for its first turn."""
-        self._real = _RealThread(self._bootstrap)
-        self.ident, self.handle = self._real.ident, self._real.handle
-
     def run(self) -> None:
         """Give the thread the turn. Called by the event loop's thread."""
         self.is_ready = False
@@ -154,10 +150,6 @@ class SimulatedThread:
         """Give the turn back, and wait for the next one. Called by the thread itself."""
         self.back.release()
         self._turn.acquire()
-
-    def join(self) -> None:
-        """Wait until the real thread is over."""
-        self._real.join()
 
     def check(self) -> None:
         """Raise the exception that ends the thread, if there is one."""
@@ -170,7 +162,8 @@ class SimulatedThread:
         if error is not None:
             raise error
 
-    def _bootstrap(self) -> None:
+    def bootstrap(self) -> None:
+        """Run as the function of the real thread."""
         self._turn.acquire()
         self._work()
         self.is_done = True
@@ -311,7 +304,8 @@ class Threads:
         """Start a thread that calls `function` in its first turn."""
         started = SimulatedThread(self, thread, function)
         thread.__dict__[_OF_THREAD] = started
-        started.start()
+        real = started.real = _RealThread(started.bootstrap)  # it waits for its first turn
+        started.ident, started.handle = real.ident, real.handle
         THREADS[started.ident] = started
         self.alive.append(started)
         self.wake(started)
@@ -447,7 +441,7 @@ class Threads:
             self.loop.escapes.append(self._stuck(thread))
             self._abandon(thread)
         elif thread.is_done:
-            thread.join()
+            thread.real.join()
 
     def _abandon(self, thread: SimulatedThread) -> None:
         """Go on without a thread that waits for something real; it ends when that comes."""
@@ -530,11 +524,6 @@ class Threads:
         self.is_over = True
         self.pools.restore()
         return [thread.name for thread in refused]
-
-    def name_here(self) -> str:
-        """Return the name of the calling thread, for a place that no code of the program has."""
-        thread = THREADS.get(threading.get_ident())
-        return "" if thread is None else f"the start of the thread {thread.name}"
 
     def describe(self) -> Iterator[str]:
         """Yield a line for each thread that is parked, with its place."""

@@ -16,21 +16,8 @@ from typing import Any, ClassVar
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.replies import (
-    INVALID,
-    OVERFLOW,
-    REFUSAL,
-    BlockChange,
-    ErrorWords,
-    ReplyBlock,
-)
-from simloop.wire.formats.wire_format import (
-    Encoder,
-    ErrorReply,
-    WireEvent,
-    WireRequest,
-    WrongRequest,
-)
+from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
+from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
 from simloop.wire.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -55,7 +42,7 @@ class AnthropicMessages(replies.EventFormat):
             key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
             raise WrongRequest(key, wrong.message, wrong.code) from None
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:  # noqa: ARG002 - the protocol has it
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_MessageEncoder":  # noqa: ARG002 - the protocol has it
         """Return the encoder of the reply to request `number`."""
         return _MessageEncoder(self.options, request, number)
 
@@ -87,8 +74,7 @@ _BY_STATUS: Mapping[int, ErrorWords] = {
     401: ErrorWords("authentication_error", "invalid x-api-key"),
     402: ErrorWords("billing_error", "There is an issue with your billing or payment information."),
     403: ErrorWords(
-        "permission_error",
-        "Your API key does not have permission to use the specified resource.",
+        "permission_error", "Your API key does not have permission to use the specified resource."
     ),
     404: ErrorWords("not_found_error", "The requested resource could not be found."),
     408: ErrorWords("timeout_error", "Request timed out"),
@@ -372,7 +358,7 @@ class _MessageEncoder(replies.BlockEncoder):
         message = {**self._head, "content": content, **self._ending(), "usage": usage}
         return payload.wire_json(message).encode()
 
-    def _whole_block(self, block: ReplyBlock) -> JsonObject:
+    def _whole_block(self, block: replies.ReplyBlock) -> JsonObject:
         start = _STARTS[block.kind]
         match block.kind:
             case "text":
@@ -384,7 +370,7 @@ class _MessageEncoder(replies.BlockEncoder):
                 return {**start, "id": block.call_id, "name": block.name, "input": given}
 
 
-def _whole_input(block: ReplyBlock) -> Any:
+def _whole_input(block: replies.ReplyBlock) -> Any:
     """Return the arguments of a call as a value.
 
     A call that broke off has none. The provider cannot send arguments that are not JSON; a script
@@ -396,7 +382,7 @@ def _whole_input(block: ReplyBlock) -> Any:
     return block.text if value is None else value
 
 
-def _delta(block: ReplyBlock, piece: str) -> WireEvent:
+def _delta(block: replies.ReplyBlock, piece: str) -> WireEvent:
     kind, name = _DELTAS[block.kind]
     delta = {"type": kind, name: piece}
     return _event("content_block_delta", {"index": block.index, "delta": delta})

@@ -12,13 +12,7 @@ from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import (
-    Encoder,
-    ErrorReply,
-    WireEvent,
-    WireRequest,
-    WrongRequest,
-)
+from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
 from simloop.wire.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -143,7 +137,7 @@ class OpenAIChat(OpenAIFormat):
             reports_usage=bool(stream_options.get("include_usage")),
         )
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ChatEncoder":
         """Return the encoder of the reply to request `number`."""
         return _ChatEncoder(self.options, request, number, created_s)
 
