@@ -112,26 +112,6 @@ class TestAMeasuredHook:
         assert awaitable.seen == ["CancelledError"]
         assert len(hook.times.real_ns) == 1
 
-    def test_that_goes_on_after_an_exception_is_measured_to_its_end(self) -> None:
-        async def stubborn(given: object) -> str:
-            del given
-            try:
-                await nap(10)
-            except asyncio.CancelledError:
-                hook.watch.takes(300)
-                await nap(5)
-            return "done"
-
-        async def main() -> Any:
-            task = asyncio.ensure_future(begin_and_wait(hook()))
-            await nap(0.5)
-            task.cancel()
-            return await task
-
-        hook = Measured(stubborn)
-        assert run_virtual(main()) == "done"
-        assert hook.times.real_ns == [300]
-
 
 async def awaited(awaitable: Any) -> Any:
     return await awaitable

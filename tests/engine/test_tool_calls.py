@@ -65,8 +65,9 @@ def test_an_unknown_tool_is_an_error_result_that_names_it() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", " ", "{", '{"n": 3', "{'n': 3}", "NaN", '{"n": 3} {}', "nothing", '{"n": "\\ud800"}'],
-)
+    ["", " ", "{", '{"n": 3', "{'n': 3}", "NaN", '{"n": 3} {}', "nothing", '{"n": "\\ud800"}',
+     pytest.param("[" * 100_000, id="deep")],
+)  # fmt: skip
 def test_arguments_that_are_no_json_are_an_error_result(arguments: str) -> None:
     message = result_of(square, arguments)
     assert message == ToolMessage("call-1", f"{INVALID}arguments: not valid JSON", is_error=True)
@@ -81,11 +82,6 @@ def test_arguments_that_are_no_object_never_reach_a_tool_with_any_schema(argumen
 def test_arguments_against_the_schema_are_an_error_result_that_says_where() -> None:
     message = result_of(square, {"n": "three"})
     assert message.text == f'{INVALID}n: must have type "integer"'
-
-
-def test_arguments_nested_deeper_than_can_be_read_are_an_error_result() -> None:
-    message = result_of(square, "[" * 100_000)
-    assert message == ToolMessage("call-1", f"{INVALID}arguments: not valid JSON", is_error=True)
 
 
 def test_a_whole_number_of_any_size_reaches_the_tool() -> None:
@@ -154,14 +150,6 @@ def test_a_tool_that_takes_too_long_costs_its_timeout() -> None:
     assert run.elapsed_ns == 10 * MS
 
 
-def test_the_timeout_of_a_tool_goes_before_that_of_the_policy() -> None:
-    async def tool() -> Any:
-        return await nap(15, "in time")
-
-    patient = Tool(tool, timeout_ms=20)
-    assert result_of(patient, policy=ToolExecution(timeout_ms=10)).text == "in time"
-
-
 def test_a_result_that_comes_after_the_timeout_is_too_late() -> None:
     async def tool() -> str:
         try:
@@ -217,13 +205,6 @@ def test_arguments_that_a_hook_makes_wrong_are_an_error_result_and_start_no_tool
     assert not [e for e in run.trace.entries if isinstance(e, entries.ToolStarted)]
 
 
-def test_arguments_that_a_hook_changes_in_place_reach_the_tool() -> None:
-    def hook(given: Any) -> None:
-        given.arguments["n"] += 1
-
-    assert result_of(square, {"n": 3}, hooks=before(hook)).text == "16"
-
-
 def test_arguments_that_a_hook_changes_are_those_that_the_trace_shows_as_run() -> None:
     def hook(given: Any) -> None:
         given.arguments["n"] += 1
@@ -231,14 +212,6 @@ def test_arguments_that_a_hook_changes_are_those_that_the_trace_shows_as_run() -
     run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
     shown = [e.arguments for e in run.trace.entries if isinstance(e, entries.ToolStarted)]
     assert shown == ['{"n":4}']
-
-
-@pytest.mark.parametrize("arguments", [{"n": "x"}, {}, {"n": 3, "m": 4}])
-def test_arguments_that_a_hook_makes_wrong_are_an_error_result(arguments: Any) -> None:
-    def hook(given: Any) -> None:
-        given.arguments = arguments
-
-    assert result_of(square, {"n": 3}, hooks=before(hook)).text.startswith(INVALID)
 
 
 @pytest.mark.parametrize(
@@ -281,13 +254,6 @@ def test_only_the_call_that_a_hook_blocks_is_blocked() -> None:
     reply = Reply(call=[{"square": {"n": n}} for n in (1, 2, 3)])
     run = answer(reply, square, hooks=before(hook))
     assert [message.text for message in results(run)] == ["1", "Error: not two", "9"]
-
-
-def test_a_result_that_a_hook_replaces_is_what_the_model_is_told() -> None:
-    def hook(given: Any) -> None:
-        given.result = ToolResult("masked")
-
-    assert result_of(square, {"n": 3}, hooks=after(hook)).text == "masked"
 
 
 @pytest.mark.parametrize("limit", [None, 1_000])
@@ -725,13 +691,6 @@ def test_an_error_of_ours_in_a_tool_is_raised_as_it_is(policy: ToolExecution) ->
         answer(Reply(call={"slow": {}, "tool": {}}), slow, tool, policy=policy)
 
 
-def test_a_trace_with_hostile_results_can_be_written() -> None:
-    def tool() -> str:
-        return "\ud800 \x1b[31m \x00 \u202e"
-
-    assert encode(answer(Reply(call={"tool": {}}), tool).trace)
-
-
 EITHER_ORDER = pytest.mark.parametrize(
     "policy", [EARLY, EARLY_PARALLEL], ids=["sequential", "parallel"]
 )
@@ -809,12 +768,6 @@ def test_in_parallel_a_call_starts_when_it_arrives() -> None:
 def test_a_tool_has_started_before_the_next_part_if_no_time_passes(policy: Any) -> None:
     result = play(Reply(call={"look": {}, "note": {}}), tool_execution=policy)
     assert kinds(result, entries.ToolCall, entries.ToolStarted)[:2] == ["tool-call", "tool-started"]
-
-
-def test_a_tool_has_its_own_timeout() -> None:
-    hurried = Tool(look, name="look", timeout_ms=5)
-    (message,) = results(play(CALLS_ONE, tools=[hurried]))
-    assert message.text == "Error: timed out after 5 ms"
 
 
 # ------------------------------------------------------------------------- replies that go wrong

@@ -12,7 +12,7 @@ from interrupting import is_stopped
 from pacing import MS, nap
 from worlds import Opened, in_world
 
-from simloop import ScenarioError, Tool
+from simloop import Tool
 from simloop.messages import ToolCall, ToolMessage, ToolResult
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
@@ -112,26 +112,6 @@ def test_the_exception_of_a_tool_is_kept_for_the_report(tool: Callable[[], Any])
     assert [(each.where, str(each.error)) for each in opened.raised] == [
         (f"the tool {tool.__name__}", "no")
     ]
-
-
-@pytest.mark.parametrize("wait_ms", [0, 5])
-def test_an_error_of_ours_in_a_tool_passes_through_the_port(wait_ms: int) -> None:
-    async def wrong() -> str:
-        if wait_ms:
-            await nap(wait_ms)
-        raise ScenarioError("this tool is wrong")
-
-    with pytest.raises(ScenarioError, match="this tool is wrong"):
-        called("wrong", tools=[wrong])
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [("text", "text"), (None, ""), ({"b": 1, "a": [2]}, '{"a":[2],"b":1}'), (7, "7")],
-    ids=["text", "none", "object", "number"],
-)
-def test_a_value_is_text_for_the_model(value: Any, text: str) -> None:
-    assert called("tool", tools={"tool": lambda: value})[0].text == text
 
 
 @pytest.mark.parametrize("value", [5, None, b"bytes"])

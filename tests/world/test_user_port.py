@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupting import cancellation, current, is_stopped, now_ms, play
 from pacing import MS, nap
-from work import lines_run
 from worlds import Opened, in_world
 
 from simloop.kernel.signals import AbortRequested, HookFailed, Signal, WallClockExpired
@@ -113,23 +112,6 @@ def test_a_planned_message_is_sent_at_its_time_among_those_sent_then() -> None:
     loop.now_ns = 30
     assert user.take() == ["at once", "soon", "between", "later"]
     assert not user.has()
-
-
-@pytest.mark.parametrize("one", [True, False])
-@pytest.mark.parametrize("queue", [None, *Queue])
-def test_taking_costs_the_same_however_many_messages_wait(queue: Queue | None, one: bool) -> None:  # noqa: FBT001
-    def work_of(count: int) -> int:
-        user, _, _ = port()
-
-        def send_and_take_all() -> None:
-            for number in range(count):
-                user.send(str(number), Queue.STEERING if number % 2 else Queue.FOLLOW_UP)
-            for _ in range(count):
-                user.take(queue, one=one)
-
-        return lines_run(send_and_take_all)
-
-    assert work_of(400) < 2.5 * work_of(200)
 
 
 # ------------------------------------------------------------------------- the request to stop
@@ -314,16 +296,6 @@ def test_what_is_opened_again_can_be_stopped_again() -> None:
         return first, stopped, cancelling.take(), current()[1].cancelling()
 
     assert play(main) == (AbortRequested(), True, WallClockExpired(), 0)
-
-
-def test_a_run_that_was_stopped_by_itself_leaves_no_cancellation_for_the_next_one() -> None:
-    async def main(cancelling: Cancellation) -> bool:
-        cancelling.end_run(AbortRequested())
-        cancelling.take()
-        cancelling.open(current()[1], None)
-        return await is_stopped(nap(1_000))
-
-    assert play(main) is False
 
 
 def test_a_run_is_stopped_as_soon_as_an_end_is_pending_or_due() -> None:
