@@ -1,7 +1,7 @@
 """The index of a trace: where its landmarks are, which events are open, where a value changes.
 
-Not here: the facts themselves (position.py). The rule to keep: the index is built in one pass, and
-each question is answered by a bisection, so that a key press takes no longer in a long trace.
+It is built in one pass, and each question is answered by a bisection, so that a key press takes no
+longer in a long trace.
 """
 
 from bisect import bisect_left, bisect_right, insort

@@ -1,8 +1,7 @@
 """Rows: what every view is made of, for a terminal, a page and plain text alike.
 
-Not here: the views (views.py) and colour (the interfaces). The rule to keep: a row is escaped when
-it is made, so an interface shows it as it is; and its mark is a character, so that nothing is said
-by colour alone.
+A row is escaped when it is made, so an interface shows it as it is. Its mark is a character, so
+that nothing is said by colour alone.
 """
 
 from collections.abc import Iterator

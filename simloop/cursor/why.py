@@ -1,8 +1,7 @@
 """Why a run did what it did: the reason, rule, policy or limit that decided, with its numbers.
 
-Not here: the decisions themselves (loops, kernel). The rule to keep: a sentence is made from the
-entries and from the declared policies and limits. It says nothing that it cannot know: for a loop
-whose declarations are unknown it names the reply alone.
+A sentence is made from the entries and from the declared policies and limits. It says nothing that
+it cannot know: for a loop whose declarations are unknown it names the reply alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.rows import counted
 from simloop.kernel import signals
 from simloop.kernel.names import describe
-from simloop.kernel.retry import ExponentialBackoff, retry_after_ns
+from simloop.kernel.retry import ExponentialBackoff
 from simloop.kernel.states import BackingOff
 from simloop.trace import entries
 from simloop.trace.kinds import KINDS, clock
@@ -127,34 +126,16 @@ def _at_limit(position: Position, name: str) -> Iterator[str]:
 def _of_backoff(position: Position, entry: entries.Backoff) -> Iterator[str]:
     limits, policy = position.recording.limits, position.recording.retry
     most = "" if limits is None else f" of {limits.max_error_count}"
-    yield f"Failure {entry.failures}{most}: {_delay(position, entry, policy)}."
-
-
-def _delay(position: Position, entry: entries.Backoff, policy: object) -> str:
-    waited = clock(entry.delay_ns)
-    if not isinstance(policy, ExponentialBackoff):
-        return f"the wait is {waited}" + (", as Retry-After says" if entry.retry_after else "")
+    how = ""
     if entry.retry_after:
-        return f"the wait is {waited}, {_asked(position, policy)}"
-    first_ms, most_ms = policy.initial_delay_ms, policy.max_delay_ms
-    formula = f"{_ms(first_ms)} x 2^{entry.failures - 1}"
-    capped = first_ms << min(entry.failures - 1, 64)
-    cap = f", at most {_ms(most_ms)}" if capped > most_ms else ""
-    jitter = f", less up to {policy.jitter:.0%} of jitter" if policy.jitter else ""
-    return f"{formula}{cap}{jitter} = {waited}, no usable Retry-After"
-
-
-def _asked(position: Position, policy: ExponentialBackoff) -> str:
-    error = position.newest(entries.Error)
-    asked = None if error is None else retry_after_ns(error.fault, 0)
-    most_ns = policy.max_retry_after_ms * _NS_PER_MS
-    if asked is not None and asked > most_ns:
-        return f"because Retry-After asks for {clock(asked)} and the policy waits {clock(most_ns)}"
-    return "as Retry-After says"
-
-
-def _ms(value: int) -> str:
-    return clock(value * _NS_PER_MS)
+        how = ", as Retry-After says"
+    elif isinstance(policy, ExponentialBackoff):
+        first, longest = (
+            clock(ms * _NS_PER_MS) for ms in (policy.initial_delay_ms, policy.max_delay_ms)
+        )
+        jitter = f", less up to {policy.jitter:.0%} of jitter" if policy.jitter else ""
+        how = f": {first} x 2^{entry.failures - 1}, at most {longest}{jitter}"
+    yield f"Failure {entry.failures}{most}: the wait is {clock(entry.delay_ns)}{how}."
 
 
 def _of_end(position: Position, entry: entries.Ended) -> Iterator[str]:

@@ -107,7 +107,7 @@ def test_a_backoff_says_which_numbers_of_the_policy_gave_its_wait() -> None:
     recording = recorded("limits.errors")
     second = recording.index.places[entries.Backoff][1]
     sentence, *_ = rows_at(recording, second, FactView.WHY)
-    assert sentence == "  Failure 2 of 3: 2.000s x 2^1 = 4.000s, no usable Retry-After."
+    assert sentence == "  Failure 2 of 3: the wait is 4.000s: 2.000s x 2^1, at most 30.000s."
 
 
 def test_a_compaction_folds_the_messages_that_the_next_request_lacks() -> None:

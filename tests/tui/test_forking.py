@@ -26,7 +26,6 @@ from simloop_tui.runs import (
     opened,
     reply_text,
     summary_of,
-    without_fault,
 )
 
 TWO_STEPS = """
@@ -245,14 +244,6 @@ def test_both_branches_are_compared_at_their_first_different_effect() -> None:
     assert both.left.name == "a.simloop.yaml"
     assert both.right.comment.startswith("A fork of a.simloop.yaml at entry")
     assert both.place == both.differences[0] > position.place
-
-
-def test_the_fault_at_the_cursor_is_the_one_that_is_switched_off() -> None:
-    recording = recorded(FAILING)
-    found = without_fault(at(recording, entries.Error))
-    assert found is not None
-    assert found.name == "request #1 does not fail"
-    assert without_fault(at(recording, entries.Request)) is None
 
 
 TEXT = """\

@@ -127,7 +127,7 @@ def test_enter_steps_through_the_chosen_run_and_escape_comes_back() -> None:
     drive(on_two_loops(), act)
 
 
-def test_pairs_facts_help_and_palette_can_be_clicked() -> None:
+def test_pairs_facts_and_help_can_be_clicked() -> None:
     async def act(driven: Driven) -> None:
         await at_the_first_difference(driven)
         await driven.click_on("error 429 Too Many")
@@ -139,11 +139,6 @@ def test_pairs_facts_help_and_palette_can_be_clicked() -> None:
         await driven.press("g", "n", "question_mark")
         await driven.click_on("next difference")
         assert here.place == 2
-        await driven.press("ctrl+p", *"last pair")
-        await driven.settled()
-        await driven.press("enter")
-        await driven.settled()
-        assert here.place == 60
         await driven.press("escape")
         assert "there is no screen before this one" in driven.lines()[-1]
 

@@ -1,4 +1,4 @@
-"""Going to a place, searching, filtering, help and palette: by keys and by clicks."""
+"""Going to a place, searching, filtering and help: by keys and by clicks."""
 
 import pytest
 from screens import Driven, drive, stepping
@@ -118,25 +118,6 @@ def test_the_help_fills_a_small_terminal_with_keys_and_has_all_signs_below_them(
         assert isinstance(driven.pilot.app.screen, HelpScreen)
 
     drive(stepping(), act, (80, 24))
-
-
-def test_the_palette_lists_all_actions_with_their_keys_and_finds_one_by_its_words() -> None:
-    async def act(driven: Driven) -> None:
-        await driven.press("ctrl+p")
-        await driven.settled()
-        options = driven.pilot.app.screen.query_one(OptionList).options
-        listed = "\n".join(str(option.prompt) for option in options)
-        for action in ACTIONS:
-            if action.does != ("palette",):
-                key = f"key: {action.shown_keys}\n" if action.keys else ""
-                assert f"{action.words}\n{key}" in f"{listed}\n"
-        await driven.press(*"next fault")
-        await driven.settled()
-        await driven.press("enter")
-        await driven.settled()
-        assert driven.place == 4
-
-    drive(stepping(), act)
 
 
 def test_a_run_plays_and_pauses_at_a_speed() -> None:

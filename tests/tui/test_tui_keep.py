@@ -40,7 +40,7 @@ def answered(driven: Driven) -> str:
 
 
 async def forked(driven: Driven) -> None:
-    await driven.press("e", "X")
+    await driven.press("e", "F", "enter")
     await driven.settled()
 
 

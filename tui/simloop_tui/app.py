@@ -9,7 +9,7 @@ from textual.screen import Screen
 
 from simloop.errors import SimloopError
 from simloop_tui.screens.dialogs import AskScreen
-from simloop_tui.screens.keyed import Actions, Opened
+from simloop_tui.screens.keyed import Opened
 from simloop_tui.screens.library import screen_of
 
 _STYLES = Path(__file__).parent / "styles"
@@ -22,7 +22,7 @@ class StepApp(App[SimloopError]):
     CSS_PATH: ClassVar = [
         _STYLES / f"{name}.tcss" for name in ("replay", "dialogs", "compare", "library")
     ]
-    COMMANDS: ClassVar = {Actions}
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, first: Screen[None]) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """The tables of actions: the name, the keys and the words of each.
 
-Bindings, the help screen, the palette and the footer of a screen are made from its table. A key has
+Bindings, the help screen and the footer of a screen are made from its table. A key has
 one meaning on all screens.
 """
 
@@ -46,7 +46,7 @@ class Action(NamedTuple):
 _SHOWN: Mapping[str, str] = {
     "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?",
     "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-",
-    "pagedown": "page down", "pageup": "page up", "ctrl+p": "Ctrl-P", "ctrl+d": "Ctrl-D",
+    "pagedown": "page down", "pageup": "page up", "ctrl+d": "Ctrl-D",
     "ctrl+u": "Ctrl-U", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q", "equals_sign": "=",
     "escape": "Escape", "enter": "Enter", "tab": "Tab",
 }  # fmt: skip
@@ -84,20 +84,12 @@ LEAVING: tuple[Action, ...] = (
 _EVERYWHERE = (
     _of_screen("L", "dark or light", SHOW, "theme"),
     _shared(HELP),
-    _of_screen("ctrl+p", "command palette", OTHER, "palette"),
     *LEAVING,
 )
 """The actions of each screen."""
 
 _OF_A_RUN = (
     _of_screen("F", "fork here: change the run at the cursor, and run on", _CHANGE, "fork", "fork"),
-    _of_screen(
-        "X",
-        "switch the fault at the cursor off, and run again",
-        _CHANGE,
-        "switch_off",
-        "without fault",
-    ),
     _of_screen("Z", "shrink the failing run to a minimal one", _CHANGE, "shrink"),
     _of_screen("O", "save the run as a scenario file", _KEEP, "save"),
     _of_screen("y", "copy the run as a pytest test", _KEEP, "copy_test"),

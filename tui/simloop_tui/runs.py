@@ -257,16 +257,6 @@ def changes_at(position: Position) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def without_fault(position: Position) -> Change | None:
-    """Return the change that switches off the fault at a position, or None if there is none.
-
-    Raises ScenarioError as `changes_at` does.
-    """
-    check_repeatable(position.recording, "fork")
-    found = (*_without_fault_here(position), *_without_chance(position))
-    return found[0] if found else None
-
-
 def _inserting(position: Position, number: int, reply: Draft) -> Callable[[Draft], Draft]:
     def apply(tree: Draft) -> Draft:
         script = unrolled(position.recording, tree)

@@ -1,14 +1,12 @@
 """A screen whose keys come from a table, with the actions that every screen has.
 
-Each action of a table is a key, a line of the help and an entry of the palette.
+Each action of a table is a key and a line of the help, which performs it.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from textual.binding import Binding
-from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.message import Message
 from textual.screen import Screen
 
@@ -16,33 +14,6 @@ from simloop_tui.comparison import SideBySide
 from simloop_tui.keys import Action
 from simloop_tui.screens.dialogs import HelpScreen
 from simloop_tui.session import Session
-
-
-class Actions(Provider):
-    """Offers each action of the screen by its words, with its keys as help."""
-
-    def _offers(self) -> Iterator[tuple[Action, Any]]:
-        for action in getattr(self.screen, "actions", ()):
-            if action.does != ("palette",):
-                yield action, partial(self.screen.run_action, action.call)
-
-    async def discover(self) -> Hits:
-        """Yield all actions."""
-        for action, perform in self._offers():
-            yield DiscoveryHit(action.words, perform, help=_key_of(action))
-
-    async def search(self, query: str) -> Hits:
-        """Yield the actions whose words match."""
-        matcher = self.matcher(query)
-        for action, perform in self._offers():
-            score = matcher.match(action.words)
-            if score > 0:
-                yield Hit(score, matcher.highlight(action.words), perform, help=_key_of(action))
-
-
-def _key_of(action: Action) -> str:
-    return f"key: {action.shown_keys}" if action.keys else ""
-
 
 _FIRST = 2  # the application has an empty screen below the first one
 
@@ -97,9 +68,6 @@ class KeyedScreen(Screen[None]):
     async def _perform(self, action: Action | None) -> None:
         if action is not None:
             await self.run_action(action.call)
-
-    def action_palette(self) -> None:
-        self.app.action_command_palette()
 
     def action_quit(self) -> None:
         self.app.exit()

@@ -28,7 +28,7 @@ from simloop_tui.files import (
     save,
     text_of,
 )
-from simloop_tui.runs import Change, changes_at, compared, edit_of_reply, reply_text, without_fault
+from simloop_tui.runs import Change, changes_at, compared, edit_of_reply, reply_text
 from simloop_tui.screens.dialogs import (
     EDIT,
     AskScreen,
@@ -142,18 +142,6 @@ class RunScreen(KeyedScreen):
             self.app.push_screen(EditScreen(reply_text(position), parse), fork)
         elif change is not None:
             self._fork(position, change)
-
-    def action_switch_off(self) -> None:
-        position = self.run_here.position
-        try:
-            change = without_fault(position)
-        except ScenarioError as error:
-            self.say(str(error))
-        else:
-            if change is None:
-                self.say("there is no fault at this entry: e and E go to the others")
-            else:
-                self._fork(position, change)
 
     def _fork(self, position: Position, change: Change) -> None:
         self.say(f"runs on: {change.name} ...")
