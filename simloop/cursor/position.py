@@ -6,7 +6,8 @@ pays for three.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from simloop.cursor.index import AnsweredCall, Landmark, Watched, between
 from simloop.cursor.recorded_run import RecordedRun
@@ -83,28 +84,6 @@ class ArrivedReply(NamedTuple):
     left_out: int
 
 
-if TYPE_CHECKING:
-    fact = property
-else:
-
-    class fact:  # noqa: N801 - it is used as `property` is
-        """A property of a position that is found once.
-
-        `functools.cached_property` takes a lock in Python 3.11, which costs more than most facts.
-        """
-
-        def __init__(self, find: Any) -> None:
-            self._find = find
-            self.__doc__ = find.__doc__
-
-        def __get__(self, position: Any, owner: type) -> Any:
-            """Return the fact, and keep it in the position, where it comes before this property."""
-            if position is None:
-                return self
-            found = position.__dict__[self._find.__name__] = self._find(position)
-            return found
-
-
 class Position:
     """The facts after entry number `place` of a recording, counted from 0.
 
@@ -117,13 +96,13 @@ class Position:
         self.entry: AnyEntry = recording.entries[place]
         self.at_ns = self.entry.at_ns
 
-    @fact
+    @cached_property
     def start(self) -> int:
         """Return the place of the prompt of this run."""
         found = self.recording.index.last(entries.Prompt, self.place)
         return 0 if found is None else found
 
-    @fact
+    @cached_property
     def prompt_number(self) -> int:
         """Return the number of the prompt, counted from 1."""
         return bisect_right(self.recording.index.places.get(entries.Prompt, ()), self.place)
@@ -135,7 +114,7 @@ class Position:
 
     # ------------------------------------------------------------------ the machine
 
-    @fact
+    @cached_property
     def move(self) -> Move | None:
         """Return the newest transition of this run; an agent makes none."""
         index, record = self.recording.index, self.recording.entries
@@ -147,7 +126,7 @@ class Position:
         before: Any = None if earlier is None else record[earlier]
         return Move("ready" if before is None else before.state, now.signal, now.state, place)
 
-    @fact
+    @cached_property
     def counters(self) -> Sequence[Counter]:
         """Return the counters of the machine; an agent has none."""
         moved = self.newest(entries.Transition)
@@ -168,7 +147,7 @@ class Position:
 
     # ------------------------------------------------------------------ the model
 
-    @fact
+    @cached_property
     def request_place(self) -> int | None:
         """Return the place of the newest main request of this run, or None."""
         found = self.recording.index.previous(Landmark.STEP, self.place + 1)
@@ -187,7 +166,7 @@ class Position:
         found = None if place is None else self.recording.index.previous(Landmark.STEP, place)
         return None if found is None else self.sent(found)
 
-    @fact
+    @cached_property
     def shared(self) -> int:
         """Return how many messages the newest main request shares with the one before it."""
         request, earlier = self.request, self.earlier_request
@@ -203,7 +182,7 @@ class Position:
         entry: Any = self.recording.entries[place]
         return self.recording.requests[entry.number]
 
-    @fact
+    @cached_property
     def reply(self) -> ArrivedReply | None:
         """Return the reply to the newest main request, or None before the first request."""
         place = self.request_place
@@ -217,7 +196,7 @@ class Position:
 
     # ------------------------------------------------------------------ tools and hooks
 
-    @fact
+    @cached_property
     def calls(self) -> Sequence[CallState]:
         """Return the calls of the newest reply, in the order in which the model made them.
 
@@ -264,7 +243,7 @@ class Position:
         found = between(self.recording.index.calls, since, self.place)
         return [self.recording.entries[each] for each in found]
 
-    @fact
+    @cached_property
     def hooks(self) -> Sequence[entries.Hook]:
         """Return the hooks that have run since the transition before the newest one.
 
@@ -293,7 +272,7 @@ class Position:
             return () if prompt is None else (UserMessage(prompt.text),)
         return self.sent(self.context_place).messages
 
-    @fact
+    @cached_property
     def context_place(self) -> int | None:
         """Return the place of the main request that shows the context, or None.
 
@@ -302,7 +281,7 @@ class Position:
         """
         return self.sent_place if self.compacted_place is None else self.compacted_place
 
-    @fact
+    @cached_property
     def sent_place(self) -> int | None:
         """Return the place of the newest main request, also of one in an earlier run, or None."""
         return self.recording.index.previous(Landmark.STEP, self.place + 1)
@@ -313,7 +292,7 @@ class Position:
         newest = self.compactions[-1:]
         return bool(newest) and (self.sent_place is None or newest[0] > self.sent_place)
 
-    @fact
+    @cached_property
     def compacted_place(self) -> int | None:
         """Return the place of the request that first shows a new compacted context, or None."""
         if not self.is_compacted:
@@ -342,7 +321,7 @@ class Position:
 
     # ------------------------------------------------------------------ time
 
-    @fact
+    @cached_property
     def timers(self) -> Sequence[PendingTimer]:
         """Return the events that are under way, the waits of an agent, and the running limits."""
         record = self.recording.entries

@@ -59,16 +59,7 @@ def _entry(position: Position) -> Iterator[FactRow]:
     yield row(f"{position.prompt_number}", "prompt")
     yield row(position.recording.words_at(position.place), kind_of(entry))
     if isinstance(entry, entries.Error):
-        yield from _headers(entry)
-
-
-def _headers(entry: entries.Error) -> Iterator[FactRow]:
-    for name, value in entry.fault.headers:
-        unit = _UNITS.get(name, "") if value.isdecimal() else ""
-        yield row(f"{value}{unit}", name.title())
-
-
-_UNITS = {"retry-after": "s", "retry-after-ms": "ms"}
+        yield from (row(value, name.title()) for name, value in entry.fault.headers)
 
 
 def _state(position: Position) -> Iterator[FactRow]:

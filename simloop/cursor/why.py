@@ -172,13 +172,6 @@ def _of_hook(position: Position, entry: entries.Hook) -> Iterator[str]:
         yield f"The hook {entry.hook} {entry.result}; the isolation policy is {policy.on_failure}."
 
 
-def _of_sleep(position: Position, entry: entries.Sleep) -> Iterator[str]:
-    error = position.newest(entries.Error)
-    after = "" if error is None else f", after the failure {error.fault.message!r}"
-    ends = clock(entry.at_ns + entry.duration_ns)
-    yield f"The agent's code sleeps at {entry.place} until {ends}{after}."
-
-
 _DECIDED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
     entries.Transition: _of_move,
     entries.Backoff: _of_backoff,
@@ -188,6 +181,5 @@ _DECIDED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
     entries.Ended: _of_end,
     entries.Compaction: _of_compaction,
     entries.Hook: _of_hook,
-    entries.Sleep: _of_sleep,
 }
 """The kinds of entries whose reasons need more than the entry; trace/kinds.py has the others."""

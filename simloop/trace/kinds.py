@@ -239,7 +239,10 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
     entries.Notice: Kind(Lane.ENGINE, "i", "notice", lambda e: (("notice", e.text),)),
     entries.Note: Kind(Lane.ENGINE, "m", "note", lambda e: (("note", e.text),)),
     entries.Sleep: Kind(
-        Lane.ENGINE, "s", "sleep", lambda e: _placed("sleep", clock(e.duration_ns), "", e.place)),
+        Lane.ENGINE, "s", "sleep", lambda e: _placed("sleep", clock(e.duration_ns), "", e.place),
+        reason=lambda e: (
+            f"The agent's code sleeps at {e.place} until {clock(e.at_ns + e.duration_ns)}."
+        )),
     entries.LoopBlocked: Kind(
         Lane.ENGINE, "b", "loop blocked",
         lambda e: _placed("loop blocked", f"for {clock(e.took_ns)}", "", e.place),

@@ -152,12 +152,6 @@ def test_an_error_shows_the_headers_of_its_response() -> None:
     assert shown[4:] == [f"  {name.title()}: {value}" for name, value in headers]
 
 
-def test_a_number_of_retry_after_has_its_unit() -> None:
-    recording = recorded("start.quickstart")
-    failed = recording.index.places[entries.Error][0]
-    assert rows_at(recording, failed, FactView.ENTRY)[-1] == "  Retry-After: 5s"
-
-
 def test_a_loop_without_a_backoff_says_that_it_never_retries_a_failed_model_call() -> None:
     reply = {"http": {"status": 429}}
     scenario = {"prompt": "Go.", "loop": "react", "model": [reply]}

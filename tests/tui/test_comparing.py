@@ -51,21 +51,21 @@ def test_both_sides_stand_on_their_entries_or_on_the_newest_before(compared: Sid
     for pair in compared.pairs:
         before = [old if new is None else new for old, new in zip(before, pair[:2], strict=True)]
         assert [compared.left.place, compared.right.place] == before
-        compared.forward()
+        compared.move("1")
     assert compared.said == "this is the last pair"
 
 
 def test_the_moves_go_by_pairs_and_stop_at_the_ends(compared: SideBySide) -> None:
     compared.end()
     assert compared.place == compared.last == len(compared.pairs) - 1
-    compared.back()
+    compared.move("-1")
     assert compared.place == compared.last - 1
-    compared.page_back()
+    compared.move("-20")
     assert compared.place == compared.last - 21
     compared.start()
-    compared.page_back()
+    compared.move("-20")
     assert (compared.place, compared.said) == (0, "this is the first pair")
-    compared.page_forward()
+    compared.move("20")
     assert compared.place == 20
 
 

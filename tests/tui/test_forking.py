@@ -308,7 +308,6 @@ def test_a_run_without_a_file_says_so(path: Path) -> None:
         ({"EDITOR": "nano"}, ["nano", "+7", "a.yaml"]),
         ({"EDITOR": "nano", "VISUAL": "emacs -nw"}, ["emacs", "-nw", "+7", "a.yaml"]),
         ({"EDITOR": "/usr/bin/code -n"}, ["/usr/bin/code", "-n", "--wait", "--goto", "a.yaml:7"]),
-        ({"EDITOR": "hx"}, ["hx", "a.yaml:7"]),
     ],
 )
 def test_the_editor_is_that_of_the_environment(environ: dict[str, str], argv: list[str]) -> None:

@@ -18,7 +18,7 @@ from simloop.cursor.rows import FactRow, words_of
 from simloop.trace.diff import same, without_line
 from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import OF_DESIGN, kind_of
-from simloop_tui.session import PAGE, Session
+from simloop_tui.session import Session
 
 _MOST_ALIGNED = 2_000
 """Entries after the divergence that are aligned by their words; later ones stand side by side."""
@@ -147,21 +147,11 @@ class SideBySide:
         """Move both cursors to the pair of an entry of one side."""
         self.go(bisect_left(self._before[0 if is_left else 1], place))
 
-    def forward(self) -> None:
-        """Move to the next pair."""
-        self._move(1, "this is the last pair")
-
-    def back(self) -> None:
-        """Move to the previous pair."""
-        self._move(-1, "this is the first pair")
-
-    def page_forward(self) -> None:
-        """Move forward by a page of pairs."""
-        self._move(PAGE, "this is the last pair")
-
-    def page_back(self) -> None:
-        """Move back by a page of pairs."""
-        self._move(-PAGE, "this is the first pair")
+    def move(self, by: str) -> None:
+        """Move forward by a number of pairs, or back if it is negative."""
+        there = max(0, min(self.place + int(by), self.last))
+        end = "last" if int(by) > 0 else "first"
+        self.go(there if there != self.place else None, f"this is the {end} pair")
 
     def start(self) -> None:
         """Move to the first pair."""
@@ -190,16 +180,11 @@ class SideBySide:
         left, right = self.left.facts(name), self.right.facts(name)
         return _marked(left, right), _marked(right, left)
 
-    def _move(self, by: int, missing: str) -> None:
-        there = max(0, min(self.place + by, self.last))
-        self.go(there if there != self.place else None, missing)
 
-
-COMPARE_ACTIONS: Mapping[str, Callable[[SideBySide], None]] = {
+COMPARE_ACTIONS: Mapping[str, Callable[..., None]] = {
     each.__name__: each
     for each in (
-        SideBySide.forward, SideBySide.back, SideBySide.page_forward, SideBySide.page_back,
-        SideBySide.start, SideBySide.end, SideBySide.next_difference,
+        SideBySide.move, SideBySide.start, SideBySide.end, SideBySide.next_difference,
         SideBySide.previous_difference, SideBySide.other_side,
     )
 }  # fmt: skip

@@ -126,9 +126,7 @@ def _words(session: Session) -> str:
 
 
 _JOINED = ("code", "codium", "code-insiders", "cursor", "windsurf")
-"""Editors that take `--goto FILE:LINE`."""
-_COLON = ("hx", "helix", "subl", "zed")
-"""Editors that take `FILE:LINE`; all others take `+LINE FILE`."""
+"""Editors that take `--goto FILE:LINE`; others take `+LINE FILE`."""
 
 
 class FileLine(NamedTuple):
@@ -157,11 +155,8 @@ def line_in_file(position: Position) -> FileLine:
 def command(environ: Mapping[str, str], line: FileLine) -> list[str]:
     """Return the command that opens a file at a line, in the editor of the environment."""
     editor = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
-    name = Path(editor[0]).name
-    if name in _JOINED:
+    if Path(editor[0]).name in _JOINED:
         return [*editor, "--wait", "--goto", str(line)]
-    if name in _COLON:
-        return [*editor, str(line)]
     return [*editor, f"+{line.line}", str(line.path)]
 
 
@@ -175,10 +170,6 @@ def _loc(position: Position) -> Loc:
             return ("tools", name)
         case entries.Hook(hook=name):
             return _hook(position, name)
-        case entries.StopRequested():
-            return ("abort",)
-        case entries.Compaction():
-            return ("compaction",)
     return _reply(position)
 
 

@@ -107,10 +107,10 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 COMPARE: tuple[Action, ...] = (
-    Action(("j", "down"), "next pair of entries", MOVE, ("forward",), brief="next"),
-    Action(("k", "up"), "previous pair of entries", MOVE, ("back",), brief="back"),
-    Action(("pagedown", "ctrl+d"), "20 pairs forward", MOVE, ("page_forward",)),
-    Action(("pageup", "ctrl+u"), "20 pairs back", MOVE, ("page_back",)),
+    Action(("j", "down"), "next pair of entries", MOVE, ("move", "1"), brief="next"),
+    Action(("k", "up"), "previous pair of entries", MOVE, ("move", "-1"), brief="back"),
+    Action(("pagedown", "ctrl+d"), "20 pairs forward", MOVE, ("move", "20")),
+    Action(("pageup", "ctrl+u"), "20 pairs back", MOVE, ("move", "-20")),
     Action(("g", "home"), "first pair", MOVE, ("start",)),
     Action(("G", "end"), "last pair", MOVE, ("end",)),
     Action(("n",), "next difference", JUMP, ("next_difference",), brief="next difference"),

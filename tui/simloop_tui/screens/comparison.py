@@ -243,8 +243,8 @@ class CompareScreen(RunScreen):
             session.toggle_fold(message.place)
         self.follow()
 
-    def action_session(self, method: str) -> None:
-        COMPARE_ACTIONS[method](self.comparison)
+    def action_session(self, method: str, *arguments: str) -> None:
+        COMPARE_ACTIONS[method](self.comparison, *arguments)
         self.follow()
 
     def action_view(self, name: str) -> None:

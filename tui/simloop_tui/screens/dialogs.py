@@ -26,7 +26,7 @@ from simloop_tui.session import Session
 
 
 class AskScreen(ModalScreen[str | None]):
-    """Asks for one line. The answer is None if the user leaves with Escape or a click beside it."""
+    """Asks for one line. The answer is None if the user leaves with Escape."""
 
     BINDINGS: ClassVar = [("escape", "dismiss(None)", "leave")]
 
@@ -64,11 +64,6 @@ class AskScreen(ModalScreen[str | None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)
 
-    def on_click(self, event: events.Click) -> None:
-        """Leave after a click beside the line."""
-        if event.widget is self:
-            self.dismiss(None)
-
 
 class FilterScreen(ModalScreen[frozenset[str]]):
     """Answers the kinds that are hidden. `kinds` has how many entries each kind has."""
@@ -84,16 +79,9 @@ class FilterScreen(ModalScreen[frozenset[str]]):
         self._hidden = hidden
 
     def compose(self) -> ComposeResult:
-        yield SelectionList[str](
-            *(
-                (
-                    self._line(kind, is_shown=kind not in self._hidden),
-                    kind,
-                    kind not in self._hidden,
-                )
-                for kind in self._kinds
-            )
-        )
+        shown = {kind: kind not in self._hidden for kind in self._kinds}
+        lines = ((self._line(kind, is_shown=is_on), kind, is_on) for kind, is_on in shown.items())
+        yield SelectionList[str](*lines)
 
     def _line(self, kind: str, *, is_shown: bool) -> Content:
         """Return the words of a kind, because the box before them differs by its colour alone."""
