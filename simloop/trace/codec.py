@@ -8,7 +8,6 @@ tested here, so that a damaged file is an error with a line number and never a c
 """
 
 import hashlib
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -169,10 +168,6 @@ def encode(trace: LoopTrace) -> bytes:
 
 def write_trace(trace: LoopTrace, path: str | Path) -> None:
     """Write the trace to `path`, as `write_file` does. Raises ScenarioError if that fails."""
-    given: Any = trace
-    if not isinstance(given, LoopTrace):
-        hint = "give the trace of a result: write_trace(result.trace, path)"
-        raise ScenarioError(f"this is no trace, but {type(given).__name__}", hint=hint)
     write_file(Path(path), encode(trace))
 
 
@@ -183,10 +178,6 @@ def read_trace(path: str | Path) -> LoopTrace:
     ScenarioError, with the line, for a file that is no trace, is of another version, or is damaged
     before its last line.
     """
-    given: Any = path
-    if not isinstance(given, str | os.PathLike):
-        hint = "write a trace to a file with write_trace(result.trace, path)"
-        raise ScenarioError(f"a path is needed, not {type(given).__name__}", hint=hint)
     return decode(read_file(Path(path), MAX_BYTES, "record a shorter run"), str(path))
 
 
@@ -217,22 +208,16 @@ def _read_header(line: bytes, path: str) -> Header:
     if probe.get("format") != FORMAT:
         hint = "record one with: simloop record SCENARIO"
         raise ScenarioError("this is not a simloop trace", path=path, line=1, hint=hint)
-    if probe.get("version") != VERSION:
-        raise _other_version(probe.get("version"), path)
+    version = probe.get("version")
+    if version != VERSION:
+        message = f"this trace has the format of version {version}, and this simloop reads"
+        newer = isinstance(version, int) and version > VERSION
+        hint = "install a newer simloop" if newer else "record it again: simloop record SCENARIO"
+        raise ScenarioError(f"{message} version {VERSION}", path=path, line=1, hint=hint)
     try:
         return msgspec.json.decode(line, type=Header)
     except _UNDECODABLE as error:
         raise _unreadable(path, 1, _why(error)) from error
-
-
-def _other_version(version: object, path: str) -> ScenarioError:
-    newer = isinstance(version, int) and version > VERSION
-    return ScenarioError(
-        f"this trace has the format of version {version}, and this simloop reads version {VERSION}",
-        path=path,
-        line=1,
-        hint="install a newer simloop" if newer else "record it again: simloop record SCENARIO",
-    )
 
 
 def _read_lines(data: bytes, start: int, path: str) -> tuple[list[TraceLine], str]:

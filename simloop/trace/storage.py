@@ -5,12 +5,10 @@ the old file or the whole new one, follows links, and never replaces a node that
 file.
 """
 
-import contextlib
 import errno
 import itertools
 import os
 import stat
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -94,15 +92,8 @@ def _reason(error: OSError | ValueError) -> str:
 def _write(path: Path, data: bytes) -> None:
     target = Path(os.path.realpath(path))
     old = _status(path)
-    if old is None:
-        _replace(target, data, None)
-    elif stat.S_ISREG(old.st_mode):
-        new_name = _status(target)
-        if new_name is None or not os.path.samestat(old, new_name):
-            # /dev/stdout and the like: the link leads to an open file, and its name to another.
-            _write_into(path, data)
-        else:
-            _replace(target, data, old)
+    if old is None or stat.S_ISREG(old.st_mode):
+        _replace(target, data, old)
     elif stat.S_ISCHR(old.st_mode) or stat.S_ISFIFO(old.st_mode):
         _write_into(path, data)
     else:
@@ -134,16 +125,8 @@ def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
             file.flush()
             os.fsync(descriptor)
         if old is not None:
-            _keep_permissions(name, old)
+            name.chmod(stat.S_IMODE(old.st_mode))
         name.replace(target)
     except BaseException:
         name.unlink(missing_ok=True)
         raise
-
-
-def _keep_permissions(name: Path, old: os.stat_result) -> None:
-    if sys.platform != "win32":
-        # Only root may give a file away; for others the new file stays theirs.
-        with contextlib.suppress(PermissionError):
-            os.chown(name, old.st_uid, old.st_gid)
-    name.chmod(stat.S_IMODE(old.st_mode))  # after chown, which clears the set-user-id bit

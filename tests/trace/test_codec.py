@@ -1,6 +1,5 @@
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +15,6 @@ from simloop import (
     read_trace,
     run,
     simulate,
-    write_trace,
 )
 from simloop.runs.run import Simulation
 from simloop.scenario.schema import Context
@@ -84,12 +82,6 @@ def test_a_whole_trace_is_not_called_truncated() -> None:
     assert decode(encode(a_trace())).truncated == ""
 
 
-def test_a_path_that_is_none_is_refused() -> None:
-    no_path: Any = 5
-    with pytest.raises(ScenarioError, match="a path is needed, not int"):
-        read_trace(no_path)
-
-
 @pytest.mark.parametrize("data", [b"", b"\n", b"hello", b"\xff\xfe", b"{}", b"[]\n"])
 def test_what_is_no_trace_is_refused_with_how_to_record_one(data: bytes) -> None:
     assert refusal(data) == (
@@ -125,32 +117,6 @@ def test_a_line_after_the_footer_is_refused() -> None:
 def test_a_change_is_found_by_the_digest() -> None:
     data = encode(a_trace("Hello.")).replace(b'"text":"Hello."', b'"text":"Jello."', 1)
     assert refusal(data) == "some.jsonl: the digest does not match: the file was changed"
-
-
-def test_writing_replaces_the_old_file_whole(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("old")
-    write_trace(a_trace(), path)
-    assert encode(read_trace(path)) == path.read_bytes()
-    assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
-
-
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="cannot be written: No such file"):
-        write_trace(a_trace(), tmp_path / "nowhere" / "a.jsonl")
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.mkdir()
-    with pytest.raises(ScenarioError, match="cannot be written"):
-        write_trace(a_trace(), path)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="cannot be read: No such file"):
-        read_trace(tmp_path / "a.jsonl")
 
 
 def test_what_several_prompts_and_long_runs_add_to_a_trace_reads_back() -> None:

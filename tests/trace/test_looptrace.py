@@ -326,13 +326,6 @@ def test_the_hook_log_says_where_which_and_what_it_did() -> None:
     ]
 
 
-def test_of_a_run_in_which_nothing_happened_the_views_are_empty() -> None:
-    assert list(requests([])) == []
-    assert list(looptrace.calls([])) == []
-    assert looptrace.backoffs_ns([]) == []
-    assert list(looptrace.hook_log([])) == []
-
-
 LAST_STEPS = """
 prompt: x
 loop: opencode

@@ -79,13 +79,6 @@ class TestWriting:
             tmp_path / "a"
         )
 
-    def test_an_open_file_without_a_name_is_written_into(self, tmp_path: Path) -> None:
-        with (tmp_path / "a").open("w+b") as opened:
-            (tmp_path / "a").unlink()
-            write_file(Path(f"/dev/fd/{opened.fileno()}"), b"new")
-            assert opened.read() == b"new"
-        assert names(tmp_path) == []
-
     def test_a_folder_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "a").mkdir()
         assert "a: cannot be written: this is no regular file" in refusal_to_write(tmp_path / "a")
