@@ -263,23 +263,16 @@ class Position:
 
     @property
     def context(self) -> Sequence[Message]:
-        """Return the messages of the request that shows the context.
+        """Return the messages of the newest main request, also of one in an earlier run.
 
-        Before the first request of the conversation it is the prompt alone.
+        After a compaction they are those of the next one of this run, if there is one: a trace
+        states the new context with it. Before the first request there is the prompt alone.
         """
-        if self.context_place is None:
+        place = self.sent_place if self.compacted_place is None else self.compacted_place
+        if place is None:
             prompt = self.newest(entries.Prompt)
             return () if prompt is None else (UserMessage(prompt.text),)
-        return self.sent(self.context_place).messages
-
-    @cached_property
-    def context_place(self) -> int | None:
-        """Return the place of the main request that shows the context, or None.
-
-        It is the newest one, also of an earlier run. After a compaction it is the next one of this
-        run, if there is one: a trace states the new context with it.
-        """
-        return self.sent_place if self.compacted_place is None else self.compacted_place
+        return self.sent(place).messages
 
     @cached_property
     def sent_place(self) -> int | None:
@@ -298,10 +291,9 @@ class Position:
         if not self.is_compacted:
             return None
         found = self.recording.index.next(Landmark.STEP, self.place)
-        return None if found is None or self._is_later_run(found) else found
-
-    def _is_later_run(self, place: int) -> bool:
-        return self.recording.index.last(entries.Prompt, place, self.place + 1) is not None
+        if found is None or self.recording.index.last(entries.Prompt, found, self.place + 1):
+            return None  # there is none in this run
+        return found
 
     @property
     def compactions(self) -> Sequence[int]:

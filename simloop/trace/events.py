@@ -134,7 +134,9 @@ class DocumentEvents:
                 self._calls.append(line)
             case entries.CallRenamed(call_id=call_id):
                 if self._calls and self._calls[-1].call_id == call_id:  # no call of a summary
-                    self._calls[-1] = _renamed(self._calls[-1], line)
+                    self._calls[-1] = structs.replace(
+                        self._calls[-1], call_id=line.to_id, name=line.to_name
+                    )
             case entries.Finish(request=number) | entries.StreamCut(request=number) if (
                 number in self._pieces
             ):
@@ -143,7 +145,9 @@ class DocumentEvents:
             case entries.Notice(text=text):
                 return [NoticeEvent(at_ns=line.at_ns, text=text)]
             case entries.Ended():
-                return [_end_event(line)]
+                if line.outcome is Outcome.COMPLETED:
+                    return [DoneEvent(at_ns=line.at_ns)]
+                return [ErrorEvent(at_ns=line.at_ns, error=line.message)]
             case _ if self._is_driven:
                 return self._answers(line)
             case _:
@@ -186,17 +190,10 @@ class DocumentEvents:
         return events
 
     def _result(self, line: entries.Answered, at_ns: int) -> list[Event]:
-        return [
-            *self._calls_up_to(line.call_id, at_ns),
-            _result_event(line, at_ns),
-            *self._next_calls(at_ns),
-        ]
-
-    def _calls_up_to(self, call_id: str, at_ns: int) -> list[Event]:
-        events = []
-        while call_id in self._waiting:
+        events: list[Event] = []
+        while line.call_id in self._waiting:
             events.append(self._call(at_ns))
-        return events
+        return [*events, _result_event(line, at_ns), *self._next_calls(at_ns)]
 
     def _next_calls(self, at_ns: int) -> list[Event]:
         waiting = len(self._waiting)
@@ -215,16 +212,6 @@ def _call_event(call: entries.ToolCall | entries.ToolStarted, at_ns: int) -> Eve
 def _result_event(line: entries.Answered | entries.ToolResult, at_ns: int) -> Event:
     given = GivenResult(line.text, line.details)
     return ToolResultEvent(at_ns=at_ns, tool_call_id=line.call_id, result=given)
-
-
-def _end_event(line: entries.Ended) -> Event:
-    if line.outcome is Outcome.COMPLETED:
-        return DoneEvent(at_ns=line.at_ns)
-    return ErrorEvent(at_ns=line.at_ns, error=line.message)
-
-
-def _renamed(call: entries.ToolCall, line: entries.CallRenamed) -> entries.ToolCall:
-    return structs.replace(call, call_id=line.to_id, name=line.to_name)
 
 
 def _params(arguments: str) -> Any:

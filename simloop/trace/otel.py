@@ -6,14 +6,14 @@ so equal runs have equal spans. Each request is a span, also one that is tried a
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
 from simloop.messages import Fault, Outcome
 from simloop.trace import entries
 from simloop.trace.codec import digest, encode
-from simloop.trace.entries import AnyEntry, Prompt
+from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 
 INTERNAL, CLIENT = 1, 3
@@ -217,11 +217,11 @@ def otel(trace: LoopTrace) -> dict[str, Any]:
     """Return the spans of a trace as one OTLP request."""
     key = digest(encode(trace))
     spans: list[dict[str, Any]] = []
-    for number, (record, end_ns) in enumerate(_runs(trace), start=1):
+    for number, record in enumerate(_runs(trace), start=1):
         run = RunSpans(trace.header.loop, key)
         for entry in record:
             run.feed(entry)
-        run.close(end_ns)
+        run.close(record[-1].at_ns)
         spans += _identified(run.spans, f"{key} {number}")
     resource = {"attributes": _attributes({"service.name": "simloop"})}
     scope = {"name": "simloop"}
@@ -232,16 +232,11 @@ def otel(trace: LoopTrace) -> dict[str, Any]:
     }
 
 
-def _runs(trace: LoopTrace) -> Iterator[tuple[list[AnyEntry], int]]:
-    """Yield the entries of each prompt up to its end, and the time of the last one."""
-    record: list[AnyEntry] = []
-    for entry in trace.entries:
-        if isinstance(entry, Prompt) and record:
-            yield record, record[-1].at_ns
-            record = []
-        record.append(entry)
-    if record:
-        yield record, record[-1].at_ns
+def _runs(trace: LoopTrace) -> Iterator[list[AnyEntry]]:
+    """Yield the entries of each prompt."""
+    record = trace.entries
+    starts = [place for place, entry in enumerate(record) if isinstance(entry, entries.Prompt)]
+    yield from (record[start:end] for start, end in pairwise((*starts, len(record))))
 
 
 def _identified(spans: Sequence[OtelSpan], key: str) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from simloop.cursor.keys import FactView
 from simloop.cursor.rows import Mark
 from simloop_tui.keys import ACTIONS, Action
 from simloop_tui.rows import Axis, TimelineRows
-from simloop_tui.session import PAGE, SESSION_ACTIONS, Session
+from simloop_tui.session import SESSION_ACTIONS, Session
 
 
 def test_the_cursor_starts_at_the_first_entry_and_stays_inside_the_trace() -> None:
@@ -22,14 +22,6 @@ def test_the_cursor_starts_at_the_first_entry_and_stays_inside_the_trace() -> No
     assert (session.place, session.said) == (session.last, "this is the last entry")
     session.back()
     assert (session.place, session.said) == (session.last - 1, "")
-
-
-def test_a_page_goes_over_twenty_entries_and_back() -> None:
-    session = unfolded()
-    session.page_forward()
-    assert session.place == PAGE
-    session.page_back()
-    assert session.place == 0
 
 
 @pytest.mark.parametrize("landmark", Landmark)
@@ -113,17 +105,6 @@ def test_a_jump_to_a_hidden_entry_ends_at_the_nearest_one_and_says_so() -> None:
     assert (session.place, session.said) == (4, "")
     session.start()
     assert (session.place, session.said) == (4, "")
-
-
-def test_a_search_passes_over_hidden_entries() -> None:
-    session = Session(recorded())
-    session.query = "readme"
-    session.hide({"tool-result", "transition"})
-    seen = []
-    for step in (1, 1, 1, 1, 1, 1, 1, -1):
-        session.go_to_match(session.search_again(step))
-        seen.append(session.place)
-    assert seen == [20, 24, 25, 28, 34, 44, 20, 44]
 
 
 def test_a_move_passes_over_a_hidden_landmark_and_names_the_filter_if_none_is_left() -> None:
@@ -371,11 +352,3 @@ def test_the_spans_of_the_columns_hold_each_entry_once(
     assert held == list(range(len(recording.entries)))
     for column, (first, end) in enumerate(spans):
         assert all(axis.column_of(place) == column for place in range(first, end))
-
-
-def test_the_columns_outside_lead_to_the_ends() -> None:
-    recording = recorded()
-    for by_time in (False, True):
-        axis = Axis(recording, 40, by_time=by_time)
-        assert axis.place_of(-5) == 0
-        assert axis.place_of(99) == axis.place_of(39)
