@@ -13,12 +13,12 @@ from histories import (
     newest_user,
     policies,
     size,
-    unpaired,
     without_summaries,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupting import current
+from stopping import unpaired
 from worlds import Opened, in_world
 
 from simloop import (

@@ -31,142 +31,60 @@ from simloop.runs.loop import machine_for
 from simloop.scenario.designs import names
 
 FREE = [
-    change(
-        "reference",
-        "a retry",
-        "_recover",
-        "(failed.to(_BACKING_OFF)",
-        "(run.to(_BACKING_OFF)",
-    ),
-    change(
-        "reference",
-        "a compaction",
-        "_resume",
-        "return self._measure(tried)",
-        "return self._measure(run)",
-    ),
-    change(
-        "reference",
-        "an overflow",
-        "_decide_rarely",
-        "return self._make_room(run)",
-        "return run.to(_BACKING_OFF), (effects.Backoff(1),)",
-    ),
-    change(
-        "react",
-        "a failed call",
-        "advance",
-        "return finish(run, Outcome.FAILED)",
-        "return run.to(states.CallingModel()), _CALL",
-    ),
-    change(
-        "pi", "a reply without calls", "_follow", "if reply.calls or closed.steering:", "if True:"
-    ),
-    change(
-        "opencode",
-        "a failed call",
-        "_catch",
-        "return finish(failed, Outcome.FAILED)",
-        "return run.to(states.BackingOff()), (effects.Backoff(1),)",
-    ),
-    change(
-        "opencode",
-        "a compaction",
-        "_resume",
-        "self._is_spent(counted)",
-        "self._is_spent(run)",
-        "return self._call_with_queued(counted)",
-        "return run.to(Turning(answered=False)), _TURN",
-    ),
-]
+    change("reference", "a retry", "_recover", "(failed.to(_BACKING_OFF)", "(run.to(_BACKING_OFF)"),
+    change("reference", "a compaction", "_resume",
+           "return self._measure(tried)", "return self._measure(run)"),
+    change("reference", "an overflow", "_decide_rarely",
+           "return self._make_room(run)", "return run.to(_BACKING_OFF), (effects.Backoff(1),)"),
+    change("react", "a failed call", "advance",
+           "return finish(run, Outcome.FAILED)", "return run.to(states.CallingModel()), _CALL"),
+    change("pi", "a reply without calls", "_follow",
+           "if reply.calls or closed.steering:", "if True:"),
+    change("opencode", "a failed call", "_catch",
+           "return finish(failed, Outcome.FAILED)",
+           "return run.to(states.BackingOff()), (effects.Backoff(1),)"),
+    change("opencode", "a compaction", "_resume",
+           "self._is_spent(counted)", "self._is_spent(run)",
+           "return self._call_with_queued(counted)",
+           "return run.to(Turning(answered=False)), _TURN"),
+]  # fmt: skip
 
 COMPACTED = [signals.ContextCompacted(shrunk) for shrunk in (True, False)]
 ERRORS, STEPS, COMPACTIONS = "max_error_count", "max_steps", "max_compaction_attempts"
+# The limit, what is asked for once too often, the loop, the method; right, too late, too early.
+OFF_BY_ONE = [
+    (ERRORS, "backoff", "reference", "_recover",
+     "error_count >= self", "error_count > self", "error_count + 1 >= self"),
+    (STEPS, "call-model", "reference", "_exceeded",
+     "total_steps >= self", "total_steps > self", "total_steps + 1 >= self"),
+    (COMPACTIONS, "compact", "reference", "_make_room",
+     "attempts >= self", "attempts > self", "attempts + 1 >= self"),
+    ("max_rounds", "call-model", "react", "_go_on",
+     "total_steps >= self", "total_steps > self", "total_steps + 1 >= self"),
+    ("max_retries", "backoff", "opencode", "_catch",
+     "error_count > self", "error_count - 1 > self", "error_count >= self"),
+    (STEPS, "call-model", "opencode", "_is_spent",
+     "total_steps >= self", "total_steps > self", "total_steps + 1 >= self"),
+]  # fmt: skip
 TOO_LATE = [
-    (
-        STEPS,
-        "call-model",
-        change(
-            "reference",
-            "a reply",
-            "_follow",
-            "self._exceeded(run) or self._measure",
-            "self._measure",
-        ),
+    *(
+        (limit, asks, change(loop, limit, method, right, late))
+        for limit, asks, loop, method, right, late, _ in OFF_BY_ONE
     ),
-    (
-        STEPS,
-        "call-model",
-        change(
-            "reference", "a useless reply", "_recover", "self._exceeded_on_a_detour(failed) or ", ""
-        ),
-    ),
-    (
-        STEPS,
-        "call-model",
-        change("reference", "only just", "_exceeded", "total_steps >= self", "total_steps == self"),
-    ),
-    (
-        ERRORS,
-        "backoff",
-        change("reference", "errors", "_recover", "error_count >= self", "error_count > self"),
-    ),
-    (
-        STEPS,
-        "call-model",
-        change("reference", "steps", "_exceeded", "total_steps >= self", "total_steps > self"),
-    ),
-    (
-        COMPACTIONS,
-        "compact",
-        change("reference", "forced", "_make_room", "attempts >= self", "attempts > self"),
-    ),
-    (
-        COMPACTIONS,
-        "compact",
-        change("reference", "normal", "_enter_round", "attempts < self", "attempts <= self"),
-    ),
-    (
-        "max_rounds",
-        "call-model",
-        change("react", "rounds", "_go_on", "total_steps >= self", "total_steps > self"),
-    ),
-    (
-        "max_retries",
-        "backoff",
-        change("opencode", "retries", "_catch", "error_count > self", "error_count - 1 > self"),
-    ),
-    (
-        STEPS,
-        "call-model",
-        change("opencode", "steps", "_is_spent", "total_steps >= self", "total_steps > self"),
-    ),
-]
+    (COMPACTIONS, "compact",
+     change("reference", "normal", "_enter_round", "attempts < self", "attempts <= self")),
+    (STEPS, "call-model",
+     change("reference", "a reply", "_follow",
+            "self._exceeded(run) or self._measure", "self._measure")),
+    (STEPS, "call-model",
+     change("reference", "a useless reply", "_recover",
+            "self._exceeded_on_a_detour(failed) or ", "")),
+    (STEPS, "call-model",
+     change("reference", "only just", "_exceeded", "total_steps >= self", "total_steps == self")),
+]  # fmt: skip
 TOO_EARLY = [
-    (
-        ERRORS,
-        change("reference", "errors", "_recover", "error_count >= self", "error_count + 1 >= self"),
-    ),
-    (
-        STEPS,
-        change("reference", "steps", "_exceeded", "total_steps >= self", "total_steps + 1 >= self"),
-    ),
-    (
-        COMPACTIONS,
-        change("reference", "forced", "_make_room", "attempts >= self", "attempts + 1 >= self"),
-    ),
-    (
-        "max_rounds",
-        change("react", "rounds", "_go_on", "total_steps >= self", "total_steps + 1 >= self"),
-    ),
-    (
-        "max_retries",
-        change("opencode", "retries", "_catch", "error_count > self", "error_count >= self"),
-    ),
-    (
-        STEPS,
-        change("opencode", "steps", "_is_spent", "total_steps >= self", "total_steps + 1 >= self"),
-    ),
+    (limit, change(loop, limit, method, right, early))
+    for limit, _, loop, method, right, _, early in OFF_BY_ONE
 ]
 
 

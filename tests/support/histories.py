@@ -71,20 +71,3 @@ def without_summaries(messages: Sequence[Message], old: Sequence[Message]) -> li
 def in_order(part: Sequence[Message], whole: Sequence[Message]) -> bool:
     rest = iter(whole)
     return all(any(message is one for one in rest) for message in part)
-
-
-def unpaired(messages: Sequence[Message]) -> list[str]:
-    """Calls that are not answered right after their reply, and results without a call."""
-    wrong: list[str] = []
-    open_calls: list[str] = []
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            if open_calls[:1] == [message.call_id]:
-                open_calls.pop(0)
-            else:
-                wrong.append(message.call_id)
-            continue
-        wrong += open_calls
-        calls = message.calls if isinstance(message, AssistantMessage) else ()
-        open_calls = [call.id for call in calls]
-    return wrong + open_calls

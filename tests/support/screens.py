@@ -3,19 +3,16 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from builders import recorded
 from textual.pilot import Pilot
 
-from simloop.cursor.recorded_run import RecordedRun
-from simloop.trace.codec import read_trace
 from simloop_tui.app import StepApp
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session
 from simloop_tui.widgets.facts import FactsPane
 
-TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
 _PLAINER = (
     (re.compile(r"<!--.*?-->\s*", re.DOTALL), ""),
     (re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL), ""),
@@ -24,10 +21,6 @@ _PLAINER = (
     (re.compile(r' clip-path="url\(#t-line-\d+\)"'), ""),
     (re.compile(r'<clipPath id="t-line-\d+">\s*<rect[^>]*/>\s*</clipPath>\s*'), ""),
 )
-
-
-def recorded(name: str = "start.quickstart") -> RecordedRun:
-    return RecordedRun.of_trace(read_trace(TRACES / f"{name}.trace.jsonl"))
 
 
 def unfolded(name: str = "start.quickstart") -> Session:

@@ -1,7 +1,8 @@
 """Two runs side by side: by keys and by clicks, for traces, scenarios and loops."""
 
 import pytest
-from screens import TRACES, Driven, drive
+from builders import TRACES
+from screens import Driven, drive
 
 from simloop_tui.app import StepApp
 from simloop_tui.keys import COMPARE

@@ -1,7 +1,8 @@
 """A fork is chosen from a menu or written by hand, and shown beside the run that it left."""
 
 import pytest
-from screens import Driven, drive, recorded, stepping
+from builders import recorded
+from screens import Driven, drive, stepping
 from textual.widgets import OptionList, TextArea
 
 from simloop.cursor.recorded_run import RecordedRun

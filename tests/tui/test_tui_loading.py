@@ -4,7 +4,8 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from screens import TRACES, Driven, drive, recorded
+from builders import TRACES, recorded
+from screens import Driven, drive
 
 from simloop.errors import ScenarioError
 from simloop_tui.app import StepApp

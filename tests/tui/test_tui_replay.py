@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from agents import of_shop
-from screens import Driven, drive, recorded, stepping, unfolded
+from builders import recorded
+from screens import Driven, drive, stepping, unfolded
 
 from simloop.cursor.keys import VIEW_KEYS, FactView
 from simloop.cursor.position import Position

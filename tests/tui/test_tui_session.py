@@ -2,7 +2,8 @@
 
 import pytest
 from agents import of_shop
-from screens import recorded, unfolded
+from builders import recorded
+from screens import unfolded
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.keys import FactView
