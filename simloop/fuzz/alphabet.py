@@ -79,23 +79,23 @@ _PLAIN = ReplyFault("plain", Stage.END, {})
 ENDS: Sequence[ReplyFault] = (_PLAIN, *(fault for fault in FAULTS if fault.weight))
 """The ends of a reply: first none of its own, then the faults of the catalogue."""
 
-PACES: Sequence[Keys] = (
-    {},
-    {"first_part": "1s"},
-    {"per_part": "100ms"},
-    {"first_part": "30s"},
-    {"first_part": "999ms", "per_part": "1s"},
-    {"per_part": "2s"},
-    {"per_token": "20ms"},
-    {"first_part": "170s", "per_part": "60s"},
+PACES = (
+    Pace(),
+    Pace(first_part="1s"),
+    Pace(per_part="100ms"),
+    Pace(first_part="30s"),
+    Pace(first_part="999ms", per_part="1s"),
+    Pace(per_part="2s"),
+    Pace(per_token="20ms"),  # noqa: S106 - a duration
+    Pace(first_part="170s", per_part="60s"),
 )
 
-USAGES: Sequence[Keys | None] = (
+USAGES = (
     None,
-    {"input": 0, "output": 0},
-    {"input": 120, "output": 15},
-    {"input": 500_000, "output": 4_000},
-    {"input": 10**9, "output": 10**9},
+    TokenUsage(input=0, output=0),
+    TokenUsage(input=120, output=15),
+    TokenUsage(input=500_000, output=4_000),
+    TokenUsage(input=10**9, output=10**9),
 )
 
 STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
@@ -144,7 +144,7 @@ def reply_of(recipe: Recipe) -> Reply:
     validated values, because validating each combination takes as long as a run.
     """
     fault, end = ENDS[recipe.end], _end_of(recipe.end)
-    update: dict[str, Any] = {"pace": _paces()[recipe.pace], "finish": None, **end}
+    update: dict[str, Any] = {"pace": PACES[recipe.pace], "finish": None, **end}
     if fault.stage is Stage.INSTEAD:
         if "http" in end:
             update["http"] = _http_of(recipe.end, recipe.wait, recipe.body)
@@ -154,7 +154,7 @@ def reply_of(recipe: Recipe) -> Reply:
     if recipe.ids and content.call:
         update["ids"] = IDS[recipe.ids](len(calls_of(content.call)))
     if end.keys() <= {"finish"}:
-        update |= {"usage": _usages()[recipe.usage], "steps": STEPS[recipe.steps]}
+        update |= {"usage": USAGES[recipe.usage], "steps": STEPS[recipe.steps]}
         update["finish"] = end.get("finish", content.finish)
     return content.model_copy(update=update)
 
@@ -175,16 +175,6 @@ def _content_of(content: int, number: int) -> Reply:
 @lru_cache(maxsize=5_000)
 def _http_of(end: int, wait: int, body: int) -> Http:
     return Http(**{**ENDS[end].keys["http"], **WAITS[wait], **BODIES[body].keys})
-
-
-@cache
-def _paces() -> tuple[Pace, ...]:
-    return tuple(Pace(**keys) for keys in PACES)
-
-
-@cache
-def _usages() -> tuple[TokenUsage | None, ...]:
-    return tuple(None if keys is None else TokenUsage(**keys) for keys in USAGES)
 
 
 LAST = Reply(say="All is done.", times="always")

@@ -41,7 +41,6 @@ from simloop.virtual.border.exchange import kept_border
 from simloop.world.chance import LOST_TOOL
 from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
 
-MAX_RUNS = 3_000
 MAX_SECONDS = 2.0
 _NOT_ALONE = "in a new process, smaller ones do not fail: the loop keeps state between runs"
 
@@ -83,7 +82,6 @@ def shrink(
     given: RunOptions | None = None,
     *,
     invariants: Sequence[Invariant] | None = None,
-    runs: int = MAX_RUNS,
     seconds: float = MAX_SECONDS,
     say: Callable[[ShrinkProgress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
@@ -102,11 +100,14 @@ def shrink(
         failure = failure_of(plan, Rules(invariants), twice=True)
         if failure is None:
             return None
-        given = _of_the_caller(plan)
         search = _Search(
-            plan.by_itself(), given, failure, invariants=invariants, most=runs,
-            end_s=time.monotonic() + seconds, say=say, stopped=stopped,
-        )  # fmt: skip
+            plan=plan,
+            failure=failure,
+            invariants=invariants,
+            end_s=time.monotonic() + seconds,
+            say=say,
+            stopped=stopped,
+        )
         search.accept_any_end()
         search.plan_faults()
         unfinished = search.run()
@@ -145,32 +146,27 @@ def _of_the_caller(plan: Plan) -> RunOptions:
     return cast("RunOptions", {k: v for k, v in plan.given.items() if k not in gone})
 
 
+@dataclass(kw_only=True)
 class _Search:
     """The smallest tree so far, and the trees that have been tried."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        given: RunOptions,
-        failure: Failure,
-        *,
-        invariants: Sequence[Invariant] | None,
-        most: int,
-        end_s: float,
-        say: Callable[[ShrinkProgress], None],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self.failure = failure
-        self.runs = 0
-        self._given, self._invariants, self._most, self._end_s = given, invariants, most, end_s
-        self._say, self._stopped = say, stopped
-        self._twice = failure.name == ReplayDiverged.__name__
+    plan: Plan
+    failure: Failure
+    invariants: Sequence[Invariant] | None
+    end_s: float
+    say: Callable[[ShrinkProgress], None]
+    stopped: Callable[[], bool]
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        scenario = self.plan.by_itself()
+        self._given = _of_the_caller(self.plan)
+        self._twice = self.failure.name == ReplayDiverged.__name__
         self._best: Tree = content(scenario)
         self._text = json.dumps(self._best)
         self._tried: set[str] = {self._text}
         self._fixed: Tree = {}
-        self._passes = PASSES if failure.name == FINISHES else (bounds, *PASSES)
-        self._answers = failure.name == FINISHES and scenario.model[-1:] == [LAST]
+        self._answers = self.failure.name == FINISHES and scenario.model[-1:] == [LAST]
 
     def scenario(self) -> Scenario:
         """Return the smallest scenario; its title is the sentence that must hold."""
@@ -216,7 +212,7 @@ class _Search:
         try:
             while before != self._text:
                 before = self._text
-                for each in self._passes:
+                for each in PASSES if self.failure.name == FINISHES else (bounds, *PASSES):
                     if reason := self._drive(each(self._best)):
                         return reason
         except KeyboardInterrupt:
@@ -227,11 +223,9 @@ class _Search:
         try:
             candidate = next(steps)
             while True:
-                if self.runs >= self._most:
-                    return f"the reduction made {self._most} runs"
-                if time.monotonic() > self._end_s:
+                if time.monotonic() > self.end_s:
                     return "the time limit was reached"
-                if self._stopped():
+                if self.stopped():
                     return "the reduction was interrupted"
                 candidate = steps.send(self._is_smaller(candidate))
         except StopIteration:
@@ -244,7 +238,7 @@ class _Search:
         self._tried.add(text)
         if not self._accept(tree):
             return False
-        self._say(ShrinkProgress(self.runs, len(tree.get("model", ())), len(text)))
+        self.say(ShrinkProgress(self.runs, len(tree.get("model", ())), len(text)))
         return True
 
     def _accept(self, tree: Tree) -> bool:
@@ -262,7 +256,7 @@ class _Search:
             scenario = _read({**tree, **self._fixed})
             plan = Plan(scenario, self._given)
             self.runs += 1
-            return failure_of(plan, Rules(self._invariants), twice=self._twice)
+            return failure_of(plan, Rules(self.invariants), twice=self._twice)
         except (ScenarioError, ValidationError):
             return None
 

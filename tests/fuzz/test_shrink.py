@@ -196,15 +196,6 @@ def test_the_progress_goes_down_to_the_size_of_what_is_found() -> None:
     assert steps[-1].runs <= found.runs
 
 
-@pytest.mark.parametrize("runs", [0, 1, 5, 20])
-def test_a_bound_on_runs_keeps_the_smallest_so_far(runs: int) -> None:
-    found = shrink(LARGE, {"loop": runs_twice}, runs=runs, seconds=LONG)
-    assert found is not None
-    assert found.runs <= runs
-    assert found.unfinished == f"the reduction made {runs} runs"
-    assert failure_of(Plan(found.scenario, {"loop": runs_twice})) == found.failure
-
-
 def test_the_time_ends_it_as_well() -> None:
     found = shrink(LARGE, {"loop": runs_twice}, seconds=0.0)
     assert found is not None
