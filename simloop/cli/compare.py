@@ -67,10 +67,9 @@ def command(
     `--option` are for the loop of your own among the loops, or for the only loop.
     """
     settings = settings_by_loop(loops, given)
-    made_before: set[object] = set()
     with StatusLine(sys.stderr) as status:
         comparisons = [
-            Comparison.of(target, settings, given["seed"], made_before, status.clear)
+            Comparison.of(target, settings, given["seed"], status.clear)
             for target in status.through(list(targets_of(targets)))
         ]
     exit_code = max(row.exit_code for one in comparisons for row in one.rows)
@@ -109,13 +108,12 @@ class Comparison:
         target: Target,
         loops: Mapping[str, RunOptions],
         seed: int | None,
-        made_before: set[object],
         before_note: Callable[[], None],
     ) -> Self:
         """Run a scenario on each loop, with the settings of that loop.
 
         An error of the file, or of simloop, is printed to stderr, after a call of `before_note`.
-        Raises the error of an agent that cannot be made and is not in `made_before`.
+        Raises the error of an agent that cannot be made.
         """
         if isinstance(target.file, ScenarioError):
             path, rows = None, unread(target.file, tuple(loops))
@@ -124,7 +122,7 @@ class Comparison:
         _explain(rows, before_note)
         for row in rows:
             if row.verdict is not None:
-                report.check_made(row.verdict, row.loop, made_before)
+                report.check_made(row.verdict)
         scenario = rows[0].verdict.scenario if rows[0].verdict else None
         title, loop = (scenario.title, scenario.loop) if scenario else (None, None)
         # A trace can have millions of entries, and there are as many as scenarios and loops.

@@ -57,15 +57,11 @@ def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> Mapping[str, str]
 
 
 def _lines(each: Invariant, unjudged: str) -> list[str]:
-    needs = f"; needs {_needs(each)}" if each.needs else ""
+    needs = f"; needs {', '.join(sorted(each.needs))}" if each.needs else ""
     lines = [f"{each.name}: {each.sentence}", f"    {each.source}{needs}"]
     if unjudged:
         lines.append(f"    not judged: {unjudged}")
     return [plain(line) for line in lines]
-
-
-def _needs(each: Invariant) -> str:
-    return ", ".join(sorted(each.needs))
 
 
 def _row(each: Invariant, unjudged: str | None, *, of_loop: bool) -> dict[str, Any]:

@@ -159,28 +159,19 @@ R = TypeVar("R", bound=Report)
 
 
 def made(reports: Iterable[R], loop: object) -> Iterator[R]:
-    """Yield the reports of runs on `loop`, which the command line names.
-
-    Raises the error of an agent that cannot be made, if no run has made one: it would be the error
-    of every run.
-    """
-    made_before: set[object] = {None}
+    """Yield the reports of runs on `loop`, which the command line names, unless it is None."""
     for report in reports:
-        check_made(report.verdict, loop, made_before)
+        if loop is not None:
+            check_made(report.verdict)
         yield report
 
 
-def check_made(verdict: Verdict, loop: object, made_before: set[object]) -> None:
-    """Raise the error of an agent that cannot be made, unless its loop is in `made_before`.
-
-    Add the loop of a run that has made its agent.
-    """
+def check_made(verdict: Verdict) -> None:
+    """Raise the error of an agent that cannot be made: it would be the error of every run."""
     for error in verdict.errors:
-        if isinstance(error, AgentNotMade) and loop not in made_before:
+        if isinstance(error, AgentNotMade):
             error.path = None  # it is not that of one scenario
             raise error
-    if verdict.trace is not None and verdict.trace.entries:
-        made_before.add(loop)
 
 
 class _Reported(Protocol):

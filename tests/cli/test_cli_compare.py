@@ -101,9 +101,9 @@ class TestASingleScenario:
         assert lines[2].endswith("…")
 
     def test_that_cannot_be_read_is_one_line_on_stderr_and_one_on_stdout(self, cli: Cli) -> None:
-        result = cli("compare", cli.write("a", "modell: []"))
+        result = cli("compare", cli.write("a", "prompt: Hi\nmodell: []"))
         assert (result.exit_code, result.stdout) == (2, "ERROR   a.simloop.yaml  not run\n")
-        assert result.stderr.startswith("a.simloop.yaml:1:1: modell: unknown key")
+        assert result.stderr.startswith("a.simloop.yaml:2:1: modell: unknown key")
         assert result.stderr.count("\n") == 1
 
 
