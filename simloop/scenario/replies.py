@@ -161,10 +161,6 @@ class When(Strict):
         return (self.role is None or self.role == role) and (self.contains or "") in newest.text
 
 
-_Played = tuple[list[TimedPart], list[tuple[int, int]]]
-"""The timed parts of a reply, and the place and number of each call without an id."""
-
-
 class Reply(Strict):
     """The model's response to one request: text, calls or a failure."""
 
@@ -267,36 +263,19 @@ class Reply(Strict):
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
         """Return the timed parts; calls without an id are numbered from `call-<first_call>`."""
-        played: _Played | None = getattr(self, "_played", None)
-        if played is None:
-            played = self._play_first()
+        number = first_call if self.call or self.half_call else 1
+        played: tuple[int, list[TimedPart]] | None = getattr(self, "_played", None)
+        if played is None or played[0] != number:
+            played = number, list(self._timed(number))
             object.__setattr__(self, "_played", played)
-        timed, numbered = played
-        if first_call == 1 or not numbered:
-            return timed
-        timed = timed.copy()
-        for place, number in numbered:
-            delay_ns, part = timed[place]
-            timed[place] = delay_ns, _numbered(part, f"call-{first_call + number}")
-        return timed
+        return played[1]
 
-    def _play_first(self) -> _Played:
-        timed = list(self._timed())
-        ids = {} if self.ids else {f"call-{n + 1}": n for n in range(len(self._calls()))}
-        ids |= {f"call-{len(self._calls()) + 1}": len(self._calls())} if self.half_call else {}
-        numbered = [
-            (place, ids[call_id])
-            for place, (_, part) in enumerate(timed)
-            if (call_id := _id_of(part)) in ids
-        ]
-        return timed, numbered
-
-    def _timed(self) -> Iterator[TimedPart]:
+    def _timed(self, first_call: int) -> Iterator[TimedPart]:
         pace = self.pace
         delay_ns: int = pace.first_part
         if _UNREACHED in (self.lost, self.stall):
             yield 0, messages.Unreachable()
-        for part in self._parts():
+        for part in self._parts(first_call):
             if pace.per_token and isinstance(part, messages.TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
             if self.has_headers_alone:
@@ -310,16 +289,18 @@ class Reply(Strict):
         """Return whether the reply consists of headers, and breaks off or stalls after them."""
         return "after-headers" in (self.lost, self.stall)
 
-    def _parts(self) -> Iterator[messages.Part | Exception | None]:
+    def _parts(self, first_call: int) -> Iterator[messages.Part | Exception | None]:
         yield from (messages.ReasoningDelta(text) for text in _pieces(self.think))
         yield from (messages.TextDelta(text) for text in _pieces(self.say))
         calls = [
-            messages.ToolCall(self.ids[n] if self.ids else f"call-{n + 1}", name, arguments)
+            messages.ToolCall(
+                self.ids[n] if self.ids else f"call-{first_call + n}", name, arguments
+            )
             for n, (name, arguments) in enumerate(self._calls())
         ]
         yield from self._call_parts(calls)
         for name, text in self.half_call.items():
-            yield messages.ToolCallDelta(f"call-{len(calls) + 1}", name, text)
+            yield messages.ToolCallDelta(f"call-{first_call + len(calls)}", name, text)
         yield from self._end()
 
     def _call_parts(self, calls: list[messages.ToolCall]) -> Iterator[messages.Part]:
@@ -367,23 +348,6 @@ def reply_of_fault(fault: ReplyFault) -> Reply:
 def parts_of_fault(fault: ReplyFault) -> Sequence[TimedPart]:
     """Return the parts of such a reply."""
     return reply_of_fault(fault).play(1)
-
-
-def _id_of(part: messages.Part | Exception | None) -> str:
-    if type(part) is messages.ToolCallPart:
-        return part.call.id
-    return part.call_id if type(part) is messages.ToolCallDelta else ""
-
-
-def _numbered(
-    part: messages.Part | Exception | None, call_id: str
-) -> messages.Part | Exception | None:
-    if type(part) is messages.ToolCallPart:
-        return messages.ToolCallPart(
-            messages.ToolCall(call_id, part.call.name, part.call.arguments)
-        )
-    assert type(part) is messages.ToolCallDelta
-    return messages.ToolCallDelta(call_id, part.name, part.arguments)
 
 
 def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:
