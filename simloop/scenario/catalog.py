@@ -1,5 +1,6 @@
 """The scenarios that ship with simloop, by name, and what the owner of a loop expects of them."""
 
+import contextlib
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -91,8 +92,9 @@ def find(name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         return Path(name)
     paths = _paths()
-    if name not in paths and _exists(name):
-        return Path(name)
+    with contextlib.suppress(OSError, ValueError):  # longer than a file's name can be, or a NUL
+        if name not in paths and Path(name).exists():
+            return Path(name)
     return paths[_named(name, paths)]
 
 
@@ -134,13 +136,6 @@ def name_of(path: str | Path) -> str:
     except (OSError, ValueError):
         return ""
     return inside.as_posix().removesuffix(SUFFIX)
-
-
-def _exists(name: str) -> bool:
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):  # longer than a file's name can be, or with a NUL in it
-        return False
 
 
 def _paths() -> dict[str, Path]:

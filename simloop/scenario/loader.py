@@ -22,13 +22,7 @@ from simloop.world.chance import FaultSites
 
 def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario file. Raises ScenarioError with its line and column."""
-    try:
-        tree = read_yaml_file(Path(path))
-    except ScenarioError as error:
-        if Path(path).suffix != ".yaml":  # the name of a bundled scenario, perhaps
-            error.hint += "; `simloop cat NAME > FILE` copies a bundled scenario"
-        raise
-    return _validate(tree)
+    return _validate(read_yaml_file(Path(path)))
 
 
 def load_from_here(path: Path) -> Scenario:

@@ -90,27 +90,15 @@ class Document(Struct, frozen=True, dict=True):
     marks: Sequence[Any]
     """The place of each key and value, in the order of the file."""
 
-    @cached_property
-    def positions(self) -> Mapping[Loc, Place]:
-        """Return the place of each value."""
-        return {loc: at for loc, at, is_key in self._places() if not is_key}
-
-    @cached_property
-    def key_positions(self) -> Mapping[Loc, Place]:
-        """Return the place of each key."""
-        return {loc: at for loc, at, is_key in self._places() if is_key}
-
-    def _places(self) -> Iterator[tuple[Loc, Place, bool]]:
-        # Only an error asks, so most files are read without a path for each of their values.
-        walk = _walk(self.data, (), is_key=False)
-        for (loc, is_key), mark in zip(walk, self.marks, strict=True):
-            yield loc, _place(mark), is_key
+    @cached_property  # only an error asks, so most files are read without a path for each value
+    def places(self) -> Mapping[tuple[Loc, bool], Place]:
+        """Return the place of each value, and of each key, which has the loc of its value."""
+        return dict(zip(_walk(self.data, (), is_key=False), map(_place, self.marks), strict=True))
 
     def locate(self, loc: Loc, *, key: bool = False) -> Place:
         """Return the place of the value at `loc`, or of its key, or of the nearest parent."""
         known = self._known(loc)
-        place = self.key_positions.get(known) if key else None
-        return place or self.positions.get(known, (1, 1))
+        return self.places.get((known, key)) or self.places.get((known, False), (1, 1))
 
     def key_path(self, loc: Loc) -> str:
         """Return `loc` as text like `model.1.http.status`, without parts that the file lacks."""
@@ -122,7 +110,9 @@ class Document(Struct, frozen=True, dict=True):
         paths: list[Loc] = [()]
         for part in loc:
             both = (choice for path in paths for choice in ((*path, part), path))
-            paths = [path for path in dict.fromkeys(both) if path in self.positions or not path]
+            paths = [
+                path for path in dict.fromkeys(both) if (path, False) in self.places or not path
+            ]
         return max(paths, key=len)
 
 
@@ -390,7 +380,7 @@ class _Tree:
             spelled = _escaped(event.value) or "empty"
             self._refuse(f"a key must be text, not {spelled}", event, "put it in quotes")
         if key in self._node:
-            first = self.document().key_positions[(*self._loc(), key)][0]
+            first = self.document().places[(*self._loc(), key), True][0]
             message = f"the key '{_escaped(key)}' stands on line {first} already"
             self._refuse(message, event, "keep one of the two")
         self._key = key

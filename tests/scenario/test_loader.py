@@ -92,13 +92,6 @@ def test_every_key_is_recognised_with_one_wrong_letter(key: str) -> None:
     assert nearest[0] == key
 
 
-def test_the_name_of_a_bundled_scenario_is_no_file_and_the_error_says_how_to_copy_one() -> None:
-    with pytest.raises(ScenarioError, match=r"cannot be read: .*`simloop cat NAME > FILE` copies"):
-        load_scenario("retry/rate-limit")
-    with pytest.raises(ScenarioError, match=r"directory you are in, and the permissions\)$"):
-        load_scenario("missing.simloop.yaml")
-
-
 def test_all_unknown_loops_of_a_file_are_reported_at_once() -> None:
     text = "prompt: Hi\nloop: nope\nexpect_on: {nop: {}, pi@9: {}}\nmodel: [{say: Hi.}]\n"
     with pytest.raises(ScenarioError) as caught:

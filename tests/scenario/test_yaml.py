@@ -193,7 +193,8 @@ def test_keys_and_values_are_read_to_the_limit_and_no_further() -> None:
 
 def test_places_count_lines_and_columns_from_one() -> None:
     document = read_yaml(SCENARIO, "a.yaml")
-    assert document.positions == {
+    values = {loc: at for (loc, is_key), at in document.places.items() if not is_key}
+    assert values == {
         (): (2, 1),
         ("title",): (2, 8),
         ("model",): (4, 3),
@@ -205,8 +206,8 @@ def test_places_count_lines_and_columns_from_one() -> None:
         ("model", 1, "http", "retry_after"): (5, 38),
         ("model", 1, "note"): (6, 11),
     }
-    assert document.key_positions[("model", 1, "http", "status")] == (5, 12)
-    assert document.key_positions[("model", 1, "note")] == (6, 5)
+    assert document.places[("model", 1, "http", "status"), True] == (5, 12)
+    assert document.places[("model", 1, "note"), True] == (6, 5)
 
 
 @pytest.mark.parametrize(
@@ -250,14 +251,15 @@ def test_json_reads_as_json_and_every_place_points_at_its_part(
     document = read_yaml(text, "a.yaml")
     assert repr(document.data) == repr(tree)
     lines = text.split("\n")
-    for loc, (line, column) in document.positions.items():
+    for (loc, is_key), (line, column) in document.places.items():
+        if is_key:
+            assert lines[line - 1].startswith(json.dumps(loc[-1]), column - 1)
+            continue
         value: Any = tree
         for part in loc:
             value = value[part]
         start = json.dumps(value)[: 1 if isinstance(value, dict | list) else None]
         assert lines[line - 1].startswith(start, column - 1)
-    for loc, (line, column) in document.key_positions.items():
-        assert lines[line - 1].startswith(json.dumps(loc[-1]), column - 1)
 
 
 indicators = st.sampled_from([*"-?:,[]{}#&*!|>'\"%@`~= \n\r\t\\", "a: ", "\n  "])
@@ -303,7 +305,7 @@ def test_a_file_is_read_as_its_text_would_be(tmp_path: Path) -> None:
     document = read_yaml_file(path)
     assert document.path == str(path)
     assert document.data == read_yaml(SCENARIO, "a.yaml").data
-    assert document.positions == read_yaml(SCENARIO, "a.yaml").positions
+    assert document.places == read_yaml(SCENARIO, "a.yaml").places
 
 
 def test_bytes_that_are_not_utf_8_are_refused_at_their_offset(tmp_path: Path) -> None:
@@ -347,7 +349,7 @@ def outcome(read: Callable[[str, str], Document], text: str) -> object:
         document = read(text, "a.yaml")
     except ScenarioError as refusal:
         return str(refusal)
-    return document.data, document.positions, document.key_positions
+    return document.data, document.places
 
 
 @pytest.mark.slow
