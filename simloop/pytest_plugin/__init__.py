@@ -91,9 +91,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(add_invariants(*names))
 
 
-# ------------------------------------------------------------------ scenario files as items
-
-
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioFile | None":
     """Collect scenario files."""
     if not file_path.name.endswith(SUFFIX):
@@ -111,17 +108,11 @@ def pytest_make_collect_report(
     return collected(collector, (yield), again)
 
 
-# ------------------------------------------------------------------ the keys of providers
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Set dummy keys for a test that is simulated, from its first fixture to its last."""
     with keys_for(item):
         return (yield)
-
-
-# ------------------------------------------------------------------ async tests
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -142,9 +133,6 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, objec
         else contextlib.nullcontext()
     ):
         return (yield)
-
-
-# ------------------------------------------------------------------ fixtures
 
 
 @pytest.fixture
@@ -305,9 +293,6 @@ def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
         return pytest.fail("hook_benchmark needs pytest-benchmark to be installed", pytrace=False)
 
     return HookBenchmark(benchmark)
-
-
-# ------------------------------------------------------------------ traces and the summary
 
 
 @pytest.hookimpl(wrapper=True)

@@ -188,9 +188,6 @@ def page_of(run: "Simulation") -> str:
     return page(RecordedRun.of_run(run, run.trace, {}))
 
 
-# ------------------------------------------------------------------ async fixtures
-
-
 class Pending:
     """An async fixture that has not run: its function, and its arguments."""
 

@@ -240,9 +240,6 @@ def without_engine(expect: Expect) -> Expect:
     return expect.model_copy(update=unseen)
 
 
-# ------------------------------------------------------------------------ names and objects
-
-
 def is_own(loop: GivenLoop) -> bool:
     """Return whether `loop` is the user's own, so not bundled with simloop."""
     return not isinstance(loop, str) or ":" in loop
@@ -315,9 +312,6 @@ def _declared_design(loop: Any) -> str:
     return str(getattr(loop, "judge_as", "") or (name if name in names() else ""))
 
 
-# ------------------------------------------------------------------------ the user's own code
-
-
 def loaded(name: str, kind: str, form: str, key: str = "loop") -> Any:
     """Return the object at `name`, of the form `module:attribute`. Raises ScenarioError.
 
@@ -353,9 +347,6 @@ def isolated(
             advice = f"it fails at {place}: correct that, or install what is missing"
             hint = advice if place else hint
             raise kind(f"{message}: {describe(error)}", key=key, hint=hint) from error
-
-
-# ------------------------------------------------------------------------ agents
 
 
 class _AgentMaker:
@@ -433,9 +424,6 @@ def _parameters(made: Any) -> Mapping[str, inspect.Parameter] | None:
         return inspect.signature(made).parameters
     except (TypeError, ValueError):
         return None
-
-
-# ------------------------------------------------------------------------ machines
 
 
 def machine_for(

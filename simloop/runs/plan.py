@@ -95,7 +95,6 @@ class Plan:
         """The behaviour of the tools that an agent's own code calls; a machine has none."""
         if self.loop.machine is None:
             self.behaviours = behaviours_of(scenario.tools)
-        self._command: tuple[str, str] | None = None
         self._settings = _settings_of(scenario, given, self.loop.policies)
         self.content = content_of(scenario)
         self._digest = digest(self.content)
@@ -129,7 +128,6 @@ class Plan:
         nobody reads their headers.
         """
         other = copy.copy(self)
-        other._command = None  # noqa: SLF001
         other.source = other.scenario = scenario
         other._script = script_of(scenario)  # noqa: SLF001 - of the same class
         other.content, other._digest = b"null", ""  # noqa: SLF001
@@ -192,10 +190,7 @@ class Plan:
 
     def command(self, seed: int) -> str:
         """Return the command or the call that repeats one run."""
-        if self._command is None:
-            self._command = _repetition(self.source, self.given, "run", "simloop.run")
-        before, after = self._command
-        return f"{before}{seed}{after}"
+        return repeat(self.source, self.given, seed, "run", "simloop.run")
 
 
 _CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
@@ -295,9 +290,6 @@ def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> No
                     key=f"hooks.{index}.{field}",
                     hint=f"there are: {', '.join(sorted(known)) or 'none'}",
                 )
-
-
-# ------------------------------------------------------------------ tools and hooks
 
 
 _ENDS = ("returns", "returns_chars", "raises", "cancels", "hangs")
@@ -455,9 +447,6 @@ def _change(spec: ScriptedHook, given: Any) -> None:
         given.result = msgspec.structs.replace(given.result, text=spec.result)
 
 
-# ------------------------------------------------------------------ header and command
-
-
 def header_with(header: Header, scenario: Scenario) -> Header:
     """Return the header of a trace with another scenario."""
     content = content_of(scenario)
@@ -480,12 +469,6 @@ def content_of(scenario: Scenario) -> bytes:
 
 def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: str) -> str:
     """Return the command that repeats a run, or the call if a file or a name is missing."""
-    before, after = _repetition(scenario, given, verb, call)
-    return f"{before}{seed}{after}"
-
-
-def _repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> tuple[str, str]:
-    """Return the text of `repeat` before the seed, and after it: many runs share both."""
     loop: GivenLoop = given.get("loop") or scenario.loop
     judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
     expect_on = given.get("expect_on")
@@ -500,7 +483,7 @@ def _repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> 
         flags += [("--hooks", name) for name in hook_names]
         flags += [("--expect", file)] if file else []
         after = "".join(f" {flag} {shlex.quote(word)}" for flag, word in flags)
-        return f"simloop {verb} {shlex.quote(scenario.path)} --seed ", after
+        return f"simloop {verb} {shlex.quote(scenario.path)} --seed {seed}{after}"
     source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"
     words = []
     if loop != scenario.loop:
@@ -508,7 +491,7 @@ def _repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> 
     words += [f"judge_as={judge_as!r}"] if judge_as else []
     words += [f"loop_options={options!r}"] if options else []
     words += ["expect_on=expect_on"] if expect_on else []
-    return f"{call}({source}, seed=", "".join(f", {word}" for word in words) + ")"
+    return f"{call}({', '.join((source, f'seed={seed}', *words))})"
 
 
 def _written(value: Any) -> str:

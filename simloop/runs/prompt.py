@@ -156,9 +156,6 @@ def _last_text(record: Sequence[AnyEntry]) -> str:
     return "".join(reversed(pieces))
 
 
-# ------------------------------------------------------------------ the user during it
-
-
 _NAMES = {
     kind: (NAME[kind], "part") if each.trigger == PART else (NAME[kind],)
     for kind, each in KINDS.items()

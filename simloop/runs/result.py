@@ -175,9 +175,6 @@ def unmet_in(trace: LoopTrace, expect: Expect) -> tuple[Mismatch, ...]:
     return mismatches_by_default(expect.model_copy(update=unseen), result)
 
 
-# ------------------------------------------------------------------ the comparison
-
-
 def mismatches(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
     """Return the expectations that a run with this result does not meet."""
     if not expect.model_fields_set:
@@ -370,9 +367,6 @@ def _shown(value: Any) -> str:
             return repr(value)
 
 
-# ------------------------------------------------------------------ the calls that were run
-
-
 def calls_of(trace: LoopTrace) -> list[tuple[int, Call]]:
     """Return the calls that were run, each with the number of the entry that shows it, in order."""
     started = [entry for entry in trace.entries if type(entry) is entries.ToolStarted]
@@ -483,9 +477,6 @@ def _fitting(spec: ToolSpec | None, text: str) -> dict[str, Any] | None:
         return None if wrong_arguments(tool, arguments) else arguments
     except ScenarioError:  # the agent's own schema cannot be checked
         return arguments
-
-
-# ------------------------------------------------------------------ the account
 
 
 LINES = 16

@@ -85,8 +85,6 @@ class Simulation:
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
 
-    # -------------------------------------------------------------------- what the run shows
-
     @property
     def tools(self) -> Mapping[str, Tool]:
         """Return the tools of the world by name, with the faults of chance if it has some."""
@@ -135,8 +133,6 @@ class Simulation:
 
     def _never_came(self) -> list[str]:
         return [] if self._timetable is None else self._timetable.never_came()
-
-    # -------------------------------------------------------------------- the whole run
 
     def run(self) -> Result:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
@@ -258,8 +254,6 @@ class Simulation:
             await self.send(waiting.pop(0))
             waiting = [*self.next_prompt(), *waiting]
 
-    # -------------------------------------------------------------------- one prompt
-
     async def send(self, prompt: str) -> Ending:
         """Run one prompt to its outcome; earlier messages stay in the context."""
         if self._under_way:
@@ -361,8 +355,6 @@ class Simulation:
         steps = 0 if limits is None or limits.max_steps == inf else limits.max_steps
         replies = self.model.replies if isinstance(self.model, FakeModel) else 0
         return USUAL_REQUESTS + steps + replies
-
-    # -------------------------------------------------------------------- from outside
 
     def add(self, replies: Sequence[Reply]) -> None:
         """Add replies to the end of the script, during the run too. The trace states them."""

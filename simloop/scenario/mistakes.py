@@ -164,9 +164,6 @@ def _fields(model: Any) -> dict[str, Any] | None:
     return None
 
 
-# ------------------------------------------------------------------ in a file
-
-
 def findings(document: Document, invalid: ValidationError, model: Any) -> ScenarioError:
     """Return the mistakes of a file of `model` as one error, in the order of their places."""
     found: dict[tuple[bool, tuple[int, int]], ScenarioError] = {}
