@@ -139,10 +139,6 @@ def plan_cut(
         if index != newest_user and not lasting:
             going.add(index)
             tokens -= sum(message_tokens(message, estimate) for message in turn)
-    return _cut(turns, going)
-
-
-def _cut(turns: list[list[Message]], going: set[int]) -> Cut:
     removed = [m for i, turn in enumerate(turns) if i in going for m in turn]
     kept = [m for i, turn in enumerate(turns) if i not in going for m in turn]
     first = min(going, default=0)
@@ -276,7 +272,6 @@ class Compactor:
         return bool(cut.removed)
 
     async def _summarise(self, *, forced: bool) -> str:
-        """Replace all removable turns with a summary, or return the reason for failure."""
         history = self._history
         cut = self._plan(forced=forced, down_to=None)
         if not cut.removed:
@@ -291,7 +286,6 @@ class Compactor:
         return ""
 
     async def _ask_for_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
-        """Return the model's summary of `messages`, or the reason why there is none."""
         conversation = History((*messages, SUMMARY_REQUEST), self._history.estimate)
         stream = self._model.stream(
             conversation.view(),

@@ -6,7 +6,7 @@ inputs of their own: see `apart`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
@@ -68,13 +68,12 @@ class BeforeLLMCall(Blockable):
 
         Raises TypeError for values of a wrong type; ScenarioError for a tool without a function.
         """
-        if self.blocked is not None:
-            self._check_blocked()
-        new_prompt = self.system_prompt is not self._kept_prompt
-        if new_prompt and not isinstance(self.system_prompt, str):
+        self._check_blocked()
+        if not isinstance(self.system_prompt, str):
             raise TypeError("system_prompt must be text")
+        new_prompt = self.system_prompt != self._kept_prompt
         # All is checked before anything is kept: a hook that fails changes nothing.
-        if self.is_apart and new_prompt and self.system_prompt != self._kept_prompt:
+        if self.is_apart and new_prompt:
             raise _refused("system_prompt")
         if self.tools != self._kept_tools:
             if self.is_apart:
@@ -85,20 +84,13 @@ class BeforeLLMCall(Blockable):
             self._kept_tools = dict(self.tools)
             self.changed = ("tools",)
         if new_prompt:
-            if self.system_prompt != self._kept_prompt:
-                self.changed = ("system_prompt", *self.changed)
+            self.changed = ("system_prompt", *self.changed)
             self._kept_prompt = self.system_prompt
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.system_prompt, self.tools = self._kept_prompt, dict(self._kept_tools)
-
-    def apart(self) -> "BeforeLLMCall":
-        """Return the input of an independent hook: the same data, which it may not change."""
-        own = BeforeLLMCall(self.step_number, self.messages, self.system_prompt, self.tools)
-        own.is_apart = True
-        return own
 
 
 def _refused(name: str) -> TypeError:
@@ -134,10 +126,6 @@ class AfterLLMCall(Struct, frozen=True):
 
     restore = keep
 
-    def apart(self) -> "AfterLLMCall":
-        """Return this input: no hook can change it."""
-        return self
-
 
 class BeforeToolCall(Blockable):
     """The hook point before a tool runs. It may change `arguments`, which are validated afterwards.
@@ -154,8 +142,7 @@ class BeforeToolCall(Blockable):
 
     def keep(self) -> None:
         """Accept the changes of a hook; keep a JSON copy, since hooks may mutate arguments."""
-        if self.blocked is not None:
-            self._check_blocked()
+        self._check_blocked()
         if not isinstance(self.arguments, dict):
             raise TypeError("arguments must be a mapping")
         kept = msgspec.json.encode(self.arguments)
@@ -169,12 +156,6 @@ class BeforeToolCall(Blockable):
         """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.arguments = msgspec.json.decode(self._kept)
-
-    def apart(self) -> "BeforeToolCall":
-        """Return the input of an independent hook: the same data, which it may not change."""
-        own = BeforeToolCall(self.call, msgspec.json.decode(self._kept))
-        own.is_apart = True
-        return own
 
 
 class AfterToolCall:
@@ -209,14 +190,21 @@ class AfterToolCall:
         """Undo the partial changes of a failed hook."""
         self.result = self._kept
 
-    def apart(self) -> "AfterToolCall":
-        """Return the input of an independent hook: the same data, which it may not change."""
-        own = AfterToolCall(self.call, deepcopy(self.arguments), self.result)
-        own.is_apart = True
-        return own
-
 
 HookInput: TypeAlias = BeforeLLMCall | AfterLLMCall | BeforeToolCall | AfterToolCall
+
+
+def apart(given: HookInput) -> HookInput:
+    """Return the input of an independent hook: the same data, which it may not change."""
+    if isinstance(given, AfterLLMCall):
+        return given
+    own = copy(given)
+    own.is_apart = True
+    if isinstance(own, BeforeLLMCall):
+        own.tools = dict(own.tools)
+    else:
+        own.arguments = deepcopy(own.arguments)
+    return own
 
 
 HookList = Iterable[Callable[..., Any] | UserFunction]

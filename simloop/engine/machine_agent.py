@@ -165,7 +165,6 @@ class _Engine:
         )
 
     async def _stop(self) -> Signal:
-        """Return the signal of an end from outside, when the tools that it ends have stopped."""
         with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on
             await self._handlers.stop_tools()
         return self._cancellation.take()

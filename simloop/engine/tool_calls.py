@@ -211,11 +211,7 @@ class ToolCalls:
         await finished(self._run_one(ready, timeouts))
 
     def _may_begin(self, number: int) -> bool:
-        """Return whether the next call may begin.
-
-        After an abort that stops the batch, only the first call may begin.
-        Raises CancelledError if the run is to end.
-        """
+        """Return whether the next call may begin. Raises CancelledError if the run is to end."""
         if number and self._is_stopped():
             return False
         self._cancellation.check()
@@ -227,7 +223,6 @@ class ToolCalls:
     async def _prepare(
         self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
     ) -> ReadyCall | None:
-        """Return a call that may run; None if it is answered."""
         ready: ReadyCall | ToolResult | None = self._read(index, tools)
         if self._is_guarded and type(ready) is ReadyCall:
             ready = await self._guard(ready, timeouts)
@@ -333,7 +328,6 @@ class ToolCalls:
             await self._notify(index, result, timeouts, ran=True)
 
     async def _wait(self, started: Started, ready: ReadyCall, timeouts: Timeouts) -> ToolResult:
-        """Return the result of a tool that waits; an abort may break it off."""
         can_abort = self._flags_abort and ready.place not in self._deaf
         breaking = self._cancellation.breaking if can_abort else unbroken
         result = await self._port.wait(started, ready.call, ready.tool, timeouts, breaking)
@@ -343,7 +337,6 @@ class ToolCalls:
         await self._answer(index, ToolResult(text, is_error=True), timeouts)
 
     async def _answer(self, index: int, result: ToolResult, timeouts: Timeouts) -> None:
-        """Answer a call that is not run."""
         self._put(index, result, ran=False)
         if self._notifies:
             await self._notify(index, result, timeouts, ran=False)

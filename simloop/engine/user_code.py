@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
+from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput, apart
 from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.kernel.policies import HookIsolation, OnHookFailure
@@ -78,7 +78,7 @@ class UserCode:
             seq, now_ns, took_ns = len(record), clock.now_ns, loop.now_ns - start_ns
             made = entry(seq, now_ns, point, hook.name, result, took_ns, detail, changed)
             recorder.put(made, len(detail))
-            if blocked is not None or (failure is not None and _is_answered(given)):
+            if blocked is not None or (failure is not None and _is_decided(given)):
                 break
         cancellation.check()
 
@@ -139,7 +139,6 @@ class UserCode:
         timeouts: Timeouts,
         keep_changes: Callable[[], None],
     ) -> "HookFailure | None":
-        """Wait for the rest of a function, for as long as the isolation policy allows."""
         start_ns = timeouts.loop.now_ns
         try:
             with timeouts.after(self._isolation.timeout_ms) as timeout:
@@ -173,10 +172,6 @@ def _nothing() -> None:
     """Keep nothing: a callback only watches."""
 
 
-def _is_answered(given: HookInput) -> bool:
-    return isinstance(given, _AtToolCall) and bool(given.failure)
-
-
 class ParallelHooks(UserCode):
     """Runs stretches of independent hooks at once, and every other hook in its place."""
 
@@ -197,7 +192,7 @@ class ParallelHooks(UserCode):
         self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
     ) -> None:
         """Run each hook in a task and with an input of its own, and wait until all have ended."""
-        inputs = [given.apart() for _ in hooks]
+        inputs = [apart(given) for _ in hooks]
         running = RunningTasks()
         for hook, own in zip(hooks, inputs, strict=True):
             fire_one = partial(super().fire, point, (hook,), own)

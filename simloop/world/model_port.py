@@ -348,7 +348,6 @@ class RecordedStream(Struct, eq=False):
         return StreamError(fault_of(error))
 
     def _end(self, failure: StreamError) -> Part:
-        """Record a failure, which ends the reply, and return it."""
         self.ended = True
         return _error(failure, self.request.number, self._port.recorder)
 
@@ -415,8 +414,6 @@ def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Pa
 
 
 class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):
-    """The functions that record a part and return it with text that can be encoded."""
-
     def __missing__(self, kind: type) -> Callable[[Any, int, Recorder], Part]:
         raise ScenarioError(
             f"the model gave a {kind.__name__}, which is not a part of a stream",

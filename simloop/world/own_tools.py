@@ -295,7 +295,6 @@ def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tools_here() -> OwnTools | None:
-    """Return the tools of the run that the caller belongs to, or None outside of runs."""
     loop = loop_here()  # not `current_world`: the world imports this module
     return loop.worlds[-1].tools.own_tools if loop is not None and loop.worlds else None
 

@@ -52,7 +52,8 @@ class Tool:
         name = named.name
         schema = _signature_json(function) if parameters is None else canonical_json(parameters)
         self.function = named
-        self.spec = ToolSpec(name, description or _first_line(function), msgspec.Raw(schema))
+        first_line = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
+        self.spec = ToolSpec(name, description or first_line, msgspec.Raw(schema))
         self.validator = validator_of(schema, name)
         self.timeout_ms, self.sequential = timeout_ms, sequential
 
@@ -76,7 +77,8 @@ def toolbox(tools: Tools) -> dict[str, Tool]:
     """
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         hint = "put it in a list: tools=[function]"
-        raise ScenarioError(f"tools are a list, not {_kind(tools)}", key="tools", hint=hint)
+        kind = "a function" if callable(tools) else type(tools).__name__
+        raise ScenarioError(f"tools are a list, not {kind}", key="tools", hint=hint)
     named: Iterable[tuple[str, Any]]
     named = tools.items() if isinstance(tools, Mapping) else (("", tool) for tool in tools)
     made: dict[str, Tool] = {}
@@ -84,17 +86,14 @@ def toolbox(tools: Tools) -> dict[str, Tool]:
         key = f"tools.{name or index}"
         if not callable(each) and not isinstance(each, Tool):
             hint = "give functions, or Tool(function, name=...)"
-            raise ScenarioError(f"a tool is a function, not {_kind(each)}", key=key, hint=hint)
+            kind = type(each).__name__
+            raise ScenarioError(f"a tool is a function, not {kind}", key=key, hint=hint)
         tool = each if isinstance(each, Tool) else Tool(each, name=name)
         if tool.spec.name in made:
             hint = "give one of them another name: Tool(function, name=...)"
             raise ScenarioError(f"two tools are called {tool.spec.name}", key=key, hint=hint)
         made[tool.spec.name] = tool
     return made
-
-
-def _kind(value: object) -> str:
-    return "a function" if callable(value) else type(value).__name__
 
 
 def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
@@ -117,10 +116,6 @@ def canonical_json(value: Any) -> bytes:
 _CANONICAL = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )
-
-
-def _first_line(function: Callable[..., Any]) -> str:
-    return (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
 
 
 @functools.lru_cache(maxsize=256)
@@ -263,7 +258,6 @@ def _convert(value: Any, schema: Any) -> Any:
 
 
 def _has_type(schema: Any) -> bool:
-    """Return whether a schema has one type, which is not null."""
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     return isinstance(kind, str) and kind != "null"
 

@@ -111,7 +111,6 @@ def test_an_object_that_neither_is_nor_makes_a_machine_cannot_be_run() -> None:
     [
         ("{a: x, a/b: y}", "a/b: a part of the path is a file"),
         ("{../a: x}", "../a: leads above the root"),
-        ("{a: x, ./a: y}", "./a: is there twice"),
         ('{"": x}', "the path is empty"),
     ],
 )
