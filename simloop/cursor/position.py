@@ -222,14 +222,9 @@ class Position:
                 calls.append(same_id[-1])
             same_id[-1 if kind == "ToolCall" else 0][kind] = entry
         if not calls:
-            return tuple(self._shown_call(reply.request, each) for each in self.answers)
+            answers = self.recording.index.answers.get(self.request_place, ())
+            return tuple(self._shown_call(reply.request, each) for each in answers)
         return tuple(map(_call_state, calls))
-
-    @property
-    def answers(self) -> Sequence[AnsweredCall]:
-        """Return the results in the newest main request of calls whose tools left no entry."""
-        place = self.request_place
-        return () if place is None else self.recording.index.answers.get(place, ())
 
     def _shown_call(self, request: AnyEntry, answer: AnsweredCall) -> CallState:
         call, message = self.recording.entries[answer.call], answer.message

@@ -8,7 +8,7 @@ verdict on a run from here, so that a run which `simloop check` refuses is shown
 
 import contextlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,7 +27,6 @@ from simloop.engine.settings import EngineSettings
 from simloop.errors import CheckFailed, InvariantViolated, ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
-from simloop.kernel.names import NAMES
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Outcome, Request
 from simloop.runs.fixtures import OF_A_PROMPT, OF_A_TEST
@@ -156,17 +155,6 @@ class RunEnding(NamedTuple):
     is_good: bool
 
 
-def ending(trace: LoopTrace, findings: tuple[Finding, ...], *, as_expected: bool) -> RunEnding:
-    """Return the ending of a run. `as_expected` says that its scenario states how it ends."""
-    outcomes = trace.outcomes
-    words = ", ".join(map(str, outcomes)) if outcomes else "did not end"
-    wrong = findings[0].brief if findings else ""
-    if len(findings) > 1:
-        wrong = f"{wrong}, and {len(findings) - 1} more"
-    well = as_expected or set(outcomes) == {Outcome.COMPLETED}
-    return RunEnding(words, wrong, well and not findings)
-
-
 MOST_JUDGED = 20_000
 """The entries of the longest trace that is judged when it is opened: that takes about a second."""
 
@@ -259,21 +247,6 @@ class RecordedRun:
         return Index(self.trace.entries)
 
     @cached_property
-    def edges(self) -> Mapping[str, Sequence[tuple[str, str]]]:
-        """Return, for each state of the machine, the signals that it accepts and where they lead.
-
-        They are words. The mapping is empty where the machine is unknown.
-        """
-        legal = {} if self.machine is None else self.machine.legal
-        return {
-            NAMES[state]: [
-                (NAMES[signal], " or ".join(sorted(NAMES[each] for each in targets)))
-                for signal, targets in accepted.items()
-            ]
-            for state, accepted in legal.items()
-        }
-
-    @cached_property
     def violations(self) -> tuple[Violation, ...]:
         """Return the violations of the run, the earliest first; none of a very long trace.
 
@@ -301,7 +274,13 @@ class RecordedRun:
         """Return how the run ended."""
         expect = self.expected
         stated = expect.says_how_it_ends if self.trace.outcomes else expect.error is not None
-        return ending(self.trace, self.findings, as_expected=stated)
+        outcomes, findings = self.trace.outcomes, self.findings
+        words = ", ".join(map(str, outcomes)) if outcomes else "did not end"
+        wrong = findings[0].brief if findings else ""
+        if len(findings) > 1:
+            wrong = f"{wrong}, and {len(findings) - 1} more"
+        well = stated or set(outcomes) == {Outcome.COMPLETED}
+        return RunEnding(words, wrong, well and not findings)
 
     @property
     def first_place(self) -> int:

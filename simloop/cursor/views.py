@@ -76,10 +76,11 @@ def _state(position: Position) -> Iterator[FactRow]:
         yield row(position.recording.unknown, "the map is unknown", Mark.QUIET)
         return
     now = _FIRST_STATE if move is None else move.after
-    for name, edges in position.recording.edges.items():
+    for state, accepted in machine.legal.items():
+        name = NAMES[state]
         yield row(name, mark=Mark.CURRENT if name == now else Mark.PLAIN)
-        for signal, targets in edges if name == now else ():
-            yield row(targets, f"  on {signal}")
+        for signal, targets in accepted.items() if name == now else ():
+            yield row(" or ".join(sorted(NAMES[each] for each in targets)), f"  on {NAMES[signal]}")
         if move is not None and name == move.before:
             taken = f"  on {NAMES[type(move.signal)]}"
             yield row(f"{move.after} (the newest edge)", taken, Mark.EDGE, move.place)

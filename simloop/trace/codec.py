@@ -11,7 +11,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, repeat
+from itertools import groupby, pairwise, repeat
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -79,25 +79,17 @@ UNFOLDED: Mapping[type, Callable[..., AnyEntry]] = {
 }
 
 
-def fold(record: Iterable[Any]) -> list[TraceLine]:
+def fold(record: Iterable[AnyEntry]) -> list[TraceLine]:
     """Return the lines of the entries, in order."""
     lines: list[Any] = []
-    row: list[Any] = []  # the newest pieces of one text
-    for entry in record:
-        if type(entry) not in _FOLDED:
-            if row:
-                lines.append(_folded(row))
-                row = []
-            lines.append(entry)
-        elif row and type(entry) is type(row[0]) and entry.request == row[0].request:
-            row.append(entry)
-        else:
-            if row:
-                lines.append(_folded(row))
-            row = [entry]
-    if row:
-        lines.append(_folded(row))
+    for key, found in groupby(record, _text_of):
+        pieces = list(found)
+        lines += pieces if key is None else (_folded(pieces),)
     return lines
+
+
+def _text_of(entry: Any) -> tuple[type, int] | None:
+    return (type(entry), entry.request) if type(entry) in _FOLDED else None
 
 
 def _folded(row: list[Any]) -> Any:
