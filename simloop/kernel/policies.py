@@ -217,8 +217,7 @@ TokenEstimator = Callable[[str], int]
 def utf8_bytes_over_4(text: str) -> int:
     """Return the default token estimate: a quarter of the UTF-8 bytes, rounded up.
 
-    Deterministic and of integers. English comes out about right, Chinese at three quarters of a
-    token a character, where characters over 4 would give a quarter.
+    English comes out about right, Chinese at three quarters of a token a character.
     """
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return (size + 3) >> 2

@@ -1,8 +1,4 @@
-"""The policies that decide whether and after which delay a failed model call is retried.
-
-A policy is a pure function of the failure, its ordinal, the time of day and one number between 0
-and 1.
-"""
+"""The policies that decide whether and after which delay a failed model call is retried."""
 
 from dataclasses import dataclass
 from datetime import UTC
@@ -30,7 +26,7 @@ _LONGEST = 1e15
 
 
 class RetryPolicy(Protocol):
-    """Decides about a failed call; document 002 section 10 requires that it can be replaced."""
+    """Decides about a failed call."""
 
     def classify(self, fault: Fault) -> ErrorClass:
         """Return the class of `fault`."""
@@ -120,8 +116,7 @@ class StatusRetry:
 def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
     """Return the wait that the provider requests, or None without a usable one.
 
-    `retry-after-ms` goes first, as in the SDKs; then `retry-after` in seconds, then as an HTTP
-    date. Zero, negative, not finite, garbage or a date that is past: None, so back off instead.
+    `retry-after-ms` goes first, as in the SDKs; then `retry-after` in seconds, or as an HTTP date.
     """
     exact = _positive(fault.header("retry-after-ms"), _NS_PER_MS)
     if exact is not None:

@@ -123,8 +123,6 @@ def place_of_callback(handle: asyncio.Handle) -> str:
 def callers_place(frame: FrameType | None = None) -> str:
     """Return the innermost place of the calling program; user code precedes a package's.
 
-    `frame` is where to begin; by default, the caller of this function.
-
     Python's library and simloop itself do not count. Empty if nothing else is on the stack.
     """
     package = ""
@@ -156,7 +154,6 @@ def askers_place(frame: FrameType | None = None) -> str:
     """Return the place of the package, or of the program, that asks for something.
 
     It is the innermost one that is no SDK and no HTTP client: they do what another asks of them.
-    `frame` is where to begin; by default, the caller of this function.
     """
     return _askers(_stack(frame or sys._getframe(1)))
 

@@ -246,10 +246,6 @@ def _strftime_now(answers: Answers, *args: Any) -> str:
     return _strftime(args[0], answers.broken_down()) if len(args) == 1 else _strftime(*args)
 
 
-def _mktime(_: Answers, fields: Any) -> float:
-    return float(calendar.timegm(fields))
-
-
 # Where this platform has them. A computation takes no virtual time, so the clocks of the processor
 # show the time that passed.
 _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
@@ -269,7 +265,7 @@ _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (time, "ctime", lambda answers, *args: _asctime(answers.broken_down(*args))),
     (time, "asctime", lambda answers, *args: _asctime(*args or (answers.broken_down(),))),
     (time, "strftime", _strftime_now),
-    (time, "mktime", _mktime),
+    (time, "mktime", lambda _, fields: float(calendar.timegm(fields))),
     (os, "urandom", lambda answers, size: answers.random_bytes("os.urandom", size)),
     (os, "getrandom", lambda answers, size, _=0: answers.random_bytes("os.urandom", size)),
     (ssl, "RAND_bytes", lambda answers, num: answers.random_bytes("ssl.RAND_bytes", num)),

@@ -73,24 +73,17 @@ class _Holders:
         self._originals = [read(h.originals) for read, h in zip(readers, holders, strict=True)]
         self._stand_ins = [read(h.stand_ins) for read, h in zip(readers, holders, strict=True)]
 
-    def exchange(self) -> None:
-        if self._hold(self._originals):
-            for namespace, _, stand_ins in self._each:
-                namespace.update(stand_ins)
-        else:
-            for namespace, originals, stand_ins in self._each:
-                _replace(namespace, originals, stand_ins)
+    def exchange(self, *, back: bool = False) -> None:
+        are_held = self._hold(self._stand_ins if back else self._originals)
+        for namespace, originals, stand_ins in self._each:
+            held, wanted = (stand_ins, originals) if back else (originals, stand_ins)
+            if are_held:
+                namespace.update(wanted)
+            else:
+                _replace(namespace, held, wanted)
 
     def are_exchanged(self) -> bool:
         return self._hold(self._stand_ins)
-
-    def put_back(self) -> None:
-        if self._hold(self._stand_ins):
-            for namespace, originals, _ in self._each:
-                namespace.update(originals)
-        else:
-            for namespace, originals, stand_ins in self._each:
-                _replace(namespace, stand_ins, originals)
 
     def _hold(self, values: list[tuple[Any, ...]]) -> bool:
         # Written for speed: this look at more than 100 names takes no step of Python for each. A
@@ -102,11 +95,7 @@ class _Holders:
 
 
 def _reader(names: Iterable[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    """Return a function that reads these names; a single name it reads twice.
-
-    With one name, `itemgetter` would return its value in the place of a tuple.
-    """
-    first, *others = names
+    first, *others = names  # of one name, `itemgetter` would return the value and no tuple
     return operator.itemgetter(first, *others or [first])
 
 
@@ -134,10 +123,7 @@ _CHANGED = [cls for cls in _CLASSES if _CLASSES.keys().isdisjoint(cls.__mro__[1:
 
 
 class _Border:
-    """The exchange of originals for stand-ins: by the first seal in the process, until the last.
-
-    A border that is kept stays from one seal to the next.
-    """
+    """The exchange of originals for stand-ins: by the first seal in the process, until the last."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -198,7 +184,7 @@ class _Border:
                 _forget_cached_methods(cls)
 
     def _put_back(self) -> None:
-        self.all.put_back()
+        self.all.exchange(back=True)
         for cls in _CHANGED:
             _forget_cached_methods(cls)
         shared_draws.end()

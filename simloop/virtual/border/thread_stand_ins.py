@@ -176,10 +176,6 @@ def _enumerate(answers: Answers) -> list[threading.Thread]:
     return [each.thread for each in (threads.of_loop, *threads.alive)]
 
 
-def _new_name(answers: Answers, template: str = "Thread-%d") -> str:
-    return template % next(threads_of(answers.loop).numbers)
-
-
 class StandInType(type):
     """The type of the stand-ins for classes: a call makes a simulated object, or a real one."""
 
@@ -207,25 +203,21 @@ def _class_stand_in(original: type, simulated: Callable[..., Any]) -> StandInTyp
     return StandInType(original.__name__, (), names)
 
 
-def _lock(_: Answers) -> SimulatedLock:
-    return SimulatedLock()
-
-
-def _rlock(_: Answers) -> Any:
-    return _threading._RLock()  # written in Python, around a lock that is simulated in here
-
-
 FUNCTIONS: dict[Any, Any] = {
-    _thread.allocate_lock: stand_in(_thread.allocate_lock, _lock),
-    _thread.allocate: stand_in(_thread.allocate, _lock),
-    threading.RLock: stand_in(threading.RLock, _rlock),
+    _thread.allocate_lock: stand_in(_thread.allocate_lock, lambda _: SimulatedLock()),
+    _thread.allocate: stand_in(_thread.allocate, lambda _: SimulatedLock()),
+    # Written in Python, around a lock that is simulated in here.
+    threading.RLock: stand_in(threading.RLock, lambda _: _threading._RLock()),
     _thread.RLock: _class_stand_in(_thread.RLock, _threading._RLock),
     queue.SimpleQueue: _class_stand_in(queue.SimpleQueue, queue._PySimpleQueue),  # type: ignore[attr-defined]
     threading.enumerate: stand_in(threading.enumerate, _enumerate),
     threading.active_count: stand_in(
         threading.active_count, lambda answers: len(_enumerate(answers))
     ),
-    _threading._newname: stand_in(_threading._newname, _new_name),
+    _threading._newname: stand_in(
+        _threading._newname,
+        lambda answers, name="Thread-%d": name % next(threads_of(answers.loop).numbers),
+    ),
 }
 if isinstance(threading.Lock, type):  # since Python 3.13
     FUNCTIONS[threading.Lock] = _class_stand_in(threading.Lock, SimulatedLock)

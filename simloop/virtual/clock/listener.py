@@ -15,11 +15,7 @@ from simloop.virtual.clock.instants import NEVER_S, SECOND_NS
 from simloop.virtual.places import callers_place
 
 LEAST_NS = SECOND_NS
-"""The shortest sleep and the shortest blocking call that a listener hears of.
-
-A second is longer than the pauses of a program that polls, and shorter than the first wait before a
-retry in most programs.
-"""
+"""The shortest sleep and blocking call of which a listener hears: polls are shorter."""
 _LEAST_S = LEAST_NS / SECOND_NS
 _WAITING = frozenset({"asyncio", "anyio", "concurrent", "queue", "threading"})
 _STAND_INS = frozenset(
@@ -56,7 +52,7 @@ class LoopListener(Protocol):
 
 
 WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
-"""The callback for which `asyncio.sleep` sets a timer."""
+"""The callback for which `asyncio.sleep` sets a timer: it sets the result of a future."""
 
 
 @contextlib.contextmanager
@@ -109,10 +105,7 @@ def report_session(loop: Any, session: OpenSession) -> None:
 
 
 def hear_timer(loop: Any, delay_s: float, callback: Any) -> None:
-    """Tell the listener on `loop` of a timer of the program.
-
-    It counts if it is that of an `asyncio.sleep` that sleeps long enough.
-    """
+    """Tell the listener of a timer of the program: an `asyncio.sleep` that is long enough."""
     listener = listener_of(loop)
     if listener is None or callback is not WAKE or not _LEAST_S <= delay_s < NEVER_S:
         return

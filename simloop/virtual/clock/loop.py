@@ -150,7 +150,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         only logs: an exception in a callback, or one of a task that no code retrieved.
         """
         __tracebackhide__ = True  # in reports of pytest, also below
-        self._check_free(main)
+        if asyncio._get_running_loop() is not None or self.is_running():
+            main.close()
+            raise ScenarioError(
+                "an event loop is already running in this thread",
+                hint="await the coroutine instead, or move the call out of the running loop",
+            )
         hooks = sys.get_asyncgen_hooks()
         task = self._start(main, "main")
         self._enter()
@@ -180,14 +185,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return whether the user has raised `error` by Ctrl-C, and not the program itself."""
         watch = self.interrupts
         return isinstance(error, KeyboardInterrupt) and (watch is None or watch.pressed)
-
-    def _check_free(self, main: Coroutine[Any, Any, T]) -> None:
-        if asyncio._get_running_loop() is not None or self.is_running():
-            main.close()
-            raise ScenarioError(
-                "an event loop is already running in this thread",
-                hint="await the coroutine instead, or move the call out of the running loop",
-            )
 
     def _enter(self) -> None:
         self.progress = Progress(self.report, self.escapes, self.max_callbacks)
@@ -415,8 +412,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:
         """End the tasks and threads that the run left behind; return the tasks that refuse.
 
-        Nothing is left that garbage collection, or a later run, would have to end. `waits` tells
-        whether threads may end by themselves, as at the exit of Python.
+        `waits` tells whether threads may end by themselves, as at the exit of Python.
         """
         # The usual end: one task, which is done. A callback that is ready may still start others.
         tidy = main.done() and len(self._tasks) == 1 and not self._ready

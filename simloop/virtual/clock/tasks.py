@@ -110,10 +110,9 @@ class Started:
 
 
 def is_coroutine(result: object) -> bool:
-    """Return whether the result of a plain function is a coroutine, by `asyncio.iscoroutine`.
+    """Return whether the result of a plain function is a coroutine.
 
-    asyncio asks an abstract class about each value that is no coroutine, which takes ten times as
-    long as this function takes for a result of a usual type.
+    For a result of a usual type, it takes a tenth of the time of `asyncio.iscoroutine`.
     """
     return type(result) not in _USUAL and asyncio.iscoroutine(result)
 
@@ -122,8 +121,6 @@ def begin(awaitable: Awaitable[Any]) -> Any:
     """Run an awaitable up to its first wait. Return its result, or a Started if it waits.
 
     Most tools, hooks and streams wait for nothing: without a task and a timeout they stay cheap.
-    asyncio's own eager tasks (Python 3.12) would give each a task, with a context and a turn.
-
     An exception of the awaitable is raised where it happens: here, or where the rest is awaited.
     """
     # A coroutine has the methods of its iterator: a wrapper less for the most usual awaitable.

@@ -79,10 +79,7 @@ def _bounded(handle: Any) -> asyncio.Task[Any] | None:
 
 
 def before_time_moves(loop: VirtualLoop, look: Callable[[int, FrameType], None]) -> None:
-    """Call `look` whenever time is about to move, until the end of the run.
-
-    It gets the nanoseconds, and the frame of the code that moves time.
-    """
+    """Call `look` with the nanoseconds and the caller's frame whenever time is about to move."""
     plain = loop.advance_ns
 
     def advance_ns(nanoseconds: int) -> None:
@@ -96,10 +93,7 @@ def before_time_moves(loop: VirtualLoop, look: Callable[[int, FrameType], None])
 
 
 def sleep_of_caller(loop: VirtualLoop, nanoseconds: int, frame: FrameType) -> Iterator[Wait]:
-    """Yield the sleep of code that moves time itself: in the loop's thread, or in one alone.
-
-    The code of the program is on the stack only then: the loop is below it.
-    """
+    """Yield the sleep of code that moves time itself: in the loop's thread, or in one alone."""
     place = callers_place(frame)
     if place and not (loop.threads is not None and loop.threads.is_blocking):
         thread = THREADS.get(threading.get_ident())

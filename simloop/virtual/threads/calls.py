@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from simloop.errors import ScenarioError
 from simloop.virtual.clock.instants import NEVER_S
-from simloop.virtual.clock.listener import hear_timer
+from simloop.virtual.clock.listener import WAKE, hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop, refuse_methods
 from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
 from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, simulated, thread_here
@@ -44,7 +44,7 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
         except BaseException as error:  # noqa: BLE001 - it is raised in the task
             errors.append(error)
         finally:
-            loop.call_soon_threadsafe(_end, ended)
+            loop.call_soon_threadsafe(WAKE, ended, None)
 
     thread = threading.Thread(target=work, name=name)
     thread.start()
@@ -71,11 +71,6 @@ async def _wait(ended: "asyncio.Future[None]", thread: Any) -> asyncio.Cancelled
             if running is not None:
                 running.threads.throw(running, ThreadEnded())
     return cancelled
-
-
-def _end(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)
 
 
 _BLOCKING: set["asyncio.Task[Any]"] = set()

@@ -296,8 +296,7 @@ class Threads:
         self._timer_numbers = itertools.count()
         self._back = _make_locked()
         self._is_blocked = False
-        # An empty one of its own: a context cannot be entered twice at a time, as by a simulation
-        # in a thread of another.
+        # Of its own: a context cannot be entered twice, as by a simulation in a thread of another.
         self._context = contextvars.Context()
 
     def spawn(self, thread: threading.Thread, function: Callable[[], Any]) -> SimulatedThread:

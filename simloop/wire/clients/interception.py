@@ -90,10 +90,7 @@ _CONTEXTS: dict[Any, Any] = {}
 
 
 def _shared_context(original: Any, verify: Any = True, cert: Any = None, **more: Any) -> Any:  # noqa: FBT002 - the client's signature
-    """Make the context of TLS for clients in runs once in the process.
-
-    To read the certificates takes 50 ms for each client, and no run connects to anything.
-    """
+    # To read the certificates takes 50 ms for each client, and no run connects to anything.
     if verify is not True or cert is not None or current_endpoint() is None:
         return original(verify=verify, cert=cert, **more)
     key = original, tuple(more.items())

@@ -152,10 +152,7 @@ class WireTransport(asyncio.Transport):
         protocol.connection_lost(error)
 
     def _end_timer_for_reading(self) -> None:
-        """End the timer of aiohttp that runs since the request was written.
-
-        Only the whole request shows that no connection is made, so that it is written before.
-        """
+        # Only the whole request shows that no connection is made, so that it is written before.
         self._protocol.read_timeout = None
         self._protocol.start_timeout()
 
@@ -255,10 +252,7 @@ class WireSocket:
         yield self._side.end()
 
     def _unconnected(self, name: str, message: str) -> Exception:
-        """Return an error of urllib3 for a connection that is not made.
-
-        Only the whole request shows that, so that it comes later than urllib3 would raise it.
-        """
+        # Only the whole request shows it, so that the error comes later than that of urllib3.
         exceptions = sys.modules["urllib3.exceptions"]
         made: Exception = getattr(exceptions, name)(self._connection, message)
         return made

@@ -95,11 +95,7 @@ _TYPES = {words.type for words in _BY_STATUS.values()}
 
 
 def anthropic_error(fault: values.Fault) -> JsonObject:
-    """Return the object `error` of the format.
-
-    Anthropic names an error by its type. A code of the script that is no such type goes out as
-    `details.error_code`.
-    """
+    """Return the object `error`; a code of the script that is no type goes out in `details`."""
     code = fault.code
     words = _OVERFLOW if code == OVERFLOW else replies.words_of(fault, _BY_STATUS, "api_error")
     message = replies.message_of(fault, words)
@@ -227,10 +223,7 @@ def _check_calls(given: Sequence[tuple[str, JsonObject]]) -> None:
 
 
 def _turns(given: Sequence[tuple[str, JsonObject]]) -> Iterator[tuple[bool, _Blocks, str]]:
-    """Yield the turns: whose it is, its blocks, and the place of its last message.
-
-    The provider takes messages of one side in a row for one turn.
-    """
+    """Yield the turns, messages of one side in a row: whose, its blocks, its last place."""
     by_side = itertools.groupby(given, lambda one: one[1].get("role") == "assistant")
     for is_assistant, group in by_side:
         messages = list(group)
@@ -371,11 +364,7 @@ class _MessageEncoder(replies.BlockEncoder):
 
 
 def _whole_input(block: replies.ReplyBlock) -> Any:
-    """Return the arguments of a call as a value.
-
-    A call that broke off has none. The provider cannot send arguments that are not JSON; a script
-    can, and the text stands for them.
-    """
+    # The provider cannot send arguments that are not JSON; a script can: the text stands for them.
     if not block.text or not block.is_whole:
         return {}
     value = payload.parsed(block.text)

@@ -143,10 +143,7 @@ class OpenAIChat(OpenAIFormat):
 
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
-    """Return the system prompt, which comes first in a conversation, and the messages.
-
-    A later message of the system stays in its place, as a message of the user.
-    """
+    """Return the system prompt and the messages; a later one of the system is one of the user."""
     given = payload.list_at(body, "messages")
     if not given:
         raise WrongRequest(

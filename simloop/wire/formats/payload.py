@@ -6,7 +6,7 @@ text such as `[image]`. Text is free of lone surrogates, which JSON can carry bu
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,6 +20,7 @@ from simloop.world.tools import canonical_json
 JsonObject = Mapping[str, Any]
 """A JSON object of a request or a reply."""
 
+T = TypeVar("T")
 ANY_OBJECT: JsonObject = {"type": "object"}
 _ENCODER = msgspec.json.Encoder()
 
@@ -78,23 +79,20 @@ def object_text(value: Any, key: str) -> str:
 
 def text_at(body: JsonObject, field: str, key: str) -> str:
     """Return the text in `field`, or an empty one if it is missing or null."""
-    text: str = _at(body, field, key, "")
-    return writable(text)
+    return writable(_at(body, field, key, ""))
 
 
 def list_at(body: JsonObject, field: str, key: str = "") -> Sequence[Any]:
     """Return the list in `field`, or an empty one if it is missing or null."""
-    values: Sequence[Any] = _at(body, field, key, [])
-    return values
+    return _at(body, field, key, list[Any]())
 
 
 def object_at(body: JsonObject, field: str, key: str) -> JsonObject:
     """Return the object in `field`, or an empty one if it is missing or null."""
-    value: JsonObject = _at(body, field, key, {})
-    return value
+    return _at(body, field, key, dict[str, Any]())
 
 
-def _at(body: JsonObject, field: str, key: str, default: Any) -> Any:
+def _at(body: JsonObject, field: str, key: str, default: T) -> T:
     """Return the value in `field`, which must have the type of the default."""
     value = body.get(field)
     if value is None:

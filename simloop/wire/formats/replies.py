@@ -281,10 +281,7 @@ class BlockEncoder(ABC):
 
 
 class FinishWords(NamedTuple):
-    """The words of a format: one for each reason that it can say, and all that it knows.
-
-    Scripts say a finish reason in simloop's words or in any provider's.
-    """
+    """The words of a format: one for each reason that it can say, and all that it knows."""
 
     by_reason: Mapping[values.FinishReason, str]
     known: frozenset[str]
@@ -341,10 +338,7 @@ def message_of(fault: values.Fault, words: ErrorWords) -> str:
 
 
 def _is_silent(fault: values.Fault) -> bool:
-    """Return whether the script says nothing but the status.
-
-    The message of the chance fault `model.overflow` also counts as such.
-    """
+    """Return whether the script says nothing but the status, as the fault `model.overflow`."""
     status = status_of(fault)
     overflows = fault.code == OVERFLOW and fault.message.startswith(f"{status} ")
     return overflows or fault.message in ("", status_text(status))
