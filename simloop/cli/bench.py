@@ -1,7 +1,7 @@
 """`simloop bench hooks`: measure what hooks cost in real time."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -9,7 +9,6 @@ import msgspec
 
 from simloop.bench.hook_bench import (
     CONFIDENCE,
-    GivenHook,
     HookBench,
     HookRow,
     Interval,
@@ -86,10 +85,6 @@ def hooks(
     given, unfit = tried(hook for name in hooks for hook in given_hooks(name))
     others = _others(against) if ":" in against else {}
     earlier = None if against == "none" or others else read_report(Path(against))
-    if others:
-        _check_compared(against, [(against, point) for point in others], given)
-    elif earlier is not None:
-        _check_compared(against, [(row.hook, row.point) for row in earlier.hooks], given)
     for failure in unfit:
         note(f"not measured: {plain(failure.message)}")
     bench = context.obj or HookBench()
@@ -98,6 +93,10 @@ def hooks(
     report = HookReport(round_ns=round_ns, hooks=rows)
     if earlier is not None:
         report.compare_with(earlier)
+    if against != "none" and all(row.growth is None for row in report.hooks):
+        hint = "compare at one point; a hook of a report has the same name too"
+        message = f"nothing to compare: {plain(against)} has no hook at these points"
+        raise ScenarioError(message, key="--against", hint=hint)
     if plot is not None:
         write_file(plot, plot_of(report).encode())
     if output_format == "json":
@@ -119,18 +118,6 @@ def _others(name: str) -> dict[str, UserFunction]:
             raise ScenarioError(message, key="--against", hint="name one hook to compare with")
         others[hook.point] = hook.function
     return others
-
-
-def _check_compared(
-    against: str, known: Sequence[tuple[str, str]], given: Sequence[GivenHook]
-) -> None:
-    for name in dict.fromkeys(hook.function.name for hook in given):
-        points = [hook.point for hook in given if hook.function.name == name]
-        if not any(point in points and hook in (name, against) for hook, point in known):
-            there = ", ".join(f"{hook} at {point}" for hook, point in known)
-            message = f"{name} is at {', '.join(points)}, and {against} has {there or 'no hooks'}"
-            hint = "compare at one point; a hook of a report has the same name too"
-            raise ScenarioError(f"nothing to compare: {message}", key="--against", hint=hint)
 
 
 def _lines(report: HookReport, against: str) -> Iterator[str]:
