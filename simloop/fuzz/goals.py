@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 from simloop.fuzz.alphabet import Abilities
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Feature
-from simloop.messages import FinishReason, Outcome, Queue, StopCause
+from simloop.messages import FinishReason, Outcome, StopCause
 from simloop.trace.entries import (
     Answered,
     AnyEntry,
@@ -126,10 +126,6 @@ def _hook(result: str) -> _Step:
     return lambda entry: entry.result == result
 
 
-def _queued(queue: Queue) -> _Step:
-    return lambda entry: type(entry) is Queued and entry.queue is queue
-
-
 def _ends(outcome: Outcome) -> _Step:
     return lambda entry: type(entry) is Ended and entry.outcome is outcome
 
@@ -153,8 +149,6 @@ GOALS: tuple[Goal, ...] = (
          (_MAIN, _ABORTS), (TextDelta, ToolCall, *_IN_REPLY), _ABORT),
     Goal("abort-in-a-reply", "The user aborts in the middle of a text.",
          (_SAYS, _ABORTS), (TextDelta, *_IN_REPLY), _ABORT),
-    Goal("abort-after-a-call", "The user aborts after a call, before the reply has ended.",
-         (_CALLS, _ABORTS), (ToolCall, *_IN_REPLY), _ABORT),
     Goal("abort-between-reply-and-tools", "The user aborts after a reply, before its tools start.",
          (_REPLIES, _ABORTS), (ToolStarted, *_IN_REPLY), _ABORT),
     Goal("abort-in-a-tool", "The user aborts while a tool runs.",
@@ -167,11 +161,8 @@ GOALS: tuple[Goal, ...] = (
          (_a(Hook), _ABORTS), (Hook, Request, ToolStarted, StopRequested), _ABORT + _HOOKS),
     Goal("run-after-an-abort", "A run after an aborted one is completed.",
          (_ends(Outcome.ABORTED), _ends(Outcome.COMPLETED)), (Ended,), _ABORT),
-    Goal("run-after-a-limit", "A run after one that ended at its step limit is completed.",
-         (_ends(Outcome.MAX_STEPS), _ends(Outcome.COMPLETED)), (Ended,)),
     Goal("run-after-too-many-errors", "A run after one with too many errors is completed.",
          (_ends(Outcome.TOO_MANY_ERRORS), _ends(Outcome.COMPLETED)), (Ended,)),
-    Goal("third-run", "A conversation has three runs.", (_a(Ended),) * 3, (Ended,)),
     Goal("time-over-in-a-backoff", "max_wall_clock elapses during a backoff.",
          (_WAITS, _EXPIRES), (Backoff, StopRequested, Request)),
     Goal("time-over-in-a-tool", "max_wall_clock elapses while a tool runs.",
@@ -184,14 +175,8 @@ GOALS: tuple[Goal, ...] = (
          (_STARTS, _MESSAGE), (ToolStarted, ToolResult, Queued)),
     Goal("message-during-compaction", "The user sends a message while the context is compacted.",
          (_SUMMARY, _MESSAGE), (Request, Queued, Compaction), _COMPACTS + _QUEUE),
-    Goal("message-after-an-abort", "The user aborts and then sends a message.",
-         (_ABORTS, _MESSAGE), (StopRequested, Queued, Ended, Prompt), _ABORT),
     Goal("message-after-the-last-words", "The user sends a message after the last reply.",
          (_REPLIES, _MESSAGE), (Finish, Queued, Request, ToolStarted)),
-    Goal("steering-and-follow-up", "The user sends a message of each kind in one run.",
-         (_queued(Queue.FOLLOW_UP), _queued(Queue.STEERING)), (Queued,)),
-    Goal("three-messages-wait", "Three user messages are queued at the same time.",
-         (_MESSAGE,) * 3, (Queued, Request)),
     Goal("tool-timeout", "A tool times out.", (_late_tool,), (ToolResult,)),
     Goal("tool-timeout-beside-a-hook-failure", "A hook fails after a tool has timed out.",
          (_late_tool, lambda e: type(e) is Hook and e.result in {"failed", "timed-out"}),
@@ -213,8 +198,6 @@ GOALS: tuple[Goal, ...] = (
          (_CALLS, _finishes(FinishReason.STOP)), (ToolCall, Finish)),
     Goal("lost-after-a-call", "The connection is lost after a call.",
          (_CALLS, _BREAKS), (ToolCall, Finish, Error)),
-    Goal("lost-in-a-text", "A call fails in the middle of its text.",
-         (_SAYS, _BREAKS), (TextDelta, Finish, Error)),
     Goal("only-thoughts", "A reply has only reasoning.", (_a(ReasoningDelta), _REPLIES),
          (ReasoningDelta, TextDelta, ToolCall, Finish, Error, StreamCut)),
     Goal("empty-reply", "A reply is empty, which is an error.",
@@ -240,8 +223,6 @@ GOALS: tuple[Goal, ...] = (
          (_SUMMARY, _BREAKS), (Request, Error, Finish), _COMPACTS),
     Goal("retry-after-a-compaction", "A call that follows a compaction is retried.",
          (_shortened, _MAIN, _WAITS, _MAIN), (Compaction, Backoff, Request), _COMPACTS),
-    Goal("success-after-two-failures", "A call succeeds after two failures.",
-         (_WAITS, _WAITS, _REPLIES), (Backoff, Finish)),
     Goal("early-tool", "A tool starts before its reply has ended.",
          (_STARTS, lambda e: type(e) in (Finish, Error, StreamCut)),
          (ToolStarted, Finish, Error, StreamCut, Request), _EARLY),
