@@ -24,19 +24,7 @@ from simloop.cli.options import (
 from simloop.cli.process import signals_to_stop
 from simloop.cli.terminal import StatusLine, json_text, note, out, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.fuzz.executor import (
-    MOST_OF_WORKER,
-    TWIN,
-    Journal,
-    RangeResult,
-    Ranges,
-    SearchFinding,
-    SearchSettings,
-    code_digest,
-    dask_cluster,
-    results_of,
-    worker_processes,
-)
+from simloop.fuzz import executor
 from simloop.fuzz.search import Group
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
@@ -118,19 +106,21 @@ def command(
     """
     check_loop_exists(loop)
     scenarios = tuple(scenario_text(each) for each in _read(sources))
-    settings = SearchSettings(loop, seed, scenarios, code_digest() if folder else "", added_names())
+    settings = executor.SearchSettings(
+        loop, seed, scenarios, executor.code_digest() if folder else "", added_names()
+    )
     if seconds is None and runs is None:
         seconds = _SECONDS
     sums = Sums(settings)
     files = journal = None
     if folder is not None:
         create_folder(folder)
-        files, journal = _Files(folder, settings), Journal(folder, settings)
+        files, journal = _Files(folder, settings), executor.Journal(folder, settings)
     here = jobs == 1 and not dask
-    ranges = Ranges(
+    ranges = executor.Ranges(
         runs,
         seconds,
-        most=sys.maxsize if here else MOST_OF_WORKER,
+        most=sys.maxsize if here else executor.MOST_OF_WORKER,
         shrinks=folder is not None,
         store=journal.append if journal else lambda _: None,
     )
@@ -145,12 +135,12 @@ def command(
         suppress(KeyboardInterrupt),
         ExitStack() as stack,
     ):
-        stack.callback(TWIN.end)
+        stack.callback(executor.TWIN.end)
         if dask:
-            executor, jobs = stack.enter_context(dask_cluster(dask))
+            pool, jobs = stack.enter_context(executor.dask_cluster(dask))
         else:
-            executor = stack.enter_context(worker_processes(jobs))
-        for result in results_of(executor, jobs, settings, ranges):
+            pool = stack.enter_context(executor.worker_processes(jobs))
+        for result in executor.results_of(pool, jobs, settings, ranges):
             _take(sums.add(result), files, status if output_format == "text" else None)
             status.say(progress_line(sums))
     if came:
@@ -163,7 +153,7 @@ def command(
     return 128 + came[0] if came else int(bool(sums.failures))
 
 
-def _stop(ranges: Ranges, *, here: bool) -> None:
+def _stop(ranges: executor.Ranges, *, here: bool) -> None:
     ranges.stopped = True
     if here:  # workers finish their ranges
         raise KeyboardInterrupt
@@ -177,7 +167,7 @@ def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
 
 
 def _take(
-    finding: SearchFinding | None, files: "_Files | None", shown: StatusLine | None = None
+    finding: executor.SearchFinding | None, files: "_Files | None", shown: StatusLine | None = None
 ) -> None:
     if finding is None:
         return
@@ -191,12 +181,12 @@ def _take(
 class _Files:
     """The files of failures in a folder; `written` has their names by the runs."""
 
-    def __init__(self, folder: Path, settings: SearchSettings) -> None:
+    def __init__(self, folder: Path, settings: executor.SearchSettings) -> None:
         self._folder, self._settings = folder, settings
         self._paths: dict[str, Path] = {}
         self.written: dict[int, str] = {}
 
-    def write(self, finding: SearchFinding) -> None:
+    def write(self, finding: executor.SearchFinding) -> None:
         """Write the file of a failure, unless it is there from a search that is resumed."""
         if not finding.scenario:
             note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
@@ -217,7 +207,7 @@ class _Files:
             path = self._folder / f"{name.lower()}-{number}{SUFFIX}"
         return path
 
-    def _comment(self, finding: SearchFinding, path: Path) -> str:
+    def _comment(self, finding: executor.SearchFinding, path: Path) -> str:
         settings = self._settings
         command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
@@ -232,15 +222,15 @@ class _Files:
 class Sums:
     """The sums over the results of a search. `failures` has the first failure of each group."""
 
-    def __init__(self, settings: SearchSettings) -> None:
+    def __init__(self, settings: executor.SearchSettings) -> None:
         self.settings = settings
         self.runs = self.virtual_ns = self.looked_at = 0
         self.cpu_s = 0.0
         self.goals = dict(settings.search().goals.counts)
         self.counts: dict[Group, int] = {}
-        self.failures: dict[Group, SearchFinding] = {}
+        self.failures: dict[Group, executor.SearchFinding] = {}
 
-    def add(self, result: RangeResult) -> SearchFinding | None:
+    def add(self, result: executor.RangeResult) -> executor.SearchFinding | None:
         """Add the next result; return its failure if that is the first of its group."""
         self.runs += result.runs
         self.cpu_s += result.cpu_s
@@ -284,7 +274,7 @@ def report_lines(sums: Sums, written: Mapping[int, str]) -> Iterator[str]:
     yield f"{sums.cpu_s:.1f} s of processor time, {sums.virtual_h:,.0f} h of virtual time"
 
 
-def _failure(finding: SearchFinding, count: int, file: str | None) -> Iterator[str]:
+def _failure(finding: executor.SearchFinding, count: int, file: str | None) -> Iterator[str]:
     yield ""
     yield f"{finding.name}: {plain(finding.sentence)}"
     yield f"  {plain(finding.text)}"

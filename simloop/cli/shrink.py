@@ -65,7 +65,6 @@ def command(*, source: str, given: RunOptions, file: Path | None, seconds: float
             seconds=seconds,
             say=lambda progress: status.say(_progress(progress)),
             stopped=lambda: bool(came),
-            confirms=True,
         )
     if shrunk is None:
         out(f"{plain(source)} does not fail, so there is nothing to shrink")

@@ -25,7 +25,6 @@ from simloop.check.trial import (
 )
 from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
 from simloop.fuzz.alphabet import LAST, LAST_SUMMARY
-from simloop.fuzz.processes import failure_alone
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.search import FoundFailure
 from simloop.messages import Fault, StreamError
@@ -42,7 +41,6 @@ from simloop.world.chance import LOST_TOOL
 from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
 
 MAX_SECONDS = 2.0
-_NOT_ALONE = "in a new process, smaller ones do not fail: the loop keeps state between runs"
 
 _ANY_END = Expect(outcomes=[...], unused=CountBounds(min=0))
 """The expectations of a world of a search, which has none."""
@@ -85,15 +83,13 @@ def shrink(
     seconds: float = MAX_SECONDS,
     say: Callable[[ShrinkProgress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
-    confirms: bool = False,
 ) -> Shrunk | None:
     """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 
     `given` holds the arguments of `simloop.run` besides the scenario, and `invariants` replace the
     catalogue. `say` is called after each smaller scenario, and `stopped` after each run: if it
-    returns true, or after Ctrl-C, the smallest scenario so far is returned. With `confirms`, the
-    given scenario is returned if the smallest one does not fail in a new process: a loop that keeps
-    state between runs may fail in any scenario. Raises ScenarioError if the scenario cannot be run.
+    returns true, or after Ctrl-C, the smallest scenario so far is returned. Raises ScenarioError if
+    the scenario cannot be run.
     """
     plan = Plan(scenario, given or {})
     with kept_border():
@@ -113,10 +109,7 @@ def shrink(
         unfinished = search.run()
         if not unfinished:
             search.let_it_end()
-        shrunk = Shrunk(search.scenario(), search.failure, search.runs, unfinished)
-    if confirms and plan.has_file and not _fails_alone(shrunk):
-        return Shrunk(plan.by_itself(), failure, search.runs, _NOT_ALONE)
-    return shrunk
+        return Shrunk(search.scenario(), search.failure, search.runs, unfinished)
 
 
 def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]:
@@ -128,16 +121,10 @@ def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]
     if found.reproduced:
         scenario = found.scenario.model_copy(update={"expect": _ANY_END})
         with suppress(ScenarioError):
-            shrunk = shrink(scenario, given, confirms=True)
+            shrunk = shrink(scenario, given)
             if shrunk is not None and shrunk.failure.name == found.name:
                 return shrunk.scenario, shrunk.failure
     return found.scenario, found.failure
-
-
-def _fails_alone(shrunk: Shrunk) -> bool:
-    twice = shrunk.failure.name == ReplayDiverged.__name__
-    again = failure_alone(shrunk.scenario, "file twice" if twice else "file")
-    return again is not None and again.name == shrunk.failure.name
 
 
 def _of_the_caller(plan: Plan) -> RunOptions:

@@ -8,25 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from simloop.fuzz.alphabet import (
-    CONTENT_NAMES,
-    CONTENTS,
-    ENDS,
-    ENDS_WITH_BODY,
-    IDS,
-    LAST,
-    LAST_SUMMARY,
-    PACES,
-    STEPS,
-    SUMMARIES,
-    TOOLS,
-    USAGES,
-    Abilities,
-    Recipe,
-    reply_of,
-    summary_of,
-    transitions_of,
-)
+from simloop.fuzz import alphabet
 from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
@@ -49,14 +31,14 @@ _KINDS = 10
 """The largest number of enabled variants of one axis in a family, besides the benign one."""
 _USUAL, _LENGTH = 4, 6
 """The weight of a usual variant, and the most replies, of a world without a family."""
-_OF_HTTP = frozenset(n for n, fault in enumerate(ENDS) if "http" in fault.keys)
+_OF_HTTP = frozenset(n for n, fault in enumerate(alphabet.ENDS) if "http" in fault.keys)
 _CALLS = tuple(
-    CONTENT_NAMES.index(name)
+    alphabet.CONTENT_NAMES.index(name)
     for name in ("call", "two calls", "text and call", "all tools", "equal calls", "writing call")
 )
-_USELESS = tuple(CONTENT_NAMES.index(name) for name in ("nothing", "blank", "thought"))
-_TROUBLE = tuple(n for n, fault in enumerate(ENDS) if fault.weight > 1)
-_ENDLESS = [n for n, fault in enumerate(ENDS) if "stall" in fault.keys]
+_USELESS = tuple(alphabet.CONTENT_NAMES.index(name) for name in ("nothing", "blank", "thought"))
+_TROUBLE = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.weight > 1)
+_ENDLESS = [n for n, fault in enumerate(alphabet.ENDS) if "stall" in fault.keys]
 
 
 @lru_cache(maxsize=4_000)
@@ -89,7 +71,7 @@ class Weights(NamedTuple):
     ends_storms: bool = True
 
 
-def features_for(choices: Choices, abilities: Abilities) -> frozenset[str]:
+def features_for(choices: Choices, abilities: alphabet.Abilities) -> frozenset[str]:
     """Draw the enabled features of the scripts in a family."""
     left_out = {"abort"} if Feature.ABORT in abilities.lacks else set()
     if not abilities.ends and abilities.has_engine:
@@ -98,23 +80,23 @@ def features_for(choices: Choices, abilities: Abilities) -> frozenset[str]:
     return frozenset(features_on(choices, possible))
 
 
-def weights_of_family(choices: Choices, abilities: Abilities) -> Weights:
+def weights_of_family(choices: Choices, abilities: alphabet.Abilities) -> Weights:
     """Return the weights of the variants in the scripts of a new family."""
     on = features_for(choices, abilities)
-    contents = weights_of(choices, len(CONTENTS), _KINDS)
-    ends = weights_of(choices, len(ENDS), _KINDS)
+    contents = weights_of(choices, len(alphabet.CONTENTS), _KINDS)
+    ends = weights_of(choices, len(alphabet.ENDS), _KINDS)
     _add_usual(choices, contents, ends)
     return _weights(abilities, on, contents, ends, partial(weights_of, choices))._replace(
         length=(4, 6, 2, 10)[choices.integer(0, 3)]
     )
 
 
-def usual_weights(abilities: Abilities) -> Weights:
+def usual_weights(abilities: alphabet.Abilities) -> Weights:
     """Return weights that nobody draws: all variants are enabled, and the usual ones are heavy.
 
     A shrinker needs them: an index that is drawn by weights keeps its meaning only with them.
     """
-    contents, ends = [1] * len(CONTENTS), [fault.weight for fault in ENDS]
+    contents, ends = [1] * len(alphabet.CONTENTS), [fault.weight for fault in alphabet.ENDS]
     for place in _CALLS:
         contents[place] = _USUAL
     on = frozenset(FEATURES)
@@ -124,7 +106,7 @@ def usual_weights(abilities: Abilities) -> Weights:
 
 
 def _weights(
-    abilities: Abilities,
+    abilities: alphabet.Abilities,
     on: frozenset[str],
     contents: Sequence[int],
     ends: list[int],
@@ -137,17 +119,17 @@ def _weights(
             ends[stalled] = 0
     summaries: Sequence[int] | None = None
     if abilities.has_engine:
-        summaries = () if Feature.COMPACTION in lacks else draw(len(SUMMARIES))
+        summaries = () if Feature.COMPACTION in lacks else draw(len(alphabet.SUMMARIES))
     return Weights(
         on=on,
         contents=contents,
         ends=ends,
         waits=draw(len(WAITS)),
         bodies=draw(len(BODIES)),
-        paces=draw(len(PACES)),
-        usages=draw(len(USAGES)),
-        steps=draw(len(STEPS)),
-        ids=draw(len(IDS)),
+        paces=draw(len(alphabet.PACES)),
+        usages=draw(len(alphabet.USAGES)),
+        steps=draw(len(alphabet.STEPS)),
+        ids=draw(len(alphabet.IDS)),
         summaries=summaries,
         length=_LENGTH,
         entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else ENGINE_TRIGGERS)),
@@ -185,10 +167,12 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
         wait = choices.weighted(weights.waits)
         body = choices.weighted(weights.bodies) if choices.boolean(0.4) else 0
         if body and choices.boolean(0.5):
-            end = one_of(choices, ENDS_WITH_BODY[body])
+            end = one_of(choices, alphabet.ENDS_WITH_BODY[body])
     else:
         content = choices.weighted(weights.contents)
-    return reply_of(Recipe(content, end, wait, body, pace, usage, steps, ids, number % _NUMBERS))
+    return alphabet.reply_of(
+        alphabet.Recipe(content, end, wait, body, pace, usage, steps, ids, number % _NUMBERS)
+    )
 
 
 def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]:
@@ -200,28 +184,28 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
         replies = replies if first is None else [first, *replies]
     if replies and "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
         return [*replies[:-1], replies[-1].model_copy(update={"times": "always"})]
-    return [*replies, LAST]
+    return [*replies, alphabet.LAST]
 
 
 def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
     if choices.boolean(0.3):
         most = limits.max_error_count
-        reply = reply_of(Recipe(end=one_of(choices, _TROUBLE)))
+        reply = alphabet.reply_of(alphabet.Recipe(end=one_of(choices, _TROUBLE)))
     else:
         most = limits.max_steps
-        reply = reply_of(Recipe(one_of(choices, _CALLS)))
+        reply = alphabet.reply_of(alphabet.Recipe(one_of(choices, _CALLS)))
     times = min(most, _LONGEST) - choices.integer(0, 3)
     return reply.model_copy(update={"times": max(times, 1)})
 
 
 def _summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
     if weights.summaries is None:  # an agent may ask for summaries, and need not
-        return [LAST_SUMMARY]
+        return [alphabet.LAST_SUMMARY]
     if not weights.summaries:
         return []
     kinds = weights.summaries
-    drawn = choices.several(3, lambda n: summary_of(choices.weighted(kinds), n))
-    return [*drawn, LAST_SUMMARY]
+    drawn = choices.several(3, lambda n: alphabet.summary_of(choices.weighted(kinds), n))
+    return [*drawn, alphabet.LAST_SUMMARY]
 
 
 def _when(choices: Choices, weights: Weights) -> tuple[int, str, int]:
@@ -283,13 +267,13 @@ _INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
 _WEIGHTS = (6, 2, 1, 1)
 
 
-def base_of(scenario: Scenario, abilities: Abilities, loop: str) -> Scenario:
+def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Scenario:
     """Return what the variations of `scenario` on `loop` share; its model answers every request."""
-    plain = {name: ScriptedTool(returns=f"what {name} found") for name in TOOLS}
+    plain = {name: ScriptedTool(returns=f"what {name} found") for name in alphabet.TOOLS}
     replies = [_bounded(each, abilities) for each in scenario.model]
     summaries = list(scenario.summaries)
     if abilities.summarises and not _repeats(summaries):
-        summaries.append(LAST_SUMMARY)
+        summaries.append(alphabet.LAST_SUMMARY)
     return scenario.model_copy(
         update={
             "title": "",
@@ -297,9 +281,9 @@ def base_of(scenario: Scenario, abilities: Abilities, loop: str) -> Scenario:
             "loop": loop,
             "judge_as": "",
             "tools": {**plain, **scenario.tools},
-            "model": replies if _repeats(replies) else [*replies, LAST],
+            "model": replies if _repeats(replies) else [*replies, alphabet.LAST],
             "summaries": summaries,
-            "max_transitions": transitions_of(abilities),
+            "max_transitions": alphabet.transitions_of(abilities),
             "expect": Expect(),
             "expect_on": {},
         }
@@ -338,7 +322,7 @@ def _repeats(replies: list[Reply]) -> bool:
     return any(each.times == "always" and each.when is None for each in replies)
 
 
-def _bounded(reply: Reply, abilities: Abilities) -> Reply:
+def _bounded(reply: Reply, abilities: alphabet.Abilities) -> Reply:
     """Return an endless reply with a few repetitions, if the loop may not end either."""
     for_ever = reply.times == "always" or (reply.when is not None and reply.times is None)
     if abilities.ends or not for_ever:

@@ -198,7 +198,6 @@ def shrunk(session: Session, say: Callable[[str], None], stopped: Callable[[], b
         seconds=_SECONDS,
         say=lambda now: say(f"{now.runs} runs: {now.replies} replies, {now.chars} characters"),
         stopped=stopped,
-        confirms=True,
     )
     if found is None:
         raise ScenarioError("this run does not fail, so there is nothing to shrink")
