@@ -1,8 +1,7 @@
 """The classes of failures, by which policies decide instead of by a status list.
 
-Document 002 section 9 names the status list as a known risk. A class comes from a status or a whole
-code word, never from a number or a word found somewhere in a sentence (bug C7: "15000 tokens" is
-not a 500). Only an overflow is known by whole phrases, for want of anything better.
+A class comes from a status or a whole code word, never from a number or a word in a sentence (bug
+C7: "15000 tokens" is not a 500). Only an overflow is known by phrases, for want of anything better.
 """
 
 import re

@@ -48,10 +48,7 @@ def where_it_waits(task: asyncio.Task[Any]) -> str:
 
 
 def place_of_task(task: asyncio.Task[Any]) -> str:
-    """Return the place at which a task waits: of the program, or else of a package.
-
-    Empty if the task runs no code of either.
-    """
+    """Return the place at which a task waits: of the program, or else of a package, or none."""
     place, _, owner = _wait_of(task)
     return place if owner >= _Owner.PACKAGE else ""
 

@@ -122,10 +122,7 @@ def is_exempt(frame: FrameType | None) -> bool:
 
 
 def with_command(what: str, command: Any) -> str:
-    """Return the name of a call that starts a process, with the command that it starts.
-
-    `command` is a text, a path or a sequence of them, as the call got it.
-    """
+    """Return the name of a call that starts a process, with its command, as the call got it."""
     several = isinstance(command, Sequence) and not isinstance(command, str | bytes)
     words = [
         word.decode(errors="replace") if isinstance(word, bytes) else str(word)
@@ -138,8 +135,7 @@ class noted_interrupts:  # noqa: N801 - a context manager, named as one reads it
     """Note whether the user presses Ctrl-C inside the block; `pressed` is then true.
 
     Python raises an equal exception where a program raises KeyboardInterrupt itself. The handler
-    that was there is called too. Only the main thread can receive a Ctrl-C, so nothing is noted in
-    other threads.
+    that was there is called too. Only the main thread can receive a Ctrl-C.
     """
 
     __slots__ = ("_handler", "pressed")

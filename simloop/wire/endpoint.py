@@ -111,10 +111,7 @@ class Endpoint:
         return exchange.Exchange(stream, answered, request, unreachable)
 
     def _marked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Mark the results of failed tools, which some formats have no word for.
-
-        A message is marked only if the trace has a failed result with its id and its text.
-        """
+        """Mark results that the trace has as failed, by id and text: some formats have no word."""
         record = self.port.recorder.entries
         for entry in record[self._seen :]:
             if type(entry) is entries.ToolResult and entry.is_error:

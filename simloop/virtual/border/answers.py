@@ -63,10 +63,7 @@ def stream_here(seeds: Seeds, name: str) -> random.Random:
 
 
 def is_importing() -> bool:
-    """Return whether an import is on the stack, in the current callback or thread of a run.
-
-    It costs next to nothing while no module is being imported.
-    """
+    """Return whether an import is on the stack, in the current callback or thread of a run."""
     frame = sys._getframe(1) if _LOCKS else None
     while frame is not None and frame.f_code is not _STEP:
         if frame.f_code is _LOAD:
@@ -164,10 +161,7 @@ class Answers(Struct):
         return self._generator
 
     def sleep(self, seconds: float) -> None:
-        """Wait in virtual time, for at least 1 ns if `seconds` is positive.
-
-        A simulated thread parks. In the event loop's own thread, the callbacks wait as well.
-        """
+        """Wait in virtual time, for at least 1 ns if `seconds` is positive."""
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
         sleep_ns = max(1, round(seconds * 1e9)) if seconds else 0

@@ -43,10 +43,7 @@ class Output:
 
 
 class _Stream:
-    """The text stream that stands in `sys` under this name while simulations run.
-
-    All that is not defined here is that of the stream under this one.
-    """
+    """The text stream in `sys` while simulations run; the rest is that of the stream under it."""
 
     def __init__(self, name: str) -> None:
         self.under: Any = None
@@ -179,10 +176,7 @@ def captured() -> Iterator[None]:
 
 @contextlib.contextmanager
 def diverted() -> Iterator[None]:
-    """Where output is captured, let code outside of runs write to stderr only.
-
-    A module of the user may print while it is imported, and stdout is for reports.
-    """
+    """Let code outside of runs, such as a module that prints, write to stderr if captured."""
     captures = bool(_streams.captures)
     _streams.diverted += captures
     try:

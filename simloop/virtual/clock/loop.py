@@ -383,10 +383,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return "\n".join((found, *waits, *callbacks, *threads))
 
     def take_unseen(self) -> list[BaseException]:
-        """Return the exceptions that no code looked at, which asyncio would log, each once.
-
-        A handler that the program has set for them gets those of tasks at the end of the run.
-        """
+        """Return the exceptions that no code looked at, which asyncio would log, each once."""
         found, self._failures = self._failures, []
         for task in self._tasks if self._exception_handler is None else ():
             if tasks.is_unseen(task) and not tasks.closes(task):

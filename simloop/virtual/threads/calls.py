@@ -82,10 +82,9 @@ def is_blocking(task: "asyncio.Task[Any]") -> bool:
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run `coroutine` to its end on a loop of its own, and return its result.
+    """Run `coroutine` on a loop of its own in the calling thread; return its result.
 
-    The calling thread is blocked, which may be the event loop's own. Raises what `coroutine`
-    raises, and ScenarioError outside of simulations.
+    Raises what `coroutine` raises, and ScenarioError outside of simulations.
     """
     me = thread_here()
     if me is None:

@@ -193,8 +193,7 @@ class SimulatedThread:
 def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
     """Return whether the process does nothing for a second, while the thread has the turn.
 
-    A thread that computes is never stuck, however slow the machine is, nor is one in which a person
-    steps through the program. A process that was stopped looks only once in the meantime.
+    A thread that computes is never stuck, however slow the machine is, nor is one in a debugger.
     """
     before_ns, alike = _process_time_ns(), 0
     while not back.acquire(timeout=LOOK_S):

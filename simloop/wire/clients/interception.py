@@ -176,10 +176,7 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
 
 
 class _Interception:
-    """The patches of all clients: made by the first run in the process, undone after the last.
-
-    As a finder of modules, it sees the imports of clients in a run.
-    """
+    """The patches of all clients, from the first run to the last, and a finder of their imports."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

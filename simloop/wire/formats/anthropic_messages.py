@@ -155,11 +155,7 @@ def _prose(blocks: _Blocks, joint: str = "\n") -> str:
     return joint.join(texts)
 
 
-def _empty(key: str) -> WrongRequest:
-    words = (
-        "all messages must have non-empty content except for the optional final assistant message"
-    )
-    return WrongRequest(key, words)
+_EMPTY = "all messages must have non-empty content except for the optional final assistant message"
 
 
 def _of_type(blocks: _Blocks, *types: str) -> _Blocks:
@@ -168,7 +164,7 @@ def _of_type(blocks: _Blocks, *types: str) -> _Blocks:
 
 def _read_user(blocks: _Blocks, key: str) -> Iterator[values.Message]:
     if not blocks:
-        raise _empty(key)
+        raise WrongRequest(key, _EMPTY)
     for place, block in _of_type(blocks, "tool_result"):
         text = payload.content_text(block.get("content"), f"{place}.content")
         call_id = payload.text_at(block, "tool_use_id", place)
@@ -180,7 +176,7 @@ def _read_user(blocks: _Blocks, key: str) -> Iterator[values.Message]:
 
 def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> values.AssistantMessage:
     if not blocks and not is_last:
-        raise _empty(key)
+        raise WrongRequest(key, _EMPTY)
     calls, thoughts = _of_type(blocks, "tool_use"), _of_type(blocks, "thinking")
     apart = ("tool_use", "thinking", "redacted_thinking")
     said = [one for one in blocks if one[1].get("type") not in apart]

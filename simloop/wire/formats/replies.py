@@ -94,10 +94,7 @@ ModelOutput = values.TextDelta | values.ReasoningDelta | values.ToolCallDelta | 
 
 @dataclass(slots=True, eq=False)
 class ReplyBlock:
-    """One block. `index` is its place in the reply, `nth` its place among the blocks of its kind.
-
-    `is_whole` is unset for a call that broke off.
-    """
+    """One block: `nth` is its place among those of its kind. A call that broke off is not whole."""
 
     kind: BlockKind
     index: int
@@ -214,10 +211,7 @@ class Blocks:
 
 
 class BlockEncoder(ABC):
-    """Writes one reply as the changes of its blocks, in the events that a format names.
-
-    Nothing is sent before the first part, so that an error without output is the first event.
-    """
+    """Writes one reply as the changes of its blocks; nothing is sent before the first part."""
 
     def __init__(self, options: WireOptions, request: WireRequest) -> None:
         self.options = options

@@ -22,10 +22,7 @@ class WireEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The contents of a request. `streams` is whether the reply is to come in events.
-
-    `reports_usage` is whether a stream reports its token counts.
-    """
+    """The contents of a request; `reports_usage`: a stream reports its token counts."""
 
     model: str
     system_prompt: str
@@ -54,10 +51,9 @@ class Encoder(Protocol):
     """Writes the reply to one request; it is fed the parts in order."""
 
     def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
-        """Return the events that come with the headers, before the first part.
+        """Return the events before the first part; `ahead` is the finish, if it is known.
 
-        `ahead` is the finish that the script has for this reply, if it is known: Anthropic's first
-        event reports its usage, and OpenAI's formats send the text of a refusal as such.
+        Anthropic's first event reports its usage, and OpenAI sends a refusal as such.
         """
 
     def feed(self, part: Part) -> Sequence[WireEvent]:
