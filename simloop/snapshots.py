@@ -14,6 +14,7 @@ it shows the difference.) `pytest --snapshot-update` records.
 code changes no snapshot, so a place has no line in one. No other module imports syrupy.
 """
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,7 +73,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the first entry that differs, with those before it, and the command to see it."""
-        path = _short(self._location)
+        path = os.path.relpath(self._location)
         if not snapshot_data:
             yield f"there is no {path}; record it with: pytest --snapshot-update"
             return
@@ -104,8 +105,3 @@ def _difference(expected: LoopTrace, got: LoopTrace) -> Iterator[str]:
 def _cut(line: str) -> str:
     width = _CONTEXT if line.startswith("    ") else _VALUE
     return line if len(line) <= width else f"{line[: width - 3]}..."
-
-
-def _short(location: str) -> str:
-    here, path = Path.cwd(), Path(location)
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -219,7 +219,6 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
 
 
 def _last(run: "Simulation", command: str) -> str:
-    """Return the end of a run's timeline, then the command that repeats the run."""
     from simloop.escape import escape  # noqa: PLC0415 - see the module docstring
     from simloop.runs.result import account  # noqa: PLC0415
 

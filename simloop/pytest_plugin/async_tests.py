@@ -162,7 +162,6 @@ def _last(test: "AsyncTest", which: str, again: str) -> str:
 
 
 def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
-    """Run the test once and judge the run. Raises what its body raises."""
     __tracebackhide__ = True
     from simloop.check.trial import verdict_on  # noqa: PLC0415 - see the docstring of the plugin
     from simloop.errors import CheckFailed  # noqa: PLC0415
@@ -197,7 +196,6 @@ class Pending:
 
 
 def _is_async(function: object) -> bool:
-    """Return whether the function of a fixture is async."""
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 

@@ -405,7 +405,6 @@ def _refuse_options(name: str, kind: str, options: Mapping[str, Any]) -> None:
 def _check_arguments(
     made: Any, name: str, given: tuple[Any, ...], options: Mapping[str, Any], hint: str
 ) -> None:
-    """Raise ScenarioError, with the hint, if `made` does not take these arguments."""
     try:
         inspect.signature(made).bind(*given, **options)
     except TypeError as error:

@@ -278,7 +278,6 @@ def _settings_of(
 
 
 def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
-    """Raise ScenarioError if a hook names a tool that does not exist."""
     known = {*tools, *(name for hook in scenario.hooks for name in hook.add_tools)}
     for index, hook in enumerate(scenario.hooks):
         named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]

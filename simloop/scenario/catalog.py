@@ -15,7 +15,7 @@ from simloop.errors import ScenarioError
 from simloop.scenario.expect import Expect
 from simloop.scenario.fields import Lax
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.mistakes import findings, refusal
+from simloop.scenario.mistakes import findings, refusal, together
 from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import read_yaml_file
 
@@ -173,7 +173,8 @@ def load_expectations(path: Path) -> Expectations:
     for each in wrong:
         each.path = document.path
         each.line, each.column = document.locate((each.key,), key=True)
-    _raise(wrong)
+    if wrong:
+        raise together(wrong)
     return Expectations(by_name, str(path))
 
 
@@ -193,7 +194,8 @@ def stated(given: Any, scenario: Scenario) -> Expect | None:
     wrong = list(_unknown(given))
     for each in wrong:
         each.key = f"expect_on.{each.key}"
-    _raise(wrong)
+    if wrong:
+        raise together(wrong)
     name = name_of(scenario.path)
     if name not in given:
         return None
@@ -214,10 +216,3 @@ def _unknown(names: Iterable[Any]) -> Iterator[ScenarioError]:
                 key=str(name),
                 hint=f"{nearest}see them with: simloop list; a file of your own has its own expect",
             )
-
-
-def _raise(wrong: list[ScenarioError]) -> None:
-    if wrong:
-        first, *others = wrong
-        first.others = tuple(others)
-        raise first

@@ -22,7 +22,6 @@ from simloop.scenario.fields import Lax, Strict, Written, wrong
 
 
 def _schema_of_own(schema: dict[str, Any]) -> None:
-    """Let an editor accept the names of the user's own loops, and no other keys."""
     schema["patternProperties"] = {
         ":": {
             "type": "object",

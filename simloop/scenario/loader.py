@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from simloop.errors import ScenarioError
 from simloop.scenario.designs import check_loop
 from simloop.scenario.expect import Expect
-from simloop.scenario.mistakes import findings, refusal
+from simloop.scenario.mistakes import findings, refusal, together
 from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import Document, read_yaml, read_yaml_file
 from simloop.virtual.seeds import Seeds
@@ -81,9 +81,7 @@ def check_names_in(scenario: Scenario) -> None:
         found += _mistake(_check_known, other, f"expect_on.{other}")
     found += _mistake(_check_faults, scenario)
     if found:
-        first, *others = found
-        first.others = tuple(others)
-        raise first
+        raise together(found)
 
 
 def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:

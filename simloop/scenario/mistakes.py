@@ -100,10 +100,11 @@ def refusal(model: type[BaseModel], invalid: ValidationError, *, key: str = "") 
         message, hint = _said(model, place, error)
         path = ".".join(map(str, (key or model.__name__, *place)))
         found.setdefault(place, ScenarioError(message, key=path, hint=hint))
-    return _together(found.values())
+    return together(found.values())
 
 
-def _together(found: Iterable[ScenarioError]) -> ScenarioError:
+def together(found: Iterable[ScenarioError]) -> ScenarioError:
+    """Return the first of several mistakes, which has the others."""
     first, *others = found
     first.others = tuple(others)
     return first
@@ -182,7 +183,7 @@ def findings(document: Document, invalid: ValidationError, model: Any) -> Scenar
         )
         # A missing key goes last, because its place is that of the whole mapping.
         found.setdefault((is_missing, (line, column)), mistake)
-    return _together(found[place] for place in sorted(found))
+    return together(found[place] for place in sorted(found))
 
 
 def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:

@@ -195,7 +195,6 @@ def _quoted(text: str) -> str:
 
 
 def _only_quotes(text: str, in_double: str) -> bool:
-    """Return whether double quotes would add backslashes before quotes and backslashes alone."""
     marks = text.count('"') + text.count("\\")
     return marks > 0 and len(in_double) == len(text) + marks + 2 and not HIDDEN.search(text)
 
@@ -229,23 +228,12 @@ def create_schema(folder: Path) -> Path | None:
 def create(path: Path, text: str) -> bool:
     """Write a new file; return False if it exists, and keep it. Raises ScenarioError."""
     try:
-        file = path.open("x", encoding="utf-8", newline="\n")
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
     except FileExistsError:
         return False
     except (OSError, ValueError) as error:
-        raise _not_created(path, error) from error
-    try:
-        with file:
-            file.write(text)
-    except BaseException as error:
-        path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _not_created(path, error) from error
-        raise
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = "name a file in a folder that exists and may be written to"
+        raise ScenarioError(f"cannot be created: {reason}", path=path, hint=hint) from error
     return True
-
-
-def _not_created(path: Path, error: OSError | ValueError) -> ScenarioError:
-    reason = getattr(error, "strerror", None) or str(error)
-    hint = "name a file in a folder that exists and may be written to"
-    return ScenarioError(f"cannot be created: {reason}", path=path, hint=hint)

@@ -131,7 +131,8 @@ def read_yaml_file(path: Path) -> Document:
 
 def read_yaml(text: str, path: str) -> Document:
     """Read `text`; `path` is only its name in errors. Every failure is a `ScenarioError`."""
-    _check_size(text.encode("utf-8", "surrogatepass"), path)
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise _error(f"the file is over {MAX_BYTES:,} bytes", path, (1, 1), _TOO_LONG)
     text = text.removeprefix("\ufeff")
     if hidden := HIDDEN.search(text):
         message = f"the hidden character U+{ord(hidden.group()):04X} cannot stand in a file"
@@ -164,11 +165,6 @@ def _read_fast(text: str, path: str) -> Document | None:
         return tree.document()
     except (yaml.YAMLError, ScenarioError, OverflowError):
         return None
-
-
-def _check_size(raw: bytes, path: str) -> None:
-    if len(raw) > MAX_BYTES:
-        raise _error(f"the file is over {MAX_BYTES:,} bytes", path, (1, 1), _TOO_LONG)
 
 
 def _error(message: str, path: str, at: Place, hint: str, loc: Loc = ()) -> ScenarioError:
