@@ -280,7 +280,8 @@ class _Reading:
 
         Return the place of that line and the reason, or None if all fit.
         """
-        count = _count_of_entries(lines)
+        ends = (place for place, line in enumerate(lines) if type(line) in _NO_ENTRIES)
+        count = next(ends, len(lines))
         found: Any = lines[:count]
         wrong = self._add_entries(found)
         if wrong is not None or count == len(lines):
@@ -363,15 +364,6 @@ class _Reading:
             return _not_open(line.request)
         self._open.remove(line.request)
         return ""
-
-
-def _count_of_entries(lines: Sequence[TraceLine]) -> int:
-    every = len(lines)
-    if lines and type(lines[-1]) is Footer:
-        every -= 1
-    if _NO_ENTRIES.isdisjoint(map(type, lines[:every])):
-        return every
-    return next(place for place, line in enumerate(lines) if type(line) in _NO_ENTRIES)
 
 
 def _not_open(number: int) -> str:

@@ -1,20 +1,13 @@
 """The events that document 001 prints, derived from a trace: message, tool_call and so on.
 
 A view gets one line of a trace after the other and looks at none ahead, so that it says the same
-live and afterwards.
+live and afterwards. The order is that of the document's code, whose `llm.chat` returns nothing if a
+reply fails or is stopped: such a reply is no message, and its calls have no events. A result that
+arrives before the reply has ended comes after `message`. In parallel the events of all calls of a
+reply come first. `notice` is the document's `console.warn`; its `timestamp` is `at_ns`.
 
-The order is that of the document's code: `message` when a reply has ended; then for each call
-`tool_call`, before anything is known of the tool or the arguments, and `tool_result`; at the end
-`done`, or `error` for every outcome but `completed`, once. Each tool_call has its tool_result. In
-parallel the events of all calls of a reply come first, and results as they come. A reply that
-fails, or is stopped in the middle, is no message here, and its calls have no events: the document's
-`llm.chat` has returned nothing. The document runs no tool before the reply has ended: a result that
-arrives earlier comes after `message`. A finish that the loop takes for a failure has a `message`
-all the same. `notice` is the document's `console.warn` about a long run. Names are the document's
-in Python spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
-
-An agent without a machine has the same events, but the fate of a call is known only when a tool
-starts or returns: a call that the agent does not run has no event.
+Of an agent without a machine, the fate of a call is known only when a tool starts or returns: a
+call that the agent does not run has no event.
 """
 
 import itertools

@@ -244,27 +244,22 @@ def _identified(spans: Sequence[OtelSpan], key: str) -> Iterator[dict[str, Any]]
     trace_id = digest(key.encode())
     ids = [digest(f"{key} {number}".encode())[:16] for number in range(len(spans))]
     for number, (span_id, span) in enumerate(zip(ids, spans, strict=True)):
-        made: dict[str, Any] = {"traceId": trace_id, "spanId": span_id}
-        if number:
-            made["parentSpanId"] = ids[0]
-        yield {**made, **_span(span)}
-
-
-def _span(span: OtelSpan) -> dict[str, Any]:
-    failed = "error.type" in span.attributes
-    status = {"code": _ERROR, "message": span.error} if failed else {}
-    return {
-        "name": span.name,
-        "kind": span.kind,
-        "startTimeUnixNano": str(span.start_ns),
-        "endTimeUnixNano": str(span.end_ns),
-        "attributes": _attributes(span.attributes),
-        "events": [
-            {"name": name, "timeUnixNano": str(at_ns), "attributes": _attributes(given)}
-            for name, at_ns, given in span.events
-        ],
-        "status": status,
-    }
+        failed = "error.type" in span.attributes
+        yield {
+            "traceId": trace_id,
+            "spanId": span_id,
+            **({"parentSpanId": ids[0]} if number else {}),
+            "name": span.name,
+            "kind": span.kind,
+            "startTimeUnixNano": str(span.start_ns),
+            "endTimeUnixNano": str(span.end_ns),
+            "attributes": _attributes(span.attributes),
+            "events": [
+                {"name": name, "timeUnixNano": str(at_ns), "attributes": _attributes(given)}
+                for name, at_ns, given in span.events
+            ],
+            "status": {"code": _ERROR, "message": span.error} if failed else {},
+        }
 
 
 def _attributes(given: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,11 +1,8 @@
 """A trace as text: one line for each thing that happened, in virtual time.
 
-Every line is plain text that has passed `escape`, and states in words what the run decided, so that
-the timeline can be read aloud, searched and compared.
-
-How to read a line: the time (left out while it does not move, and shown at an end), what happened,
-the details. Pieces of one text are joined into one line; moves of the machine are shown (as `->`)
-where something was decided: a retry, a compaction, tools, the end, or a counter that changed.
+A line has the time (left out while it does not move, and shown at an end), what happened, and the
+details. Pieces of one text are joined; moves of the machine are shown (as `->`) where something was
+decided: a retry, a compaction, tools, the end, or a counter that changed.
 """
 
 from collections.abc import Iterable, Iterator
