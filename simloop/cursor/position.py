@@ -23,7 +23,6 @@ from simloop.virtual.clock.waits import Wait
 
 _NS_PER_MS = 1_000_000
 _MOST_PARTS = 2_000
-_NO_COUNTERS = Counters(0, 0, 0)
 
 
 class Move(NamedTuple):

@@ -1,9 +1,8 @@
 """A recording: the trace of a run, what is known about the loop that made it, and what is wrong.
 
-It is opened by the name of a trace, of a scenario file or of a bundled scenario. A scenario is run
-first, and its trace is opened however the run ended. A trace of a stranger's loop imports no code,
-so a recording without the loop has the facts of the boundary alone. Every interface takes its
-verdict on a run from here, so that a run which `simloop check` refuses is shown as good by none.
+A scenario is run first, and its trace is opened however the run ended. A trace of a stranger's loop
+imports no code, so a recording without the loop has the facts of the boundary alone. Every
+interface takes its verdict on a run from here.
 """
 
 import contextlib
