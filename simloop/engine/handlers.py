@@ -121,8 +121,6 @@ class EffectHandlers:
         self._step_tools, self._tools_are_on = self._tools.tools, True
         self._user_code.failure = ""
 
-    # ------------------------------------------------------------------ the context
-
     def take_queued(self, effect: effects.TakeQueued) -> None:
         """Put queued messages into the context."""
         if self._user.has():
@@ -145,8 +143,6 @@ class EffectHandlers:
         if done.shrunk and effect.then_say and not effect.marker:
             self.history.extend((UserMessage(effect.then_say),))
         return signals.ContextCompacted(done.shrunk)
-
-    # ------------------------------------------------------------------ the model
 
     async def _call_model(self, effect: effects.CallModel) -> Signal:
         settings, cancellation = self._settings, self._cancellation
@@ -273,8 +269,6 @@ class EffectHandlers:
         await asyncio.sleep(delay_ns / 1e9)
         self._cancellation.polls = False
         return signals.BackoffElapsed()
-
-    # ------------------------------------------------------------------ tools and the step
 
     async def _run_tools(self, effect: effects.RunTools) -> Signal:
         calls = self._tool_calls

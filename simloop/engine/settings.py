@@ -3,18 +3,8 @@
 from dataclasses import dataclass, field
 
 from simloop.engine.hooks import Callbacks, Hooks
+from simloop.kernel import policies
 from simloop.kernel.limits import USUAL_MOVES, Limits
-from simloop.kernel.policies import (
-    Compaction,
-    HookExecution,
-    HookIsolation,
-    ReplyReading,
-    SentBack,
-    TokenEstimator,
-    ToolExecution,
-    ToolRules,
-    utf8_bytes_over_4,
-)
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.messages import Message
 from simloop.virtual.seeds import Seeds
@@ -50,18 +40,18 @@ class EngineSettings:
     history: tuple[Message, ...] = ()
     limits: Limits = field(default_factory=Limits)
     retry: RetryPolicy = field(default_factory=ExponentialBackoff)
-    compaction: Compaction = field(default_factory=Compaction)
-    tool_execution: ToolExecution = field(default_factory=ToolExecution)
-    tool_rules: ToolRules = field(default_factory=ToolRules)
-    hook_isolation: HookIsolation = field(default_factory=HookIsolation)
-    hook_execution: HookExecution = field(default_factory=HookExecution)
+    compaction: policies.Compaction = field(default_factory=policies.Compaction)
+    tool_execution: policies.ToolExecution = field(default_factory=policies.ToolExecution)
+    tool_rules: policies.ToolRules = field(default_factory=policies.ToolRules)
+    hook_isolation: policies.HookIsolation = field(default_factory=policies.HookIsolation)
+    hook_execution: policies.HookExecution = field(default_factory=policies.HookExecution)
     report_failed_tools: bool = True
-    sent_back: SentBack = field(default_factory=SentBack)
+    sent_back: policies.SentBack = field(default_factory=policies.SentBack)
     abort_is_flag: bool = False
-    estimate_tokens: TokenEstimator = utf8_bytes_over_4
+    estimate_tokens: policies.TokenEstimator = policies.utf8_bytes_over_4
     seeds: Seeds = field(default_factory=lambda: Seeds(0))
     context: ContextScript | None = None
     clock_skew_ns: int = 0
-    replies: ReplyReading = field(default_factory=ReplyReading)
+    replies: policies.ReplyReading = field(default_factory=policies.ReplyReading)
     warn_after: int | None = None
     max_transitions: int = USUAL_MOVES

@@ -11,12 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from simloop.engine.hooks import (
-    AFTER_TOOL_CALL,
-    BEFORE_TOOL_CALL,
-    AfterToolCall,
-    BeforeToolCall,
-)
+from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_TOOL_CALL, AfterToolCall, BeforeToolCall
 from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import Rest, RunningTasks, UserCode, finished
 from simloop.escape import writable

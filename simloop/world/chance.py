@@ -118,10 +118,7 @@ class FaultyModel:
     """
 
     def __init__(
-        self,
-        inner: Model,
-        sites: FaultSites,
-        play: Callable[[ReplyFault], Sequence[TimedPart]],
+        self, inner: Model, sites: FaultSites, play: Callable[[ReplyFault], Sequence[TimedPart]]
     ) -> None:
         self._inner = inner
         self._sites = sites

@@ -39,13 +39,7 @@ from simloop.trace.recorder import Recorder
 from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
-from simloop.world.fake_model import (
-    Model,
-    Stream,
-    TimedStream,
-    WholeStream,
-    stream_of,
-)
+from simloop.world.fake_model import Model, Stream, TimedStream, WholeStream, stream_of
 from simloop.world.user_functions import UserError, fault_of, keep
 from simloop.world.user_port import Cancellation, no_turn
 

@@ -54,8 +54,6 @@ class UserPort:
         self._refused = 0  # turns after an error of simloop or the stop of a run
         self.cancellation = Cancellation(loop, partial(_record_stop, recorder))
 
-    # ------------------------------------------------------------------ for the agent
-
     @property
     def stopped(self) -> bool:
         """Return whether the user, or the wall clock, has asked the run to stop."""
@@ -103,8 +101,6 @@ class UserPort:
                 each.clear()
         self._count -= len(taken)
         return [text for _, text in taken]
-
-    # ------------------------------------------------------------------ for the user
 
     def plan(self, planned: list[tuple[int, Queue, str]]) -> None:
         """Plan messages at these times, in virtual nanoseconds."""

@@ -6,15 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 from builders import counters_of
-from histories import (
-    PAD,
-    histories,
-    in_order,
-    newest_user,
-    policies,
-    size,
-    without_summaries,
-)
+from histories import PAD, histories, in_order, newest_user, policies, size, without_summaries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupting import current

@@ -6,15 +6,7 @@ from typing import Any
 
 import pytest
 
-from simloop import (
-    Callbacks,
-    Hooks,
-    Outcome,
-    Reply,
-    Result,
-    Scenario,
-    ToolResult,
-)
+from simloop import Callbacks, Hooks, Outcome, Reply, Result, Scenario, ToolResult
 from simloop.engine.hooks import AfterLLMCall, BeforeLLMCall
 from simloop.messages import FinishReason, Request, ToolCall, ToolMessage, Usage
 from simloop.runs.run import Simulation

@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 from test_hooks import DONE, LOOK, before_llm, play
 
-from simloop import (
-    Reply,
-    ScenarioError,
-    Tool,
-)
+from simloop import Reply, ScenarioError, Tool
 from simloop.engine.hooks import BeforeLLMCall
 from simloop.messages import ToolMessage
 

@@ -132,9 +132,7 @@ def test_calls_and_results_pair_one_to_one_in_order(
     }
     reply = Reply(say="Go.", call=[spelled[kind] for kind in kinds])
     scenario = Scenario(
-        prompt="Go.",
-        model=[reply, *[Reply(say="Done.")] * bool(kinds)],
-        tool_execution=policy,
+        prompt="Go.", model=[reply, *[Reply(say="Done.")] * bool(kinds)], tool_execution=policy
     )
     run = Simulation(scenario, tools=[square, fail(ValueError("no"))]).run()
     assert [(m.call_id, m.is_error) for m in results(run)] == [
@@ -411,9 +409,7 @@ def test_after_a_hook_has_failed_the_run_no_sequential_tool_starts() -> None:
 
     reply, tools = timed(5, 5)
     scenario = Scenario(
-        prompt="Go.",
-        model=[reply],
-        hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN),
+        prompt="Go.", model=[reply], hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
     )
     hooks = Hooks(after_tool_call=[hook])
     assert started(Simulation(scenario, tools=tools, hooks=hooks).run()) == ["tool-0"]

@@ -5,16 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop import (
-    Compaction,
-    Limits,
-    Outcome,
-    Reply,
-    Scenario,
-    ScenarioError,
-    ScriptedTool,
-    run,
-)
+from simloop import Compaction, Limits, Outcome, Reply, Scenario, ScenarioError, ScriptedTool, run
 from simloop.errors import ScriptUnused
 from simloop.kernel.policies import CompactionStrategy
 from simloop.messages import UserMessage

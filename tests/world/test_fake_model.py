@@ -282,9 +282,7 @@ async def async_strings(_: Request) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("function", [strings, async_strings])
-def test_a_function_whose_parts_are_no_parts_is_told_so(
-    function: Callable[[Request], Any],
-) -> None:
+def test_a_function_whose_parts_are_no_parts_is_told_so(function: Callable[[Request], Any]) -> None:
     with pytest.raises(ScenarioError):
         answered(function)
 

@@ -278,10 +278,7 @@ def test_a_reply_whose_parts_are_all_there_is_taken_at_once() -> None:
 @pytest.mark.parametrize("busy_before", [False, True])
 @pytest.mark.parametrize(
     "model",
-    [
-        lambda _: Reply(say="a", pace=paced(first_part="5ms")),
-        lambda _: later(TextDelta("a"), STOP),
-    ],
+    [lambda _: Reply(say="a", pace=paced(first_part="5ms")), lambda _: later(TextDelta("a"), STOP)],
     ids=["timed", "generator"],
 )
 def test_a_task_that_is_ready_when_a_part_arrives_gets_its_turn_before_the_part(
