@@ -73,7 +73,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the first entry that differs, with those before it, and the command to see it."""
-        path = os.path.relpath(self._location)
+        path = os.path.relpath(self._location or ".")
         if not snapshot_data:
             yield f"there is no {path}; record it with: pytest --snapshot-update"
             return
