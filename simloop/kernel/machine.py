@@ -137,7 +137,7 @@ class Machine(Protocol):
 
 
 class Design:
-    """The base of the bundled machines, which begin alike and state their deviations as data.
+    """The base of the bundled machines, which state their deviations as data.
 
     `deviates` has a row for each invariant: the options that break it, and the reason. `name` is an
     option that breaks it if it is on, `-name` one that breaks it if it is off; without any option

@@ -190,10 +190,7 @@ class ReplyReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """The default policies of a loop design, as its document states them.
-
-    `warn_after` model calls a run is reported as long, without being stopped (document 001).
-    """
+    """The policies of a loop design. After `warn_after` model calls, a run is reported as long."""
 
     retry: RetryPolicy = field(default_factory=ExponentialBackoff)
     compaction: Compaction = field(default_factory=Compaction)
