@@ -127,11 +127,17 @@ def is_simloops_own(error: BaseException) -> bool:
 
 
 def library_of(file: str) -> str:
-    """Return the installed package that a file belongs to, or `Python`; empty for the program."""
+    """Return the installed package that a file belongs to, or `Python`; empty for the program.
+
+    A package whose source is in the current folder is of the program: tests may run an installed
+    copy of it.
+    """
     for folder in _INSTALLED:
         _, is_there, path = file.replace("\\", "/").rpartition(folder)
         if is_there:
-            return path.partition("/")[0].removesuffix(".py")
+            name = path.partition("/")[0]
+            is_own = any(Path(source, name, "__init__.py").exists() for source in (".", "src"))
+            return "" if is_own else name.removesuffix(".py")
     return "Python" if file.startswith(_PYTHONS) else ""
 
 
