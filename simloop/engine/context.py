@@ -299,8 +299,7 @@ class Compactor:
         if reply.fault is not None:
             return "", f"the summary failed: {reply.fault.message}"
         if reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text:
-            why = f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
-            return "", why
+            return "", f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
         return text, ""
 
     def _plan(self, *, forced: bool, down_to: int | None) -> Cut:

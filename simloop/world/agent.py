@@ -58,11 +58,11 @@ def is_async(made: Any) -> bool:
 
 
 def reads(made: Any) -> str:
-    """Return what a function that is not async reads: `prompt`, `limits`, or `unclear`.
+    """Return what a function that is not async reads: `prompt`, `unclear`, or an empty text.
 
     It reads a prompt if its first parameter is called `prompt` or is a str, if the second is a
-    world, or if it returns a str. It reads limits if the first parameter is called so or has their
-    type. An empty text is for anything without a required first parameter, or with an unnamed one.
+    world, or if it returns a str. An empty text is for anything that takes limits or no required
+    first parameter, or an unnamed one.
     """
     try:
         signature = inspect.signature(_called(made))
@@ -73,7 +73,7 @@ def reads(made: Any) -> str:
         return ""
     first, second = parameters[0], parameters[1] if len(parameters) > 1 else None
     if first.name == "limits" or "Limits" in _written(first.annotation):
-        return "limits"
+        return ""
     is_prompt = first.name == "prompt" or _written(first.annotation) == "str"
     has_world = second is not None and (
         second.name == "world" or "World" in _written(second.annotation)

@@ -26,7 +26,6 @@ from simloop.world.user_functions import UserFunction
 
 _SLOW_TOOL_S = 20.0
 _MOST_HEARD = 4
-"""The most parts of a reply before it is lost on the way."""
 LOST_TOOL = "the tool lost its connection"
 """The message of a tool that fails by chance."""
 
@@ -91,9 +90,9 @@ class FaultSites:
                     break
         return drawn
 
-    def draw_up_to(self, name: str, most: int) -> int:
-        """Return a number from 1 to `most`."""
-        return self._seeds.stream(f"fault:{name}").randint(1, most)
+    def parts_heard(self) -> int:
+        """Return how many parts of a reply come before it is lost on the way."""
+        return self._seeds.stream("fault:model.heard").randint(1, _MOST_HEARD)
 
 
 class FaultyStream(GeneratedStream):
@@ -142,7 +141,7 @@ class FaultyModel:
             return
         broken = drawn.get(Stage.AMID)
         unfinished = Stage.END in drawn
-        length = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken else None
+        length = self._sites.parts_heard() if broken else None
         said: list[Part] = []
         stream.source = self._source(request)
         async with contextlib.aclosing(stream.source) as parts:

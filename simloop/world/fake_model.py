@@ -322,8 +322,7 @@ class FakeModel:
 
     def check_account(self) -> None:
         """Raise ScriptUnused with the positions of the replies that were not used up."""
-        unused = self.unused()
-        if unused:
+        if unused := self.unused():
             sent = len(self.requests)
             raise ScriptUnused(
                 f"the run made {sent} request{'s' * (sent != 1)} and did not use "
