@@ -2,7 +2,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import entries_of
 from incases import in_cases
 
 from simloop import (
@@ -23,7 +22,6 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops.react import ReactLoop
 from simloop.messages import Fault
 from simloop.runs.run import Simulation
-from simloop.trace.entries import Request
 
 
 class EverySecond(ExponentialBackoff):
@@ -44,8 +42,8 @@ def test_a_retry_policy_of_ones_own_decides() -> None:
 
 def test_a_token_estimate_of_ones_own_decides() -> None:
     scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
-    result = run(scenario, estimate_tokens=lambda text: 90)
-    assert [request.tokens for request in entries_of(result, Request)] == [94]
+    (only,) = run(scenario, estimate_tokens=lambda text: 90).trace.rounds()
+    assert only.tokens == 94
 
 
 def test_an_argument_that_there_is_not_is_refused_with_the_known_ones() -> None:

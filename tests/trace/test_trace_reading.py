@@ -111,6 +111,7 @@ def everything(trace: LoopTrace) -> list[Any]:
     return [
         *timeline(trace),
         *calls(trace.entries),
+        *trace.rounds(),
         *(event for entry in trace.entries for event in document.feed(entry)),
     ]
 
