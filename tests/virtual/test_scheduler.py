@@ -448,6 +448,32 @@ def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> No
 
 @pytest.mark.slow
 @pytest.mark.each_python
+def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed() -> None:
+    ended: list[str] = []
+
+    def hold() -> None:
+        try:
+            with OLDER_LOCK:
+                time.sleep(60)
+        finally:
+            ended.append("hold")
+
+    async def main() -> None:
+        threading.Thread(target=hold, name="hold").start()
+        await asyncio.sleep(1)
+        with OLDER_LOCK:
+            pass
+        await asyncio.sleep(1)
+
+    says = r"the thread MainThread waits in real time at test_scheduler.*(\n.*)*hold is parked"
+    with pytest.raises(ScenarioError, match=says):
+        simulate(main())
+    assert ended == ["hold"]
+    assert not OLDER_LOCK.locked()
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_thread_that_computes_for_a_second_is_not_taken_for_one_that_waits() -> None:
     clock = time.thread_time
 

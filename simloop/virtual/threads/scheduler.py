@@ -97,6 +97,55 @@ class _RealThread:
             self.handle.join()
 
 
+class _Idleness:
+    """The idleness of a thread that has the turn: the process does nothing for a second.
+
+    A thread that computes is never idle, however slow the machine is, nor is one in which a person
+    steps through the program. A process that was stopped looks only once in the meantime.
+    """
+
+    def __init__(self, thread: "SimulatedThread") -> None:
+        self._thread = thread
+        self._before_ns = _process_time_ns()
+        self._alike = 0
+
+    def look(self) -> bool:
+        now_ns = _process_time_ns()
+        self._alike = self._alike + 1 if now_ns - self._before_ns < _NOTHING_NS else 0
+        self._before_ns = now_ns
+        return self._alike >= LOOKS and not is_exempt(self._thread.frame)
+
+
+class _LoopWatch:
+    """Watches the event loop's own thread, while no other thread has the turn.
+
+    That thread may wait for a lock from outside, which a parked thread holds. `pauses` tells that
+    it waits for a thread that has the turn.
+    """
+
+    def __init__(self, thread: "SimulatedThread", found: Callable[[], None]) -> None:
+        self.pauses = False
+        self._thread = thread
+        self._found = found
+        self._stop = _make_locked()
+        self._real = _RealThread(self._watch)
+
+    def stop(self) -> None:
+        self._stop.release()
+        self._real.join()
+
+    def _watch(self) -> None:
+        idleness = None
+        while not self._stop.acquire(timeout=LOOK_S):
+            if self.pauses:
+                idleness = None
+            elif idleness is None:
+                idleness = _Idleness(self._thread)
+            elif idleness.look():
+                idleness = None
+                self._found()
+
+
 class ThreadEnded(SystemExit):
     """Ends a thread where it is parked. As a SystemExit, it prints nothing."""
 
@@ -191,16 +240,9 @@ class SimulatedThread:
 
 
 def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
-    """Return whether the process does nothing for a second, while the thread has the turn.
-
-    A thread that computes is never stuck, however slow the machine is, nor is one in a debugger.
-    """
-    before_ns, alike = _process_time_ns(), 0
+    idleness = _Idleness(thread)
     while not back.acquire(timeout=LOOK_S):
-        now_ns = _process_time_ns()
-        alike = alike + 1 if now_ns - before_ns < _NOTHING_NS else 0
-        before_ns = now_ns
-        if alike >= LOOKS and not is_exempt(thread.frame):
+        if idleness.look():
             return True
     return False
 
@@ -295,6 +337,7 @@ class Threads:
         self._timer_numbers = itertools.count()
         self._back = _make_locked()
         self._is_blocked = False
+        self._watch: _LoopWatch | None = None
         # Of its own: a context cannot be entered twice, as by a simulation in a thread of another.
         self._context = contextvars.Context()
 
@@ -304,6 +347,8 @@ class Threads:
         thread.__dict__[_OF_THREAD] = started
         real = started.real = _RealThread(started.bootstrap)  # it waits for its first turn
         started.ident, started.handle = real.ident, real.handle
+        if self._watch is None:
+            self._watch = _LoopWatch(self.of_loop, self._free)
         THREADS[started.ident] = started
         self.alive.append(started)
         self.wake(started)
@@ -427,6 +472,8 @@ class Threads:
     def _run(self, thread: SimulatedThread) -> None:
         back = thread.back = self._back
         is_back = False
+        if self._watch is not None:
+            self._watch.pauses = True
         try:
             thread.run()
             # A turn is short. A thread that keeps it longer may wait for something real.
@@ -435,6 +482,9 @@ class Threads:
             if not is_back:
                 self._abandon(thread)
             raise
+        finally:
+            if self._watch is not None:
+                self._watch.pauses = False
         if not is_back:
             self.loop.escapes.append(self._stuck(thread))
             self._abandon(thread)
@@ -448,6 +498,18 @@ class Threads:
         THREADS.pop(thread.ident, None)
         _forget_worker(thread.thread)  # Python would wait for it at exit, without end
         self._back = _make_locked()  # the thread gives its turn back to nobody
+
+    def _free(self) -> None:
+        """End all threads at once, as the loop's thread waits for a lock that one of them holds.
+
+        It is called by the watch, in a thread of its own.
+        """
+        if not self.loop.is_running() or not self.alive:
+            return
+        self.loop.escapes.append(self._stuck(self.of_loop))
+        for thread in tuple(self.alive):
+            self._abandon(thread)
+            thread.run()
 
     def _stuck(self, thread: SimulatedThread) -> ScenarioError:
         parked = [each for each in self.alive if each.waits_for is not None and each.place]
@@ -520,8 +582,15 @@ class Threads:
         for thread in refused:
             self._abandon(thread)
         self.is_over = True
+        self.stop_watch()
         self.pools.restore()
         return [thread.name for thread in refused]
+
+    def stop_watch(self) -> None:
+        """Stop watching the event loop's thread, which must not end before."""
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
 
     def describe(self) -> Iterator[str]:
         """Yield a line for each thread that is parked, with its place."""
