@@ -320,6 +320,8 @@ def export(*, source: str, html: str | None, otel: str | None, given: RunOptions
         raise click.UsageError("name a format: --html FILE or --otel [FILE]")
     if html == otel:
         raise click.UsageError("two formats cannot share a file: name another one")
+    for file in formats:
+        _check_file(file, source)
     if given["seed"] is not None and is_trace(source):
         raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
     recording = opened_run(source, **given)
@@ -335,6 +337,14 @@ def _page_of(source: str) -> _Format:
 
 def _spans(recording: RecordedRun) -> str:
     return json_text(spans(recording.trace), indent=2) + "\n"
+
+
+def _check_file(file: str, source: str) -> None:
+    path = Path(file)
+    if file == _STDOUT or not path.is_file():
+        return
+    if is_trace(file) or (Path(source).exists() and path.samefile(source)):
+        raise click.UsageError(f"{plain(file)} is a trace or the source: name another file")
 
 
 def _write(file: str, text: str) -> None:

@@ -1,10 +1,12 @@
-"""`simloop export` writes a run for other programs."""
+"""`simloop export` writes a run for other programs, and overwrites no trace."""
 
 import json
 from pathlib import Path
 
 import pytest
 from commandline import Cli
+
+from simloop.trace.codec import read_trace
 
 SCENARIO = "title: It answers\nprompt: Hi\nmodel: [{say: Hello there.}]\n"
 
@@ -63,6 +65,15 @@ def test_a_truncated_trace_is_written_and_said_to_be_cut(cli: Cli, folder: Path)
     assert result.exit_code == 0
     assert "cut.jsonl: the trace is truncated" in result.stderr
     assert "the trace is truncated" in Path("cut.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("file", ["a.jsonl", "a.simloop.yaml", "./a.jsonl"])
+def test_neither_a_trace_nor_the_source_is_overwritten(cli: Cli, folder: Path, file: str) -> None:
+    result = cli("export", "a.simloop.yaml", "--html", file)
+    assert result.exit_code == 2
+    assert "name another file" in result.stderr
+    assert read_trace(Path("a.jsonl")).footer is not None
+    assert Path("a.simloop.yaml").read_text() == SCENARIO
 
 
 @pytest.mark.parametrize(
