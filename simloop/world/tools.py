@@ -10,8 +10,9 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
+from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
@@ -135,9 +136,83 @@ def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     return schema if schema.get("type") == "object" else _ANY_OBJECT
 
 
+MOST_SUBSCHEMAS = 50_000
+"""The largest resolved size of a schema that is checked; a failed subschema takes up to 10 KB."""
+
+# Their subschemas are for the value that the schema around them is for, and not for a part of it.
+_SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_BY_NAME = ("dependentSchemas", "dependencies")
+# Values that may look like schemas, and names that may look like keywords.
+_PLAIN = {"enum", "const", "default", "examples"}
+_NAMES = {"properties", "patternProperties", "$defs", "definitions", *_BY_NAME}
+
+
+def _refuse_endless(schema: Any, name: str) -> None:
+    """Raise ScenarioError if too many subschemas are for one value.
+
+    A reference counts as the subschemas that it names: twenty levels that name the next one twice
+    have a million. One that names itself for the same value, as in `{"$ref": "#"}`, has no end.
+    """
+    for each in _subschemas(schema):
+        waiting, count = [each], 0
+        while waiting and count <= MOST_SUBSCHEMAS:
+            inner = waiting.pop()
+            count += 1
+            if isinstance(inner, dict):
+                waiting += _same_value(inner)
+                reference = inner.get("$ref")
+                if isinstance(reference, str) and reference.startswith("#"):
+                    waiting.append(_named_by(reference, schema))
+        if waiting:
+            raise ScenarioError(
+                f"the parameters of tool {name} are not a JSON Schema that can be checked: it has "
+                f"more than {MOST_SUBSCHEMAS:,} subschemas when its references are resolved",
+                key=f"tools.{name}.parameters",
+                hint="let fewer subschemas refer to the same one, and none to itself",
+            )
+
+
+def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
+    for key in _SAME_VALUE:
+        inner = schema.get(key, ())
+        yield from inner if isinstance(inner, list) else (inner,) if inner else ()
+    for key in _BY_NAME:
+        inner = schema.get(key)
+        yield from (each for each in inner.values() if isinstance(each, dict)) if inner else ()
+
+
+def _named_by(reference: str, schema: Any) -> Any:
+    """Return what a JSON pointer names; None if there is nothing, which the validator refuses."""
+    try:
+        for step in unquote(reference).split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            schema = schema[int(name)] if isinstance(schema, list) else schema[name]
+    except (LookupError, TypeError, ValueError):
+        return None
+    return schema
+
+
+def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the subschemas, without recursion for deep ones."""
+    waiting: list[tuple[Any, bool]] = [(schema, False)]
+    while waiting:
+        value, is_named = waiting.pop()
+        if isinstance(value, dict):
+            if not is_named:
+                yield value
+            waiting += [
+                (inner, not is_named and key in _NAMES)
+                for key, inner in value.items()
+                if is_named or key not in _PLAIN
+            ]
+        elif isinstance(value, list):
+            waiting += [(inner, False) for inner in value]
+
+
 @functools.lru_cache(maxsize=1024)
 def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Validator:
     """Return the validator of a schema; equal schemas share one, as building is slow."""
+    _refuse_endless(msgspec.json.decode(schema), name)
     try:
         return jsonschema_rs.Draft202012Validator(schema.decode(), retriever=_refuse_reference)
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:

@@ -1,6 +1,7 @@
 """Tools: read from a function or given with a schema, and worded the same in every version."""
 
 import copy
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from incases import in_cases
 
-from simloop import ScenarioError
+from simloop import ScenarioError, parse_scenario
 from simloop.world.tools import Tool, canonical_json, converted, wrong_arguments
 
 
@@ -128,6 +129,53 @@ def test_equal_values_give_equal_bytes(value: dict[str, int]) -> None:
 def test_numbers_that_json_does_not_have_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="JSON"):
         canonical_json(value)
+
+
+STRING = {"type": "string"}
+AGAIN = {"$ref": "#"}
+
+
+def chain(length: int, keyword: str = "anyOf") -> dict[str, Any]:
+    """A schema in which each level names the next one twice."""
+    levels = {str(n): {keyword: [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(length)}
+    return {"$defs": {**levels, str(length): STRING}, "$ref": "#/$defs/0"}
+
+
+TREE = {"properties": {"left": {"anyOf": [AGAIN, STRING]}, "right": {"anyOf": [AGAIN, STRING]}}}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+def test_a_schema_that_doubles_at_each_level_is_refused_before_it_is_compiled(keyword: str) -> None:
+    with pytest.raises(ScenarioError, match="more than 50,000 subschemas") as caught:
+        Tool(lambda: None, name="look", parameters=chain(300, keyword))
+    assert caught.value.key == "tools.look.parameters"
+
+
+@pytest.mark.parametrize("schema", [TREE, {"properties": {"not": AGAIN}}])
+def test_a_schema_that_refers_to_itself_for_a_part_of_the_value_is_checked(schema: Any) -> None:
+    assert wrong_arguments(Tool(lambda: None, name="look", parameters=schema), {"left": "a"}) == []
+
+
+def test_a_file_with_such_a_schema_is_refused_with_its_place() -> None:
+    text = f"prompt: x\ntools:\n  look: {{json_schema: {json.dumps(chain(22))}}}\n"
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text, "a.yaml")
+    assert str(caught.value).startswith("a.yaml:3:10: tools.look.json_schema: ")
+    assert "it has more than 50,000 subschemas" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        AGAIN,
+        {"allOf": [AGAIN]},
+        {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"not": {"$ref": "#/$defs/a~1b"}}}},
+        {"dependentSchemas": {"a": AGAIN}},
+    ],
+)
+def test_a_schema_that_refers_to_itself_for_the_same_value_is_refused(schema: Any) -> None:
+    with pytest.raises(ScenarioError, match="more than 50,000 subschemas"):
+        Tool(lambda: None, name="look", parameters=schema)
 
 
 REFUSED = object()
