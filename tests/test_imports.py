@@ -69,7 +69,6 @@ def test_the_version_is_cheap_to_ask_for() -> None:
         "simloop.trace.events",
         "simloop.prove.explore",
         "simloop.scenario.writing",
-        "simloop.world.files",  # `files`
     ],
 )
 def test_the_verb_run_does_not_import(name: str) -> None:

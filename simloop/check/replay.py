@@ -80,10 +80,12 @@ def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, R
             "and compare with: simloop diff",
         )
     if loop is None and needs_loop(trace):
+        is_name = is_own(recorded) and "<locals>" not in recorded
+        named = f"if you trust it, add: --loop {shlex.quote(recorded)}"
         raise ScenarioError(
             f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "
             "come from a stranger, so no module is imported that only the trace names",
-            hint=f"if you trust it, add: --loop {shlex.quote(recorded)}",
+            hint=named if is_name else "give it by name: --loop module:attribute",
         )
     chosen = loop or recorded
     judge_as = trace.header.judge_as if is_own(chosen) else ""

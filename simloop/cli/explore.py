@@ -109,7 +109,9 @@ def command(
     not declare that (`endless`), or if the machine violates a rule of machines.
     """
     limits = Limits(**limits_given)
-    chosen = LoopOptions().joined(loop, read_options(options))
+    chosen = LoopOptions()
+    if options:
+        chosen = chosen.joined(loop, read_options(options))
     machine = machine_for(loop, limits, chosen)
     check_limits(loop, machine, limits)
     with StatusLine(sys.stderr) as status:

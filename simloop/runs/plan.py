@@ -35,7 +35,7 @@ from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
 from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
 from simloop.world.fake_model import FakeModel, FunctionModel, Model, ScriptedFailure, ScriptEntry
-from simloop.world.files import Files
+from simloop.world.files import Files, file_tools
 from simloop.world.own_tools import ToolBehaviour
 from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import text_of
@@ -374,9 +374,6 @@ def scripted_tools(scenario: Scenario) -> dict[str, Tool]:
 
 def file_tools_of(scenario: Scenario, files: Files) -> dict[str, Tool]:
     """Return the tools over the files of one run."""
-    # Few scenarios have files, and the patterns of a shell take long to compile.
-    from simloop.world.files import file_tools  # noqa: PLC0415
-
     return file_tools(files, scenario.shell_timeout // 10**6)
 
 

@@ -369,15 +369,6 @@ async def test_options_change_the_wire_from_then_on(provider: Provider, module: 
     assert seen == [False, True]
 
 
-@pytest.mark.simloop
-@pytest.mark.parametrize("given", [None, {"framing": "crlf"}])
-async def test_options_of_another_type_are_refused(provider: Provider, given: Any) -> None:
-    with pytest.raises(
-        ScenarioError, match=r"not (NoneType|dict) \(write provider\.options = Wire"
-    ):
-        provider.options = given
-
-
 async def asks_for_ever(prompt: str) -> None:
     while True:
         with contextlib.suppress(BaseException):  # that is the defect
