@@ -106,29 +106,24 @@ def command(
     """
     check_loop_exists(loop)
     scenarios = tuple(scenario_text(each) for each in _read(sources))
-    settings = executor.SearchSettings(
-        loop, seed, scenarios, executor.code_digest() if folder else "", added_names()
-    )
-    if seconds is None and runs is None:
+    code = executor.code_digest() if folder else ""
+    settings = executor.SearchSettings(loop, seed, scenarios, code, added_names())
+    if runs is None and seconds is None:
         seconds = _SECONDS
     sums = Sums(settings)
     files = journal = None
-    if folder is not None:
+    if folder:
         create_folder(folder)
         files, journal = _Files(folder, settings), executor.Journal(folder, settings)
     here = jobs == 1 and not dask
     ranges = executor.Ranges(
-        runs,
-        seconds,
+        runs, seconds,
         most=sys.maxsize if here else executor.MOST_OF_WORKER,
         shrinks=folder is not None,
         store=journal.append if journal else lambda _: None,
-    )
-    for known in journal.results if journal else ():
-        for result in ranges.add(known):
-            _take(sums.add(result), files)
-    if journal and sums.runs:
-        note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
+    )  # fmt: skip
+    if journal is not None:
+        _resume(journal, ranges, sums, files)
     with (
         StatusLine(sys.stderr) as status,
         signals_to_stop(partial(_stop, ranges, here=here)) as came,
@@ -151,6 +146,17 @@ def command(
     else:
         out_lines(report_lines(sums, written))
     return 128 + came[0] if came else int(bool(sums.failures))
+
+
+def _resume(
+    journal: executor.Journal, ranges: executor.Ranges, sums: "Sums", files: "_Files | None"
+) -> None:
+    """Take the results of an earlier search with these settings."""
+    for known in journal.results:
+        for result in ranges.add(known):
+            _take(sums.add(result), files)
+    if sums.runs:
+        note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
 
 
 def _stop(ranges: executor.Ranges, *, here: bool) -> None:
