@@ -23,7 +23,16 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
 from simloop.escape import escape
-from simloop.trace.kinds import KINDS, Lane, clock, is_failure, kind_of, legend, sign_of
+from simloop.trace.kinds import (
+    KINDS,
+    Lane,
+    clock,
+    is_failure,
+    kind_of,
+    lanes_in,
+    legend,
+    sign_of,
+)
 
 _WIDEST = 200
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
@@ -148,7 +157,7 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
         ],
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
         "changes": {str(name): found for name, found in recording.index.changes.items()},
-        "lanes": [str(lane) for lane in Lane],
+        "lanes": [str(lane) for lane in lanes_in(recording.entries)],
         "legend": legend(),
         "marks": [[mark.value, mark.name.lower(), mark.words] for mark in Mark],
         "views": changes,
@@ -160,7 +169,7 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
 def columns(recording: RecordedRun, places: Sequence[int], words: Numbered) -> dict[str, list[int]]:
     """Return the lines of entries as columns: `words` numbers the texts of each column."""
     record = [recording.entries[place] for place in places]
-    lanes = {lane: number for number, lane in enumerate(Lane)}
+    lanes = {lane: number for number, lane in enumerate(lanes_in(recording.entries))}
     return {
         "time": [words[clock(entry.at_ns)] for entry in record],
         "lane": [lanes[sign_of(entry)[0]] for entry in record],

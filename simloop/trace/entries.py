@@ -199,6 +199,94 @@ class RequestRefused(Entry, frozen=True, gc=False):
     text: str
 
 
+class Refused(Entry, frozen=True, gc=False):
+    """The world refused a call, as a machine without a network or without that program does.
+
+    `what` is host or program, `asked` the host with its port, or the program. `place` is the file,
+    the line and the function that asked. `meant`: the scenario says that it is not there.
+    """
+
+    what: str
+    asked: str
+    place: str
+    meant: bool = False
+
+
+class ServiceRequest(Entry, frozen=True, gc=False):
+    """A request was sent to a service: any HTTP request that is not for a model.
+
+    `service` is the address under which the scenario has it, `path` the rest with its query. `body`
+    is text: bytes that are none are written as escapes.
+    """
+
+    number: Count
+    service: str
+    method: str
+    path: str
+    body: str = ""
+
+
+class ServiceReply(Entry, frozen=True, gc=False):
+    """The reply to a request of that number ended: with a status and a body, or in a failure.
+
+    `failure` is refused, lost or timed-out; a body may have begun before. The status is 0 if no
+    reply began.
+    """
+
+    request: Count
+    status: Count
+    body: str = ""
+    failure: str = ""
+
+
+class ProgramStarted(Entry, frozen=True, gc=False):
+    """The agent started a program, with these arguments; `cwd` is empty for the current folder."""
+
+    number: Count
+    args: tuple[str, ...]
+    cwd: str = ""
+
+
+class ProgramInput(Entry, frozen=True, gc=False):
+    """The program of that number read a text from its standard input."""
+
+    program: Count
+    text: str
+
+
+class ProgramOutput(Entry, frozen=True, gc=False):
+    """The program of that number wrote a text to `stream`: stdout or stderr."""
+
+    program: Count
+    stream: str
+    text: str
+
+
+class ProgramEnded(Entry, frozen=True, gc=False):
+    """The program of that number ended, with its exit status, or with minus a signal's number."""
+
+    program: Count
+    exit: int
+
+
+class Input(Entry, frozen=True, gc=False):
+    """The user typed a line. `prompt` is the text with which the agent asked for it, if known."""
+
+    text: str
+    prompt: str = ""
+
+
+class Output(Entry, frozen=True, gc=False):
+    """A whole program, run as the agent, wrote a text to `stream`: stdout or stderr."""
+
+    stream: str
+    text: str
+
+
+class Restarted(Entry, frozen=True, gc=False):
+    """A fresh instance of the agent takes over, as after a restart of its process."""
+
+
 class Sleep(Entry, frozen=True, gc=False):
     """A sleep of a second or more begins, in code of an agent of the user's own.
 
@@ -351,6 +439,8 @@ class Notice(Entry, frozen=True, gc=False):
 Boundary = (
     Prompt | Queued | StopRequested | Ended | Request | TextDelta | ReasoningDelta | ToolCallDelta
     | ToolCall | Finish | Error | StreamCut | ToolStarted | ToolResult | Note | RequestRefused
+    | Refused | ServiceRequest | ServiceReply | ProgramStarted | ProgramInput | ProgramOutput
+    | ProgramEnded | Input | Output | Restarted
     | Sleep | LoopBlocked | TaskCancelled | LeftBehind
 )  # fmt: skip
 """The entries that every agent leaves; the others come from the engine that drives a machine.

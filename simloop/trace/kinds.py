@@ -6,6 +6,7 @@ here, and the code that records it. The reasons that need the policies and limit
 cursor/why.py, because a trace does not have those.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
@@ -25,6 +26,8 @@ class Lane(StrEnum):
     TOOLS = "tools"
     HOOKS = "hooks"
     ENGINE = "engine"
+    SERVICES = "services"
+    PROGRAMS = "programs"
 
 
 Lines = Iterable[tuple[str, str]]
@@ -158,6 +161,22 @@ def _backoff(entry: entries.Backoff) -> Lines:
     return (("backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"),)
 
 
+def _refused(entry: entries.Refused) -> Lines:
+    meant = ", as the scenario says" if entry.meant else ""
+    return _placed("refused", f"{entry.what} {entry.asked}{meant}", "", entry.place)
+
+
+def _service_reply(entry: entries.ServiceReply) -> Lines:
+    status = f"status {entry.status}" if entry.status else ""
+    words = ", ".join(filter(None, [status, entry.failure.replace("-", " ")]))
+    return (("reply", f"{words}{f': {entry.body}' if entry.body else ''} [#{entry.request}]"),)
+
+
+def _program_ended(entry: entries.ProgramEnded) -> Lines:
+    how = f"exit {entry.exit}" if entry.exit >= 0 else f"by signal {-entry.exit}"
+    return (("ends", f"{how} [#{entry.program}]"),)
+
+
 def _placed(what: str, details: str, name: str, place: str) -> Lines:
     words = f"{details}{f' {name}' if name else ''}{f' at {place}' if place else ''}"
     return ((what, words),)
@@ -238,6 +257,32 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
     entries.Backoff: Kind(Lane.ENGINE, "z", "backoff", _backoff, ENTRY),
     entries.Notice: Kind(Lane.ENGINE, "i", "notice", lambda e: (("notice", e.text),)),
     entries.Note: Kind(Lane.ENGINE, "m", "note", lambda e: (("note", e.text),)),
+    entries.Refused: Kind(Lane.ENGINE, "/", "refused", _refused, ENTRY),
+    entries.ServiceRequest: Kind(
+        Lane.SERVICES, "^", "request",
+        lambda e: (("service", f"{e.method} {e.service}{e.path} {e.body}".rstrip()
+                    + f" [#{e.number}]"),), ENTRY),
+    entries.ServiceReply: Kind(
+        Lane.SERVICES, "v", "reply", _service_reply, ENTRY,
+        lambda e: bool(e.failure) or e.status >= 500),  # noqa: PLR2004 - a failure of the service
+    entries.ProgramStarted: Kind(
+        Lane.PROGRAMS, "(", "starts",
+        lambda e: (("program", f"{shlex.join(e.args)} [#{e.number}]"),), ENTRY),
+    entries.ProgramInput: Kind(
+        Lane.PROGRAMS, "<", "reads", lambda e: (("reads", f"{e.text} [#{e.program}]"),), ENTRY),
+    entries.ProgramOutput: Kind(
+        Lane.PROGRAMS, "w", "writes",
+        lambda e: ((e.stream, f"{e.text} [#{e.program}]"),), ENTRY),
+    entries.ProgramEnded: Kind(
+        Lane.PROGRAMS, "]", "ends", _program_ended, ENTRY, lambda e: e.exit < 0),
+    entries.Input: Kind(
+        Lane.USER, "e", "input",
+        lambda e: (("input", f"{e.text!r}{f' to {e.prompt!r}' if e.prompt else ''}"),), ENTRY),
+    entries.Output: Kind(
+        Lane.USER, "p", "output", lambda e: ((e.stream, e.text),), ENTRY),
+    entries.Restarted: Kind(
+        Lane.USER, "&", "restart",
+        lambda _: (("restart", "a fresh instance of the agent takes over"),)),
     entries.Sleep: Kind(
         Lane.ENGINE, "s", "sleep", lambda e: _placed("sleep", clock(e.duration_ns), "", e.place),
         reason=lambda e: (
@@ -266,7 +311,9 @@ NAME: Mapping[type[entries.Entry], str] = {kind: str(kind.__struct_config__.tag)
 TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
 """The kinds of the pieces of a text."""
 
-OF_REPLY = frozenset(kind for kind in KINDS if "request" in kind.__struct_fields__)
+OF_REPLY = frozenset(
+    kind for kind in KINDS if "request" in kind.__struct_fields__ and KINDS[kind].lane is Lane.MODEL
+)
 """The kinds of the parts of a reply, its end among them."""
 
 OF_CALLS = frozenset({entries.ToolCall} | {k for k, v in KINDS.items() if v.lane is Lane.TOOLS})
@@ -282,6 +329,15 @@ ENGINE_TRIGGERS = tuple(
     sorted({NAME[kind] for kind in KINDS if kind not in get_args(entries.Boundary)} & {*TRIGGERS})
 )
 """Those of them that only the engine of a machine leaves."""
+
+USUAL_LANES = (Lane.USER, Lane.MODEL, Lane.TOOLS, Lane.HOOKS, Lane.ENGINE)
+"""The lanes that every trace shows."""
+
+
+def lanes_in(record: Iterable[AnyEntry]) -> tuple[Lane, ...]:
+    """Return the lanes to show: those of services and programs only if the trace has some."""
+    found = {KINDS[kind].lane for kind in set(map(type, record))}
+    return tuple(lane for lane in Lane if lane in USUAL_LANES or lane in found)
 
 
 def kind_of(entry: AnyEntry) -> str:

@@ -19,7 +19,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from simloop.cursor.rows import Mark
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import escape
-from simloop.trace.kinds import Lane, legend
+from simloop.trace.kinds import USUAL_LANES, legend
 from simloop_tui.keys import Action
 from simloop_tui.runs import Change, shrunk
 from simloop_tui.session import Session
@@ -141,7 +141,9 @@ class HelpScreen(ModalScreen[Action | None]):
 def reading() -> Iterator[str]:
     """Yield the lines that say how to read the screen: each sign of the timeline and the panes."""
     signs = legend()
-    columns = [[lane, *(f"{sign} {words}" for sign, words in signs[lane].items())] for lane in Lane]
+    columns = [
+        [lane, *(f"{sign} {words}" for sign, words in signs[lane].items())] for lane in USUAL_LANES
+    ]
     for cells in zip_longest(*columns, fillvalue=""):
         yield "".join(f"{cell:<{_COLUMN}}" for cell in cells).rstrip()
     yield _SCRUBBER

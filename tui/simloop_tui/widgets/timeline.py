@@ -17,13 +17,13 @@ from textual.widget import Widget
 from simloop.cursor.index import Landmark
 from simloop.cursor.lines import gap_words
 from simloop.trace import entries as recorded
-from simloop.trace.kinds import KINDS, Lane, clock
+from simloop.trace.kinds import KINDS, USUAL_LANES, Lane, clock
 from simloop_tui.rows import Axis
 from simloop_tui.session import Session
 from simloop_tui.widgets.facts import Goto, scroll_to_row, shortened
 
 _CLASSES = {lane: f"timeline--{lane}" for lane in Lane}
-_LANE_WIDTH = max(map(len, Lane))
+_LANE_WIDTH = max(map(len, USUAL_LANES))
 _NS_PER_MS = 1_000_000
 _ROOMY, _WIDE = 50, 80
 """The widths from which on the name of the lane is shown, and a column for each lane."""
@@ -145,7 +145,7 @@ def _lane(lane: Lane, sign: str, width: int) -> str:
         return f"{sign} "
     if width < _WIDE:
         return f"{lane:<{_LANE_WIDTH}} {sign} "
-    signs = [f"{sign if lane is each else '.'} " for each in Lane]
+    signs = [f"{sign if lane is each else '.'} " for each in USUAL_LANES]
     return f"{''.join(signs)}{lane:<{_LANE_WIDTH}} "
 
 
