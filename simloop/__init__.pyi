@@ -74,12 +74,12 @@ from simloop.scenario.loader import load_scenario as load_scenario
 from simloop.scenario.loader import parse_scenario as parse_scenario
 from simloop.scenario.replies import Http as Http
 from simloop.scenario.replies import Pace as Pace
+from simloop.scenario.replies import PastMessage as PastMessage
 from simloop.scenario.replies import Reply as Reply
 from simloop.scenario.replies import StreamFault as StreamFault
 from simloop.scenario.replies import TokenUsage as TokenUsage
 from simloop.scenario.replies import When as When
 from simloop.scenario.schema import Context as Context
-from simloop.scenario.schema import PastMessage as PastMessage
 from simloop.scenario.schema import Queued as Queued
 from simloop.scenario.schema import Scenario as Scenario
 from simloop.scenario.schema import ScriptedHook as ScriptedHook

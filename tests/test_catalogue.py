@@ -33,12 +33,11 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When
+from simloop.scenario.replies import Http, Pace, PastMessage, Reply, StreamFault, TokenUsage, When
 from simloop.scenario.schema import (
     ClockSkew,
     Context,
     HookPoint,
-    PastMessage,
     Point,
     Queued,
     Scenario,

@@ -172,7 +172,7 @@ class Verdict(Struct):
         """Return the expectations of the loop that was run, as far as they count."""
         if self.run is None or not self.rules.expectations:
             return Expect()
-        return self.run.loop.expected
+        return self.run.expected
 
     @property
     def raised(self) -> tuple[UserError, ...]:
@@ -347,9 +347,9 @@ def _make(run: Simulation, verdict: Verdict) -> None:
             verdict.result = run.result()
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - a loop is somebody's code
         verdict.error = error
-        if expects and run.loop.expected.error == type(error).__name__:
+        if expects and run.expected.error == type(error).__name__:
             verdict.ended_by = error
-            verdict.unmet = tuple(in_trace(run.loop.expected, run.trace))
+            verdict.unmet = tuple(in_trace(run.expected, run.trace))
         elif isinstance(error, SimloopError):
             verdict.errors.append(error)
 

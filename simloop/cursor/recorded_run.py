@@ -29,12 +29,11 @@ from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Outcome, Request
 from simloop.runs.fixtures import OF_A_PROMPT, OF_A_TEST
-from simloop.runs.loop import without_engine
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.result import Mismatch, unmet_in
 from simloop.runs.run import Simulation
-from simloop.scenario.catalog import find
+from simloop.scenario.catalog import find, without_engine
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
@@ -221,7 +220,7 @@ class RecordedRun:
             settings=settings,
             limits=None if settings is None else settings.limits,
             retry=loop.retry if settings is None else settings.retry,
-            expected=loop.expected,
+            expected=run.expected,
         )
 
     @property

@@ -18,11 +18,18 @@ from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, To
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.loop import Loop
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.replies import Http, Pace, Reply, TokenUsage, calls_of, reply_of_fault
+from simloop.scenario.replies import (
+    Http,
+    Pace,
+    PastMessage,
+    Reply,
+    TokenUsage,
+    calls_of,
+    reply_of_fault,
+)
 from simloop.scenario.schema import (
     ClockSkew,
     Context,
-    PastMessage,
     Scenario,
     ScriptedHook,
     ScriptedTool,

@@ -32,6 +32,7 @@ from simloop.kernel.limits import Limits
 from simloop.runs.loop import is_made, kept_limits, loop_of
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
+from simloop.scenario.loop_spec import spec_of
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.exchange import kept_border
 
@@ -158,7 +159,7 @@ class Search:
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
         self._named = loop if isinstance(loop, str) else "reference"
-        chosen = loop_of(_with_limits_of(loop), self._given)
+        chosen = loop_of(spec_of(_with_limits_of(loop), self._given))
         self.name = chosen.name
         chosen.check()  # one error, and not one for each run
         machine = chosen.machine

@@ -22,12 +22,10 @@ from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.machine import Feature, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
-from simloop.runs.options import GivenLoop, RunOptions
+from simloop.runs.options import GivenLoop
 from simloop.runs.prompt import OwnAgent, Performer
-from simloop.scenario.catalog import name_of, stated
 from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop, names
-from simloop.scenario.expect import Expect, ExpectedCounters
-from simloop.scenario.loader import check_judge_as
+from simloop.scenario.loop_spec import LoopSpec, spec_of
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.output import diverted
 from simloop.virtual.places import place_of_error
@@ -74,7 +72,8 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     lacks, each with the reason, and `policies` those that hold where a scenario states none.
     `limits` are the scenario's limits that the loop keeps. `has_name` is false for a loop that the
     caller gave as an object, a class or a function, because a command line cannot name it.
-    `declares` is the object whose attributes declare how its runs are judged.
+    `declares` is the object whose attributes declare how its runs are judged, and `expect_on` are
+    the expectations that the loop declares.
 
     `agent` makes the agent of one conversation from the settings of the engine. `check` makes one
     as a run does, and drops it; both raise ScenarioError if there is none.
@@ -90,7 +89,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     unsupported: Mapping[Feature, str]
     policies: Policies
     limits: Mapping[str, int | str | None]
-    expected: Expect
+    expect_on: Any = None
     check: Callable[[], None] = lambda: None
 
     @property
@@ -122,55 +121,27 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
         return f"simloop.prove.proof.prove({A_MACHINE}, limits).violations"
 
 
-def with_loop_options(scenario: Scenario, given: RunOptions) -> Scenario:
-    """Return the scenario with the caller's options for its loop, so that its trace holds them.
-
-    The options of a loop that has no name are arguments of the call that makes it.
-    """
-    loop, options = given.get("loop") or scenario.loop, given.get("loop_options")
-    if not options or not isinstance(loop, str):
-        return scenario
-    return scenario.model_copy(update={"loops": scenario.loops.joined(loop, options)})
-
-
-def loop_of(scenario: Scenario, given: RunOptions) -> Loop:
-    """Return the loop that the caller chose, or that of the scenario. Raises ScenarioError.
-
-    `scenario` has the options of the loop: see `with_loop_options`.
-    """
-    loop: GivenLoop = given.get("loop") or scenario.loop
-    judge_as = given.get("judge_as") or (scenario.judge_as if loop == scenario.loop else "")
-    check_judge_as(judge_as, loop)
-    if isinstance(loop, str) and not is_own(loop):
-        check_loop(loop)
-        return _of_machine(
-            _bundled(loop, scenario.limits, scenario.loops.of_design(loop)),
-            name=loop,
-            judge_as=judge_as,
-            limits=as_written(scenario.limits),
-            expected=_expected(scenario, given, None, loop, judge_as),
-        )
+def loop_of(spec: LoopSpec) -> Loop:
+    """Return the loop that a scenario and its caller specify. Raises ScenarioError."""
+    loop, limits = spec.loop, spec.scenario.limits
+    if not is_own(loop):
+        machine = _bundled(loop, limits, spec.options)
+        return _of_machine(machine, name=loop, judge_as=spec.judge_as, limits=as_written(limits))
     made = found(loop)
     if _is_of_agent(made, loop):
-        return _loop_of_agent(scenario, given, loop, made, judge_as)
-    options = _own_options(scenario, given, loop)
-    machine = _own_machine(
-        made, called(loop), scenario.limits, options, designs=scenario.loops, judge_as=judge_as
-    )
-    judge_as = judge_as or _declared_design(machine)
-    check_judge_as(judge_as, loop)
-    check_limits(loop, machine, scenario.limits)
-    limits = dict(as_written(scenario.limits))  # that is kept for other runs
+        return _of_agent(spec, made)
+    machine = _own_machine(spec, made)
+    judge_as = spec.judge_as or _design_of_machine(machine)
+    check_limits(loop, machine, limits)
+    known = dict(as_written(limits))  # the other is kept for other runs
     for limit in set(OF_LOOPS) - kept_limits(machine).keys() if is_made(made) else ():
-        del limits[limit]
-    name = loop if isinstance(loop, str) else machine.name
-    attribute = getattr(made, "expect_on", None) or getattr(machine, "expect_on", None)
+        del known[limit]
     return _of_machine(
         machine,
-        name=name,
+        name=loop if isinstance(loop, str) else machine.name,
         judge_as=judge_as,
-        limits=limits,
-        expected=_expected(scenario, given, attribute, name, judge_as),
+        limits=known,
+        expect_on=getattr(made, "expect_on", None) or getattr(machine, "expect_on", None),
         is_own=True,
         has_name=isinstance(loop, str),
     )
@@ -187,57 +158,24 @@ def _of_machine(machine: Machine, **more: Any) -> Loop:
     )
 
 
-def _loop_of_agent(
-    scenario: Scenario, given: RunOptions, loop: GivenLoop, made: Any, judge_as: str
-) -> Loop:
-    source = made if hasattr(made, "__qualname__") else type(made)
+def _of_agent(spec: LoopSpec, made: Any) -> Loop:
+    loop, source = spec.loop, made if hasattr(made, "__qualname__") else type(made)
     name = loop if isinstance(loop, str) else f"{source.__module__}:{source.__qualname__}"
-    maker = _AgentMaker(made, name, _own_options(scenario, given, loop))
-    judge_as = judge_as or str(getattr(made, "judge_as", ""))
-    check_judge_as(judge_as, loop)
-    wall_clock = as_written(scenario.limits)["max_wall_clock"]
-    expect = _expected(scenario, given, getattr(made, "expect_on", None), name, judge_as)
-    if expect is scenario.expect and scenario.path and name_of(scenario.path):
-        expect = without_engine(expect)
+    maker = _AgentMaker(made, name, spec.options)
+    wall_clock = as_written(spec.scenario.limits)["max_wall_clock"]
     return Loop(
         name=name,
         declares=made,
         agent=maker.agent,
-        judge_as=judge_as,
+        judge_as=spec.judge_as or _declared_design(made),
         is_own=True,
         has_name=isinstance(loop, str),
         unsupported=UNSUPPORTED_BY_AGENTS,
         policies=_NO_POLICIES,
         limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
-        expected=expect,
+        expect_on=getattr(made, "expect_on", None),
         check=maker.check,
     )
-
-
-def _own_options(scenario: Scenario, given: RunOptions, loop: GivenLoop) -> Mapping[str, Any]:
-    if isinstance(loop, str):
-        return scenario.loops.of_own(loop)
-    return given.get("loop_options") or {}
-
-
-def _expected(
-    scenario: Scenario, given: RunOptions, attribute: Any, name: str, judge_as: str
-) -> Expect:
-    for source in (given.get("expect_on"), attribute):
-        expect = None if source is None else stated(source, scenario)
-        if expect is not None:
-            return expect
-    return scenario.expected_of(name, judge_as)
-
-
-def without_engine(expect: Expect) -> Expect:
-    """Return expectations without those of an engine, which an agent does not have.
-
-    The counters, messages and backoffs that a bundled scenario expects of its own loop say nothing
-    about an agent: it has none that simloop can see, and its owner cannot change the file.
-    """
-    unseen = {"counters": ExpectedCounters(), "messages": None, "backoffs": None}
-    return expect.model_copy(update=unseen)
 
 
 def is_own(loop: GivenLoop) -> bool:
@@ -303,13 +241,21 @@ def check_loop_exists(loop: str) -> None:
         check_agent(own, loop)
 
 
-def _declared_design(loop: Any) -> str:
+def _declared_design(made: Any) -> str:
+    """Return the design that a loop declares as its judge, or an empty text."""
+    design = str(getattr(made, "judge_as", ""))
+    if design:
+        check_loop(design, "judge_as")
+    return design
+
+
+def _design_of_machine(made: Any) -> str:
     """Return the design that a machine or its class is judged as, or an empty text.
 
-    `judge_as` states it; otherwise the `name` that a subclass inherits from a bundled loop does.
+    It may declare one; otherwise the `name` that a subclass inherits from a bundled loop states it.
     """
-    name = getattr(loop, "name", "")
-    return str(getattr(loop, "judge_as", "") or (name if name in names() else ""))
+    name = getattr(made, "name", "")
+    return _declared_design(made) or (name if name in names() else "")
 
 
 def loaded(name: str, kind: str, form: str, key: str = "loop") -> Any:
@@ -425,18 +371,16 @@ def _parameters(made: Any) -> Mapping[str, inspect.Parameter] | None:
         return None
 
 
-def machine_for(
-    loop: GivenLoop, limits: Limits, options: LoopOptions | None = None, judge_as: str = ""
-) -> Machine:
+def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = None) -> Machine:
     """Return the machine of a loop: a bundled design, or the user's own loop in any form.
 
     If the user's own loop is judged as a design, it has that design's options. Raises
     ScenarioError, with the known names.
     """
-    options = options or LoopOptions()
-    if isinstance(loop, str) and ":" not in loop:
-        check_loop(loop)
-        return _made(loop, limits, options.of_design(loop))
+    scenario = Scenario(prompt="", limits=limits, loops=options or LoopOptions())
+    spec = spec_of(scenario, {"loop": loop})
+    if not is_own(loop):
+        return _bundled(spec.loop, limits, spec.options)
     made = found(loop)
     if _is_of_agent(made, loop):
         written = shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
@@ -445,40 +389,29 @@ def machine_for(
             key="loop",
             hint=f"run it instead: simloop check all --loop {written}",
         )
-    own = options.of_own(loop) if isinstance(loop, str) else {}
-    return _own_machine(made, called(loop), limits, own, designs=options, judge_as=judge_as)
+    return _own_machine(spec, made)
 
 
-def _made(loop: str, limits: Limits, options: Any) -> Machine:
+@lru_cache(maxsize=64)  # it is pure, so that all runs share it
+def _bundled(loop: str, limits: Limits, options: Any) -> Machine:
     return DESIGNS[loop.partition("@")[0]].make(limits, options)
 
 
-_bundled = lru_cache(maxsize=64)(_made)
-"""The machine of a bundled design; it is pure, so that all runs share it."""
-
-
-def _own_machine(
-    made: Any,
-    name: str,
-    limits: Limits,
-    options: Mapping[str, Any],
-    *,
-    designs: LoopOptions,
-    judge_as: str,
-) -> Machine:
-    """Make the machine of a loop of the user's own, with `options` as arguments by name.
+def _own_machine(spec: LoopSpec, made: Any) -> Machine:
+    """Make the machine of a loop of the user's own, with its options as arguments by name.
 
     A loop judged as a bundled design gets that design's options as `options`, if it has such a
     parameter. A ready-made machine takes no options.
     """
+    name, limits = called(spec.loop), spec.scenario.limits
     if is_made(made):
-        _refuse_options(name, "a machine", options)
+        _refuse_options(name, "a machine", spec.options)
         return _checked(made, name)
-    given, takes = dict(options), _parameters(made)
+    given, takes = dict(spec.options), _parameters(made)
     if takes is not None:
-        design = judge_as or _declared_design(made)
+        design = spec.judge_as or _design_of_machine(made)
         if design and "options" in takes:
-            given.setdefault("options", designs.of_design(design))
+            given.setdefault("options", spec.scenario.loops.of_design(design))
         known = ", ".join([*takes][1:])
         hint = f"it takes Limits and {known or 'no options'}; {AN_AGENT}"
         _check_arguments(made, name, (limits,), given, hint)

@@ -22,13 +22,14 @@ from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import USUAL_MOVES, Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolStart, utf8_bytes_over_4
-from simloop.messages import ToolResult
-from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of, with_loop_options
+from simloop.messages import Message, ToolResult
+from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
-from simloop.scenario.catalog import Expectations
+from simloop.scenario.catalog import Expectations, expectations
 from simloop.scenario.fields import differs
-from simloop.scenario.replies import parts_of_fault
-from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool, past_messages
+from simloop.scenario.loop_spec import spec_of
+from simloop.scenario.replies import parts_of_fault, past_messages
+from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
@@ -61,8 +62,9 @@ class Plan:
     """A scenario with the caller's options, checked and ready to run with any seed.
 
     `source` is the scenario as it was given; `scenario` has the options of the loop, too, and
-    `content` is that in JSON. `python` names the Python code that the runs need besides the
-    scenario. The lists and mappings of the scenario must not change while the plan is in use.
+    `content` is that in JSON. `expected` are the expectations that hold for the loop. `python`
+    names the Python code that the runs need besides the scenario. The lists and mappings of the
+    scenario must not change while the plan is in use.
     """
 
     def __init__(self, scenario: Scenario, given: RunOptions) -> None:
@@ -70,9 +72,19 @@ class Plan:
         check_options(given)
         self.source = scenario
         try:
-            self.scenario = scenario = with_loop_options(scenario, given)
-            self.loop = loop_of(scenario, given)
-            self._check_features(given)
+            spec = spec_of(scenario, given)
+            self.scenario = scenario = spec.scenario
+            self.loop = loop = loop_of(spec)
+            self.expected = expectations(
+                scenario,
+                loop.name,
+                loop.judge_as,
+                (given.get("expect_on"), loop.expect_on),
+                is_agent=loop.machine is None,
+            )
+            reasons = reasons_against(loop.unsupported, scenario, given)
+            if reasons:
+                raise CannotExpress(loop.name, reasons)
         except ScenarioError as error:
             error.path = self.source.path or None
             raise
@@ -81,7 +93,7 @@ class Plan:
         self.python = (
             *(f"tool {name}" for name in tools),
             *(name for name in _CODE if given.get(name)),
-            *(("loop",) if self.loop.is_own else ()),
+            *(("loop",) if loop.is_own else ()),
         )
         if given.get("model") is not None and (scenario.model or scenario.summaries):
             raise ScenarioError(
@@ -90,19 +102,15 @@ class Plan:
                 hint="leave one of them out",
             )
         self._script = script_of(scenario)
+        history = past_messages(scenario.history)
         self._tools = {**scripted_tools(scenario), **tools}
         self.behaviours: Mapping[str, ToolBehaviour] | None = None
         """The behaviour of the tools that an agent's own code calls; a machine has none."""
-        if self.loop.machine is None:
+        if loop.machine is None:
             self.behaviours = behaviours_of(scenario.tools)
-        self._settings = _settings_of(scenario, given, self.loop.policies)
+        self._settings = _settings_of(scenario, given, loop.policies, history)
         self.content = content_of(scenario)
         self._digest = digest(self.content)
-
-    def _check_features(self, given: RunOptions) -> None:
-        reasons = reasons_against(self.loop.unsupported, self.scenario, given)
-        if reasons:
-            raise CannotExpress(self.loop.name, reasons)
 
     def by_itself(self) -> Scenario:
         """Return the scenario that states the loop, its options, the seed and the expectations."""
@@ -111,7 +119,7 @@ class Plan:
         named = {"loop": loop.name, "judge_as": loop.judge_as} if loop.has_name else {}
         given = {"seed": seed} if seed is not None else {}
         return self.scenario.model_copy(
-            update={**named, **given, "expect": loop.expected, "expect_on": {}}
+            update={**named, **given, "expect": self.expected, "expect_on": {}}
         )
 
     @property
@@ -222,7 +230,8 @@ def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
         yield Feature.HISTORY
     if _limits_of_loops(scenario.limits) != _USUAL_LIMITS:
         yield Feature.LIMITS
-    if any(trigger.after in ENGINE_TRIGGERS for trigger in scenario.triggers().values()):
+    acts = (scenario.abort, *scenario.queue)
+    if any(act is not None and act.after in ENGINE_TRIGGERS for act in acts):
         yield Feature.TRIGGERS
     if scenario.system_prompt:
         yield Feature.SYSTEM_PROMPT
@@ -248,14 +257,14 @@ def script_of(scenario: Scenario) -> tuple[list[ScriptEntry], list[ScriptEntry]]
 
 
 def _settings_of(
-    scenario: Scenario, given: RunOptions, policies: Policies
+    scenario: Scenario, given: RunOptions, policies: Policies, history: tuple[Message, ...]
 ) -> Callable[..., EngineSettings]:
     tools, context = scenario.tool_execution, scenario.context
     return partial(
         EngineSettings,
         callbacks=given.get("callbacks") or _NO_CALLBACKS,
         system_prompt=scenario.system_prompt,
-        history=past_messages(scenario.history),
+        history=history,
         limits=scenario.limits,
         retry=given.get("retry") or scenario.retry or policies.retry,
         compaction=scenario.compaction or policies.compaction,

@@ -64,6 +64,7 @@ class Simulation:
         self.loop = plan.loop
         self.python = plan.python
         self.scenario = plan.scenario
+        self.expected = plan.expected
         seed = given.get("seed")
         seed = plan.given.get("seed") if seed is None else seed
         self.seeds = Seeds(self.scenario.seed if seed is None else seed)
@@ -164,7 +165,7 @@ class Simulation:
         except errors.SimloopError as error:
             self._complete(error)
             raise
-        found = mismatches_by_default(self.loop.expected, result)
+        found = mismatches_by_default(self.expected, result)
         return replace(result, mismatches=found) if found else result
 
     def result(self) -> Result:
@@ -204,13 +205,13 @@ class Simulation:
 
         The error says how the run ended, because ending early often explains unused replies.
         """
-        if not result.unused_places or self.loop.expected.unused is not None:
+        if not result.unused_places or self.expected.unused is not None:
             return  # the latter is compared with the other expectations
         error = self._unused_error(self._never_came())
         end = ": ".join(filter(None, (f"it ended with {result.outcome}", result.message)))
         error.others = (end,)
         if self.loop.name == self.scenario.loop:
-            error.others += tuple(map(str, mismatches_by_default(self.loop.expected, result)))
+            error.others += tuple(map(str, mismatches_by_default(self.expected, result)))
         else:
             error.hint = self._advice(f"{{outcome: {result.outcome}, unused: {result.unused}}}")
         raise error

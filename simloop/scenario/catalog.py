@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
-from simloop.scenario.expect import Expect
+from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.fields import Lax
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.mistakes import findings, refusal, together
@@ -176,6 +176,34 @@ def load_expectations(path: Path) -> Expectations:
     if wrong:
         raise together(wrong)
     return Expectations(by_name, str(path))
+
+
+def expectations(
+    scenario: Scenario, loop: str, judge_as: str, first: Iterable[Any], *, is_agent: bool
+) -> Expect:
+    """Return the expectations for `loop`: those in `first` go before those of the scenario.
+
+    `first` has each `expect_on` that is given, or None. Raises ScenarioError.
+    """
+    for given in first:
+        expect = None if given is None else stated(given, scenario)
+        if expect is not None:
+            return expect
+    expect = scenario.expected_of(loop, judge_as)
+    is_for_all = is_agent and expect is scenario.expect
+    if is_for_all and scenario.path and name_of(scenario.path):
+        return without_engine(expect)
+    return expect
+
+
+def without_engine(expect: Expect) -> Expect:
+    """Return expectations without those of an engine, which an agent does not have.
+
+    The counters, messages and backoffs that a bundled scenario expects of its own loop say nothing
+    about an agent: it has none that simloop can see, and its owner cannot change the file.
+    """
+    unseen = {"counters": ExpectedCounters(), "messages": None, "backoffs": None}
+    return expect.model_copy(update=unseen)
 
 
 def stated(given: Any, scenario: Scenario) -> Expect | None:

@@ -170,6 +170,19 @@ def check_loop(loop: str, key: str = "loop") -> None:
         raise _unknown(loop, key)
 
 
+def check_judge_as(judge_as: str, loop: object) -> None:
+    """Raise ScenarioError if `loop` cannot be judged as this design; empty means no design."""
+    if not judge_as:
+        return
+    if isinstance(loop, str) and ":" not in loop:
+        raise ScenarioError(
+            f"`{loop}` is bundled with simloop and has expectations of its own",
+            key="judge_as",
+            hint="leave it out, or name a loop of your own as module:attribute",
+        )
+    check_loop(judge_as, "judge_as")
+
+
 def names() -> list[str]:
     """Return every name of a loop design, versions included."""
     return [

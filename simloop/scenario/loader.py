@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
-from simloop.scenario.designs import check_loop
+from simloop.scenario.designs import check_judge_as, check_loop
 from simloop.scenario.expect import Expect
 from simloop.scenario.mistakes import findings, refusal, together
 from simloop.scenario.schema import Scenario
@@ -100,16 +100,3 @@ def _check_known(loop: str, key: str) -> None:
 def _check_faults(scenario: Scenario) -> None:
     if scenario.faults is not None:
         FaultSites(scenario.faults, Seeds(scenario.seed))
-
-
-def check_judge_as(judge_as: str, loop: object) -> None:
-    """Raise ScenarioError if `loop` cannot be judged as this design; empty means no design."""
-    if not judge_as:
-        return
-    if isinstance(loop, str) and ":" not in loop:
-        raise ScenarioError(
-            f"`{loop}` is bundled with simloop and has expectations of its own",
-            key="judge_as",
-            hint="leave it out, or name a loop of your own as module:attribute",
-        )
-    check_loop(judge_as, "judge_as")

@@ -9,8 +9,8 @@ from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_names, find_bundled
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario, parse_scenario
-from simloop.scenario.replies import Http, Reply
-from simloop.scenario.schema import PastMessage, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.replies import Http, PastMessage, Reply
+from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.writing import scenario_text
 
 SPECIAL = (
