@@ -23,8 +23,8 @@ collect_ignore = ["wire/recipes"]
 
 # Tests that need no setting of their own take these: a few examples while somebody develops, as
 # many as any test needs in CI. A test under load has no deadline.
-settings.register_profile("quick", deadline=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("quick", deadline=None, max_examples=10)
+settings.register_profile("thorough", deadline=None, max_examples=50, print_blob=True)
 settings.load_profile("thorough" if os.environ.get("CI") == "true" else "quick")
 
 # A shell's `&` has its programs ignore Ctrl-C, and theirs: the tests of Ctrl-C would wait in vain.
@@ -95,12 +95,13 @@ def project(
     # What a CI service and xdist tell the pytest that runs this, and not the one in the project.
     for name in ("CI", "BUILD_NUMBER", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
-    # Hypothesis would be imported anew in each run, for a second, to say nothing.
+    # A session that looks for all installed plugins takes twice as long.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyprojecttoml("""
         [tool.pytest]
         strict = true
         filterwarnings = ["error"]
-        addopts = ["-p", "no:hypothesispytest", "-p", "no:benchmark", "-p", "no:anyio"]
+        addopts = ["-p", "simloop"]
     """)
     return pytester
 

@@ -73,7 +73,7 @@ def test_the_marker_and_the_call_take_an_agent_in_every_form(project: pytest.Pyt
 def test_a_scenario_file_that_names_an_agent_is_a_test(project: pytest.Pytester) -> None:
     (project.path / "own.simloop.yaml").write_text(f"loop: mine:agent\n{GREETING}")
     (project.path / "wrong.simloop.yaml").write_text(f"loop: mine:Counting\n{GREETING}")
-    result = project.runpytest_inprocess("-p", "no:syrupy")
+    result = project.runpytest_inprocess()
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*expect.text: expected 'Hello.', got '1 Hello.'*"])
 
@@ -90,6 +90,7 @@ def test_the_run_of_an_agent_is_a_snapshot(
             assert simloop_run("greeting.simloop.yaml", loop=mine.Counting, check=False) == snapshot
         """
     )
+    monkeypatch.setenv("PYTEST_PLUGINS", "syrupy")
     # Sessions in this process replace what syrupy keeps of ours.
     monkeypatch.setattr(syrupy, "_syrupy", syrupy._syrupy)
     project.runpytest_inprocess("--snapshot-update", "test_module.py").assert_outcomes(passed=1)

@@ -34,7 +34,7 @@ def test_simloop_run_takes_a_path_beside_the_test(project: pytest.Pytester) -> N
         "def test_path(simloop_run): assert simloop_run(Path(__file__).parent.parent"
         " / 'greeting.simloop.yaml').text == 'Hello.'\n"
     )
-    project.runpytest_inprocess("-p", "no:syrupy", "below/test_below.py").assert_outcomes(passed=2)
+    project.runpytest_inprocess("below/test_below.py").assert_outcomes(passed=2)
 
 
 def test_simloop_run_takes_a_scenario_and_python_code(project: pytest.Pytester) -> None:

@@ -183,4 +183,7 @@ def test_the_invariants_of_the_project_judge_each_run(project: pytest.Pytester) 
 def test_our_own_scenarios_are_collected_and_pass(project: pytest.Pytester) -> None:
     scenarios = Path(__file__).resolve().parent.parent / "scenarios"
     count = len(list(scenarios.rglob("*.simloop.yaml")))
-    play(project, str(scenarios), "--rootdir", str(project.path)).assert_outcomes(passed=count)
+    # The settings are those of our repository, whose `addopts` do not name the plugin.
+    play(project, "-p", "simloop", str(scenarios), "--rootdir", str(project.path)).assert_outcomes(
+        passed=count
+    )

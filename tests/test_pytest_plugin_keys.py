@@ -37,7 +37,7 @@ def written(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
 
 
 def run(project: pytest.Pytester, *args: str) -> pytest.RunResult:
-    return project.runpytest_inprocess("-p", "no:syrupy", *args)
+    return project.runpytest_inprocess(*args)
 
 
 def test_a_module_that_needs_a_key_can_be_imported_and_the_environment_is_as_before(

@@ -20,8 +20,7 @@ FAILING = """
 
 def report(project: pytest.Pytester, body: str, *args: str) -> list[str]:
     project.makepyfile(test_module=FAILING.replace("BODY", body))
-    # syrupy keeps its session in a global.
-    result = project.runpytest_inprocess("-p", "no:syrupy", *args)
+    result = project.runpytest_inprocess(*args)
     result.assert_outcomes(failed=1)
     lines = result.outlines
     start = next(index for index, line in enumerate(lines) if line.startswith("____"))
@@ -173,7 +172,7 @@ class TestTheFramesOfLibraries:
 
     def lines(self, project: pytest.Pytester, test: str, *args: str) -> list[str]:
         """Return the report of one failing test."""
-        result = project.runpytest_inprocess("-p", "no:syrupy", f"test_bot.py::{test}", *args)
+        result = project.runpytest_inprocess(f"test_bot.py::{test}", *args)
         result.assert_outcomes(failed=1)
         start = result.outlines.index(next(line for line in result.outlines if test in line))
         end = next(n for n, line in enumerate(result.outlines) if line.startswith("simloop: 1 run"))
@@ -218,7 +217,7 @@ class TestTheFramesOfLibraries:
 
     @pytest.mark.slow
     def test_are_folded_by_a_worker_of_xdist(self, project: pytest.Pytester) -> None:
-        run = project.runpytest_subprocess("-n1", "test_bot.py::test_it")
+        run = project.runpytest_subprocess("-p", "xdist", "-n1", "test_bot.py::test_it")
         text = run.stdout.str()
         assert text.index("simloop: the last run") < text.index("return sdk.create(question)")
         assert "sdk_local" not in text
@@ -248,7 +247,7 @@ class TestTheFramesOfLibraries:
                 for each in (error, error.__cause__):
                     print([frame.name for frame in traceback.extract_tb(each.__traceback__)][-2:])
         """)
-        lines = project.runpytest_inprocess("-p", "no:syrupy", "-s", "-k", "test_it").outlines
+        lines = project.runpytest_inprocess("-s", "-k", "test_it").outlines
         assert "['create', '_post']" in "\n".join(lines)
         assert "['_post', '_connect']" in "\n".join(lines)
 

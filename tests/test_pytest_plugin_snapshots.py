@@ -48,6 +48,7 @@ UPDATE = "--snapshot-update"
 @pytest.fixture
 def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Three tests in two files, with their snapshots."""
+    monkeypatch.setenv("PYTEST_PLUGINS", "syrupy")
     # Sessions in this process replace what syrupy keeps of ours.
     monkeypatch.setattr(syrupy, "_syrupy", syrupy._syrupy)
     project.makefile(".simloop.yaml", greeting=GREETING)

@@ -173,7 +173,10 @@ def test_under_xdist_everything_is_as_without(project: pytest.Pytester) -> None:
     write(project, good=GREETING, wrong=WRONG, bad="prompt: [", exhausted=EXHAUSTED)
     project.makepyfile("def test_it(simloop_run): assert simloop_run('good.simloop.yaml').ok")
     result = project.runpytest_subprocess(
-        "-n2", "--simloop-trace=retain-on-failure", "--simloop-seed=3", "--junit-xml=report.xml"
+        *("-p", "xdist", "-n2"),
+        "--simloop-trace=retain-on-failure",
+        "--simloop-seed=3",
+        "--junit-xml=report.xml",
     )
     result.assert_outcomes(passed=2, failed=3)
     assert written(project) == {"wrong.trace.jsonl", "exhausted.trace.jsonl"}
@@ -222,13 +225,17 @@ def test_a_session_that_runs_no_scenario_imports_nothing(project: pytest.Pyteste
             names = ("asyncio", "pydantic", "msgspec", "yaml", "jsonschema_rs", "simloop.errors")
             assert [name for name in names if name in sys.modules] == []
     """)
-    only = ["-k", "test_it", "-p", "no:syrupy", "-p", "no:xdist"]
-    result = project.runpytest_subprocess(*only)
+    result = project.runpytest_subprocess("-k", "test_it")
     result.assert_outcomes(passed=1, deselected=1)
 
 
 @pytest.mark.slow
-def test_the_plugin_can_be_turned_off(project: pytest.Pytester) -> None:
+def test_the_plugin_is_found_and_can_be_turned_off(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    project.makepyprojecttoml("")
     write(project, wrong=WRONG)
+    project.runpytest_subprocess().assert_outcomes(failed=1)
     project.makepyfile("import sys\ndef test_it(): assert 'simloop' not in sys.modules")
     project.runpytest_subprocess("-p", "no:simloop").assert_outcomes(passed=1)

@@ -41,7 +41,6 @@ def test_a_type_has_its_strategy(kind: type) -> None:
     drawn()
 
 
-@settings(max_examples=30)
 @given(sim.scenarios())
 def test_a_scenario_is_what_its_file_says(scenario: Scenario) -> None:
     read = parse_scenario(scenario_text(scenario))
@@ -50,7 +49,6 @@ def test_a_scenario_is_what_its_file_says(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode"])
 def test_a_scenario_asks_for_nothing_that_its_loop_lacks(loop: str) -> None:
-    @settings(max_examples=25)
     @given(sim.scenarios(loop))
     def drawn(scenario: Scenario) -> None:
         Plan(scenario, {})
@@ -120,7 +118,6 @@ def test_a_fault_is_no_reply_that_ends_well(reply: Reply) -> None:
     assert any(getattr(reply, end) != getattr(usual, end) for end in ends)
 
 
-@settings(max_examples=20)
 @given(sim.conversations())
 def test_a_conversation_has_several_prompts(scenario: Scenario) -> None:
     assert scenario.then
@@ -179,7 +176,7 @@ class ReferenceMachine(sim.LoopStateMachine):
     tools: ClassVar = {"read": simloop.ScriptedTool(returns="text")}
 
 
-ReferenceMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=8)
+ReferenceMachine.TestCase.settings = settings(stateful_step_count=8)
 TestReference = ReferenceMachine.TestCase
 
 
@@ -193,7 +190,7 @@ def test_a_state_machine_finds_a_faulty_agent() -> None:
         SpinningMachine.TestCase("runTest").runTest()
 
 
-@settings(max_examples=20, derandomize=True, database=None)
+@settings(derandomize=True, database=None)
 @given(sim.scenarios("reference"))
 def test_a_drawn_scenario_is_one_that_may_leave_replies_unused(scenario: Scenario) -> None:
     with suppress(RunawayRun):

@@ -367,7 +367,7 @@ COMPARISONS = st.builds(
 )
 
 
-@settings(derandomize=True, max_examples=50)
+@settings(derandomize=True)
 @given(st.lists(COMPARISONS, min_size=1, max_size=3), st.lists(st.text(), min_size=2, max_size=2))
 def test_whatever_texts_there_are_each_line_of_the_text_is_one_line(
     comparisons: list[Comparison], loops: list[str]

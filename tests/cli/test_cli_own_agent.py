@@ -121,13 +121,14 @@ def test_an_agent_that_cannot_be_made_is_one_error_before_any_run(
         assert Path("made").read_text() == "x"
 
 
-@pytest.mark.parametrize("verb", ["run", "check"])
 def test_the_constructor_of_an_agent_has_dummy_keys(
-    cli: Cli, verb: str, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     Path("unmade_bot.py").write_text(UNMADE)
     Path("hello.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
-    assert cli(verb, "hello.simloop.yaml", "--loop", "unmade_bot:Keyed").exit_code == 0
-    assert "25 runs" in cli("fuzz", "--runs", "25", "--loop", "unmade_bot:Keyed").stdout
+    loop = ("--loop", "unmade_bot:Keyed")
+    for verb in ("run", "check"):
+        assert cli(verb, "hello.simloop.yaml", *loop).exit_code == 0
+    assert "3 runs" in cli("fuzz", "--runs", "3", "--jobs", "1", *loop).stdout

@@ -42,7 +42,7 @@ def test_the_facts_at_an_entry_are_those_of_the_trace_that_ends_with_it(theme: s
     for path in sorted(TRACES.glob(f"{theme}.*.jsonl")):
         whole = RecordedRun.of_trace(read_trace(path))
         last = len(whole.entries) - 1
-        for place in sorted({last * part // 5 for part in range(6)}):
+        for place in sorted({last * part // 3 for part in range(4)}):
             trace = structs.replace(
                 whole.trace, entries=whole.trace.entries[: place + 1], footer=None
             )

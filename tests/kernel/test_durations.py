@@ -2,7 +2,7 @@ import contextlib
 from typing import Annotated
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from incases import in_cases
 from pydantic import TypeAdapter
@@ -89,13 +89,11 @@ def test_it_is_written_in_the_largest_unit_that_it_fills(nanoseconds: int, writt
     assert format_duration(nanoseconds) == written
 
 
-@settings(max_examples=30)
 @given(st.integers(0, HUNDRED_YEARS_NS))
 def test_what_is_written_reads_back_as_the_same(nanoseconds: int) -> None:
     assert duration(format_duration(nanoseconds)) == nanoseconds
 
 
-@settings(max_examples=30)
 @given(st.text(alphabet="0123456789.munsh \n-", max_size=24))
 @example("5s\n")
 def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:

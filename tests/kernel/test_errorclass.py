@@ -9,7 +9,7 @@ from msgspec import UNSET
 from simloop.kernel.errorclass import ErrorClass, classify
 from simloop.messages import Fault
 
-SEEDED = settings(derandomize=True, max_examples=30)
+SEEDED = settings(derandomize=True)
 CODES = ["connection", "timeout", "insufficient_quota", "context_length_exceeded", "server_error"]
 STATUSES = [
     (400, ErrorClass.BAD_REQUEST),

@@ -15,7 +15,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.checks import written_name
 from simloop.kernel.limits import DeclaredLimits, Limits
 
-SEEDED = settings(derandomize=True, max_examples=30)
+SEEDED = settings(derandomize=True)
 MINIMA = {
     "max_steps": 1,
     "max_steps_per_round": 1,

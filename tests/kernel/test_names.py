@@ -81,7 +81,7 @@ REPLIES = st.builds(
 )
 
 
-@settings(derandomize=True, max_examples=50)
+@settings(derandomize=True)
 @given(REPLIES, REPLIES)
 def test_two_replies_are_told_the_same_only_if_they_are_the_same(
     one: Struct, other: Struct

@@ -11,7 +11,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
 from simloop.messages import Fault
 
-SEEDED = settings(derandomize=True, max_examples=30)
+SEEDED = settings(derandomize=True)
 MS, S = 1_000_000, 1_000_000_000
 NOW_NS = 1_445_412_475 * S  # Wed, 21 Oct 2015 07:27:55 GMT
 POLICY = ExponentialBackoff()

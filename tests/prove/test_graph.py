@@ -23,7 +23,7 @@ from simloop.prove.graph import (
     trapped,
 )
 
-SEEDED = settings(derandomize=True, max_examples=50)
+SEEDED = settings(derandomize=True)
 MOST_NODES = 6
 Arrows = list[list[tuple[Signal, int]]]
 

@@ -23,8 +23,8 @@ async def my_agent(provider, question):
 
 
 def session(project: pytest.Pytester, *args: str) -> pytest.RunResult:
-    """Run pytest in this process, without syrupy, which keeps its session in a global."""
-    return project.runpytest_inprocess("-p", "no:syrupy", *args)
+    """Run pytest in this process."""
+    return project.runpytest_inprocess(*args)
 
 
 def module(project: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:

@@ -2,7 +2,7 @@ import asyncio
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop import Compaction, Limits, Outcome, Reply, Scenario, ScenarioError, ScriptedTool, run
@@ -106,7 +106,6 @@ def test_a_tool_that_fails_by_chance_is_an_error_result() -> None:
     assert set(failed) == {"Error: the tool lost its connection"}
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(0, 2**63 - 1), limit=st.integers(1, 5))
 def test_whatever_happens_the_reference_loop_ends(seed: int, limit: int) -> None:
     faults = ChanceFaults(activate=0.5, fire=0.5)

@@ -169,7 +169,6 @@ def test_replies_that_nobody_asked_for_are_an_error_that_names_them(
         run(Scenario(prompt="Go.", model=replies))
 
 
-@settings(max_examples=30)
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 12))
 def test_a_script_is_satisfied_by_exactly_as_many_requests_as_it_has_replies(
     times: list[int], count: int

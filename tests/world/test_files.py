@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from incases import in_cases
 from toolcalling import answer, results
@@ -93,7 +93,6 @@ def test_there_is_nothing_at_what_is_no_path(path: str) -> None:
 # ------------------------------------------------------------------------- reading and writing
 
 
-@settings(max_examples=30)
 @given(paths, texts)
 def test_one_file_has_one_path_however_it_is_written(path: str, text: str) -> None:
     files = written(path, text)
@@ -167,7 +166,6 @@ def test_texts_that_do_not_fit_in_one_tree_are_refused(
 # ------------------------------------------------------------------------- editing
 
 
-@settings(max_examples=30)
 @given(texts, texts, texts)
 def test_an_edit_is_what_replacing_the_only_place_gives(before: str, old: str, after: str) -> None:
     text = before + old + after
@@ -240,7 +238,6 @@ def test_a_pattern_finds_what_matches_sorted(pattern: str, found: list[str]) -> 
     assert Files(SOURCES).glob(pattern) == found
 
 
-@settings(max_examples=30)
 @given(anything)
 def test_any_pattern_finds_only_what_is_there(pattern: str) -> None:
     files = Files(SOURCES)
@@ -330,7 +327,6 @@ def test_a_folder_is_read_as_its_names() -> None:
     assert call("ReadFolder", Files(TREE), path="src/") == expected
 
 
-@settings(max_examples=30)
 @given(texts_tools)
 def test_what_one_tool_writes_another_reads(content: str) -> None:
     files = Files()
@@ -576,13 +572,11 @@ def test_quotes_take_their_meaning_from_special_characters(command: str, text: s
     assert shell(command).text == text
 
 
-@settings(max_examples=30)
 @given(texts_tools)
 def test_a_quoted_text_is_one_word_as_it_stands(text: str) -> None:
     assert shell(f"echo {shlex.quote(text)}").text == f"{text}\n"
 
 
-@settings(max_examples=30)
 @given(commands)
 def test_no_command_raises_and_the_same_one_gives_the_same(command: str) -> None:
     first, second = Files(TREE), Files(TREE)

@@ -615,7 +615,6 @@ any_run = st.builds(
 )
 
 
-@settings(max_examples=30)
 @given(any_run)
 def test_a_trace_gives_every_request_as_it_was_sent_also_after_it_was_written(
     played: tuple[Simulation, list[Request]],
@@ -627,7 +626,6 @@ def test_a_trace_gives_every_request_as_it_was_sent_also_after_it_was_written(
     assert [request.number for request in asked] == list(range(1, len(asked) + 1))
 
 
-@settings(max_examples=30)
 @given(any_run)
 def test_tokens_and_digest_of_a_request_are_those_of_its_messages(
     played: tuple[Simulation, list[Request]],
@@ -685,7 +683,6 @@ def streamed(*asked: Sequence[Message]) -> list[entries.Request]:
 A, B, C = (UserMessage(text) for text in "abc")
 
 
-@settings(max_examples=30)
 @given(st.lists(st.sampled_from([A, B, C])), st.lists(st.sampled_from([A, B, C])))
 def test_of_a_conversation_that_only_grew_everything_is_kept(
     start: list[Message], more: list[Message]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from incases import in_cases
 
@@ -118,7 +118,6 @@ def test_what_is_wrong_is_said_in_our_words(
 # ------------------------------------------------------------------------- canonical JSON
 
 
-@settings(max_examples=30)
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), st.integers()))
 def test_equal_values_give_equal_bytes(value: dict[str, int]) -> None:
     backwards = dict(reversed(value.items()))

@@ -122,7 +122,7 @@ def test_a_result_whose_text_is_no_text_is_an_error_result(value: Any) -> None:
 
 
 @given(st.text(st.characters(), max_size=5))
-@settings(derandomize=True, max_examples=30)
+@settings(derandomize=True)
 def test_the_model_reads_the_text_that_is_recorded_and_that_can_be_written(text: str) -> None:
     message, opened = called("tool", tools={"tool": lambda: f"\ud800{text}"})
     (entry,) = opened.of(entries.ToolResult)

@@ -20,7 +20,7 @@ from simloop.virtual.clock.timeouts import GRACE_NS, Timeouts
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.user_port import Cancellation, UserPort
 
-SEEDED = settings(derandomize=True, max_examples=40)
+SEEDED = settings(derandomize=True)
 queues = st.sampled_from(Queue)
 Take = tuple[Queue | None, bool]
 """The queue that is asked for, or None for both; and whether for one message only."""
