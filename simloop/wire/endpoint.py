@@ -18,7 +18,7 @@ from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
-from simloop.wire.http import HttpReply, HttpRequest
+from simloop.world.http import HttpReply, HttpRequest
 from simloop.world.model_port import ModelPort
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world, note_refusal

@@ -25,9 +25,9 @@ import msgspec
 
 from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.threads.calls import run_blocking
-from simloop.wire import http
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
-from simloop.wire.http import HttpReply, HttpRequest, TimedOut
+from simloop.world import http
+from simloop.world.http import HttpReply, HttpRequest, TimedOut
 from simloop.world.model_port import RecordedStream
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from simloop import Reply, Result, Scenario, run
 from simloop.virtual.simulate import running_loop
 from simloop.wire.endpoint import current_endpoint
-from simloop.wire.http import ConnectionLost, HttpRequest, TimedOut
+from simloop.world.http import ConnectionLost, HttpRequest, TimedOut
 
 SDKS = [name for name in ("openai", "anthropic") if find_spec(name)]
 HTTPX = [name for name in ("httpx", "httpx2") if find_spec(name)]

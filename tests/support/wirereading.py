@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from simloop.messages import Finish, FinishReason, Message, Part, ToolCall, UserMessage
 from simloop.wire import formats
 from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
-from simloop.wire.http import HttpRequest
+from simloop.world.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 
 MODEL = "sim-1"

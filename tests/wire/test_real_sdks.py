@@ -25,7 +25,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.wire.formats.wire_format import WireRequest, WrongRequest
-from simloop.wire.http import HttpRequest
+from simloop.world.http import HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
 
 pytestmark = pytest.mark.sdks

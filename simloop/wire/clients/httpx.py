@@ -11,7 +11,7 @@ from typing import Any
 
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.endpoint import Endpoint
-from simloop.wire.http import ConnectionLost, ConnectionRefused, HttpBody, HttpRequest, TimedOut
+from simloop.world.http import ConnectionLost, ConnectionRefused, HttpBody, HttpRequest, TimedOut
 
 
 class HttpxConversion:

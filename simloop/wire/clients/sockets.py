@@ -19,7 +19,7 @@ import h11
 
 from simloop.errors import SimloopError
 from simloop.wire.endpoint import Endpoint
-from simloop.wire.http import ConnectionLost, ConnectionRefused, HttpReply, HttpRequest, TimedOut
+from simloop.world.http import ConnectionLost, ConnectionRefused, HttpReply, HttpRequest, TimedOut
 
 _FRAMING = {"connection", "content-length", "transfer-encoding"}
 _NOT_IN_VALUES = re.compile(r"[^\t\x20-\x7e\x80-\xff]+")

@@ -18,7 +18,7 @@ from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
-from simloop.wire.http import Headers, HttpRequest
+from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
 _Blocks = list[tuple[str, JsonObject]]

@@ -17,7 +17,7 @@ from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
-from simloop.wire.http import HttpRequest
+from simloop.world.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 
 

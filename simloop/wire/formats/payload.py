@@ -14,7 +14,7 @@ import msgspec
 from simloop.escape import writable
 from simloop.messages import ToolSpec
 from simloop.wire.formats.wire_format import WrongRequest
-from simloop.wire.http import HttpRequest
+from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
 
 JsonObject = Mapping[str, Any]

@@ -16,8 +16,8 @@ from simloop import messages as values
 from simloop.escape import writable
 from simloop.wire.formats.payload import JsonObject, is_posted_to, parsed, wire_json
 from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest
-from simloop.wire.http import Headers, HttpRequest
 from simloop.world.faults import status_text
+from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
 
 JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"

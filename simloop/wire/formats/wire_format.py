@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
-from simloop.wire.http import Headers, HttpRequest
+from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
 

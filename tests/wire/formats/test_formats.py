@@ -40,7 +40,7 @@ from simloop.messages import (
 )
 from simloop.wire.formats.replies import EventFramer
 from simloop.wire.formats.wire_format import WireFormat, WrongRequest
-from simloop.wire.http import HttpRequest
+from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
 from simloop.world.wire_options import FramingName, WireOptions
 

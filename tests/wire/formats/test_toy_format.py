@@ -20,7 +20,7 @@ from simloop.wire import formats
 from simloop.wire.formats.payload import body_of, text_at, wire_json
 from simloop.wire.formats.replies import BlockChange, BlockEncoder, error_reply
 from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
-from simloop.wire.http import Headers, HttpRequest
+from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
 _PATH = re.compile(r"/models/([^/:]+):(chat|stream)$")
