@@ -209,6 +209,8 @@ def reasons_against(
     unsupported: Mapping[Feature, str], scenario: Scenario, given: RunOptions
 ) -> list[str]:
     """Return the reasons why a loop without these features cannot make the run."""
+    if not unsupported:
+        return []
     needs = set(_needs(scenario, given))
     return [why for feature, why in unsupported.items() if feature in needs]
 

@@ -116,7 +116,7 @@ class LoopOptions(Strict):
         design = DESIGNS.get(name)
         if design is None:
             return None
-        own = design.versions[version] if version else design.options()
+        own = design.versions[version] if version else _usual(design.options)
         stated = getattr(self, name)
         if not stated:
             return own
@@ -135,6 +135,12 @@ class LoopOptions(Strict):
         key = self.key_of(loop)
         whole = self.model_dump()
         return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
+
+
+@functools.cache
+def _usual(kind: type) -> Any:
+    """Return the options that state nothing: frozen, so that all runs share them."""
+    return kind()
 
 
 @functools.cache

@@ -75,12 +75,13 @@ def _is_new(main: Coroutine[Any, Any, Any]) -> bool:
 
 
 def _check_main(main: Any) -> None:
-    if not isinstance(main, Coroutine):
+    if type(main) is CoroutineType:
+        if not _is_new(main):
+            raise ScenarioError("this coroutine has been started before", hint="make another one")
+    elif not isinstance(main, Coroutine):
         name = getattr(main, "__qualname__", None) or type(main).__qualname__
         hint = "call an `async def`, as in simulate(main())"
         raise ScenarioError(f"simulate needs a coroutine, not `{name}`", hint=hint)
-    if type(main) is CoroutineType and not _is_new(main):
-        raise ScenarioError("this coroutine has been started before", hint="make another one")
 
 
 def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:

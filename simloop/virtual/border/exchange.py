@@ -37,10 +37,9 @@ _KINDS = frozenset(
 # Bypasses a `__dict__` or `__getattribute__` that a subclass of ModuleType defines.
 _read_namespace: Any = vars(ModuleType)["__dict__"]
 _namespace_of = _read_namespace.__get__
-# CPython caches the attributes of a class, and does not see a write to its dict. Without this call
-# code that has called `datetime.now` before may go on with the original.
-_forget_cached_methods = ctypes.pythonapi.PyType_Modified
-_forget_cached_methods.argtypes, _forget_cached_methods.restype = [ctypes.py_object], None
+_forget = ctypes.pythonapi.PyType_Modified
+_forget.argtypes, _forget.restype = [ctypes.py_object], None
+_IMMUTABLE = 1 << 8  # the flag of a class that `setattr` refuses
 # Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
 _STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
 
@@ -67,29 +66,34 @@ class _Holders:
     """
 
     def __init__(self, holders: list[_Holder]) -> None:
-        self._each = holders
         self._namespaces = [holder.namespace for holder in holders]
-        self._readers = readers = [_reader(holder.originals) for holder in holders]
-        self._originals = [read(h.originals) for read, h in zip(readers, holders, strict=True)]
-        self._stand_ins = [read(h.stand_ins) for read, h in zip(readers, holders, strict=True)]
+        self._originals = [holder.originals for holder in holders]
+        self._stand_ins = [holder.stand_ins for holder in holders]
+        self._readers = [_reader(names) for names in self._originals]
+        self._read_originals = self._read(self._originals)
+        self._read_stand_ins = self._read(self._stand_ins)
 
     def exchange(self, *, back: bool = False) -> None:
-        are_held = self._hold(self._stand_ins if back else self._originals)
-        for namespace, originals, stand_ins in self._each:
-            held, wanted = (stand_ins, originals) if back else (originals, stand_ins)
-            if are_held:
-                namespace.update(wanted)
-            else:
-                _replace(namespace, held, wanted)
+        held, wanted, values = self._originals, self._stand_ins, self._read_originals
+        if back:
+            held, wanted, values = wanted, held, self._read_stand_ins
+        if self._hold(values):
+            list(map(dict.update, self._namespaces, wanted))
+        else:
+            list(map(_replace, self._namespaces, held, wanted))
 
     def are_exchanged(self) -> bool:
-        return self._hold(self._stand_ins)
+        return self._hold(self._read_stand_ins)
+
+    # Written for speed: to look at more than 100 names, or to write them, takes no step of Python
+    # for each.
+    def _read(self, namespaces: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        return list(map(operator.call, self._readers, namespaces))
 
     def _hold(self, values: list[tuple[Any, ...]]) -> bool:
-        # Written for speed: this look at more than 100 names takes no step of Python for each. A
-        # comparison of tuples asks only objects that are not identical, such as a fake of a test.
+        # A comparison of tuples asks only objects that are not identical, such as a fake of a test.
         try:
-            return list(map(operator.call, self._readers, self._namespaces)) == values
+            return self._read(self._namespaces) == values
         except Exception:  # noqa: BLE001 - a name was deleted, or holds an object whose `==` raises
             return False
 
@@ -120,6 +124,17 @@ def _holders_of_methods() -> dict[type, _Holder]:
 _CLASSES = _holders_of_methods()
 # To forget the methods of a class is to forget those of its subclasses.
 _CHANGED = [cls for cls in _CLASSES if _CLASSES.keys().isdisjoint(cls.__mro__[1:])]
+_OF_C = [cls for cls in _CHANGED if cls.__flags__ & _IMMUTABLE]
+_OF_PYTHON = [cls for cls in _CHANGED if cls not in _OF_C]
+
+
+def _forget_cached_methods() -> None:
+    # CPython caches the attributes of a class, and does not see a write to its dict. Without this,
+    # code that has called `datetime.now` before may go on with the original.
+    for cls in _OF_C:
+        _forget(cls)
+    for cls in _OF_PYTHON:  # a write that CPython does see, and that takes a fifth of the call
+        cls.__doc__ = cls.__doc__
 
 
 class _Border:
@@ -129,7 +144,7 @@ class _Border:
         self.lock = threading.Lock()
         self.seals = 0
         self.keepers = 0
-        self.modules: tuple[Any, ...] = ()
+        self.modules: list[Any] = []
         self.all = _Holders([*_CLASSES.values()])
 
     def enter(self, seeds: Seeds) -> None:
@@ -180,19 +195,17 @@ class _Border:
         vars(uuid).update(dict.fromkeys(_STAMPS))
         if not (self.keepers and self.all.are_exchanged()):
             self.all.exchange()
-            for cls in _CHANGED:
-                _forget_cached_methods(cls)
+            _forget_cached_methods()
 
     def _put_back(self) -> None:
         self.all.exchange(back=True)
-        for cls in _CHANGED:
-            _forget_cached_methods(cls)
+        _forget_cached_methods()
         shared_draws.end()
 
     def _scan(self) -> None:
         """Find where the originals are bound, if modules have changed: 500 of them take 2 ms."""
         with contextlib.suppress(Exception):  # of an object that is no module, and cannot compare
-            if self.modules and tuple(sys.modules.values()) == self.modules:
+            if self.modules and [*sys.modules.values()] == self.modules:
                 return
         self._put_back()  # nobody does it later in a module that is gone
         # A copy first: a finalizer that the garbage collector calls may import a module, so that
@@ -208,7 +221,7 @@ class _Border:
                 complete = complete and not unfinished
                 holders += filter(None, [_holder_of(namespace, name)])
         self.all = _Holders(holders)
-        self.modules = tuple([module for _, module in modules]) if complete else ()
+        self.modules = [module for _, module in modules] if complete else []
 
 
 def _holder_of(namespace: dict[str, Any], module: str) -> _Holder | None:

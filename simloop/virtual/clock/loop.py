@@ -416,6 +416,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """
         # The usual end: one task, which is done. A callback that is ready may still start others.
         tidy = main.done() and len(self._tasks) == 1 and not self._ready
+        if tidy and self.threads is None and not self._asyncgens:
+            return []
         refused = [] if tidy else self._drain(set())
         if self.threads is not None:
             refused += self._end_threads(self.threads, waits=waits)
