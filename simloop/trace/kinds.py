@@ -272,14 +272,14 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         Lane.PROGRAMS, "<", "reads", lambda e: (("reads", f"{e.text} [#{e.program}]"),), ENTRY),
     entries.ProgramOutput: Kind(
         Lane.PROGRAMS, "w", "writes",
-        lambda e: ((e.stream, f"{e.text} [#{e.program}]"),), ENTRY),
+        lambda e: (("writes", f"{e.text} [{e.stream} of #{e.program}]"),), ENTRY),
     entries.ProgramEnded: Kind(
         Lane.PROGRAMS, "]", "ends", _program_ended, ENTRY, lambda e: e.exit < 0),
     entries.Input: Kind(
         Lane.USER, "e", "input",
         lambda e: (("input", f"{e.text!r}{f' to {e.prompt!r}' if e.prompt else ''}"),), ENTRY),
     entries.Output: Kind(
-        Lane.USER, "p", "output", lambda e: ((e.stream, e.text),), ENTRY),
+        Lane.USER, "p", "output", lambda e: (("output", f"{e.text} [{e.stream}]"),), ENTRY),
     entries.Restarted: Kind(
         Lane.USER, "&", "restart",
         lambda _: (("restart", "a fresh instance of the agent takes over"),)),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from agents import of_shop
-from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
+from browsing import CHROMIUM, NO_CHROMIUM, Browser, shown, written
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.keys import FactView
@@ -16,8 +16,6 @@ from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.kinds import clock, kind_of, legend
-
-__all__ = ["chromium"]  # a fixture
 
 pytestmark = [
     pytest.mark.slow,

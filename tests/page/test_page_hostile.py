@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import pytest
-from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
+from browsing import CHROMIUM, NO_CHROMIUM, Browser, shown, written
 from hostiletraces import traces
 
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
-
-__all__ = ["chromium"]  # a fixture
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,9 +27,10 @@ _WALK = (
     f"const control = /{_CONTROL}/;"
     """(async () => {
     const found = new Set();
+    const shown = [...document.body.children].filter((each) => each.tagName !== "SCRIPT");
+    document.body.style.display = "none";  // to lay it out at each entry takes most of the time
     for (let more = true; more;) {
-        const text = document.body.innerText;
-        for (const line of text.split("\\n")) if (control.test(line)) found.add(line);
+        for (const { textContent: text } of shown) if (control.test(text)) found.add(text);
         const before = track.getAttribute('aria-valuenow');
         document.querySelector('[data-key="j"]').click();
         more = before !== track.getAttribute('aria-valuenow');

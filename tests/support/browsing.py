@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
 
@@ -24,6 +22,8 @@ CHROMIUM = (
 NO_CHROMIUM = "there is no chromium (in Debian: apt-get install chromium)"
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-extensions",
+    "--disable-features=MediaRouter,OptimizationHints,Translate",
     "--no-first-run", "--remote-debugging-pipe",
 )  # fmt: skip
 
@@ -143,13 +143,6 @@ def browser(folder: Path) -> Iterator[Browser]:
             os.close(answers)
             process.terminate()
             process.wait(20)
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser for the tests of a module, which import this fixture."""
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 def written(folder: Path, recording: RecordedRun) -> Path:
