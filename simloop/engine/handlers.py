@@ -14,7 +14,7 @@ from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, 
 from simloop.engine.model_calls import REQUEST_ABORTED, ModelCalls, ReplySoFar
 from simloop.engine.settings import EngineSettings
 from simloop.engine.tool_calls import ToolCalls
-from simloop.engine.user_code import ParallelHooks, UserCode
+from simloop.engine.user_code import ParallelHooks, Rest, UserCode, finished
 from simloop.escape import writable
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
@@ -270,16 +270,33 @@ class EffectHandlers:
         self._cancellation.polls = False
         return signals.BackoffElapsed()
 
-    async def _run_tools(self, effect: effects.RunTools) -> Signal:
-        calls = self._tool_calls
+    def _run_tools(self, effect: effects.RunTools) -> _Answer:
+        calls, timeouts = self._tool_calls, self._timeouts
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
-            await calls.settle(_TOOLS_OFF, self._timeouts)
-            return _TOOLS_RETURNED
+            return self._tools_off()
         self._cancellation.polls = effect.polls
         if effect.first_only:
-            await calls.keep_first(_ONE_CALL, self._timeouts)
-        await calls.run(self._step_tools, self._timeouts)
+            return self._run_first()
+        rest = calls.run(self._step_tools, timeouts)
+        if rest is not None or timeouts.loop.busy:  # who waits gives a turn before the signal
+            return self._run_on(rest)
+        return self._tools_returned()
+
+    async def _tools_off(self) -> Signal:
+        await self._tool_calls.settle(_TOOLS_OFF, self._timeouts)
+        return _TOOLS_RETURNED
+
+    async def _run_first(self) -> Signal:
+        await self._tool_calls.keep_first(_ONE_CALL, self._timeouts)
+        return await self._run_on(self._tool_calls.run(self._step_tools, self._timeouts))
+
+    async def _run_on(self, rest: Rest) -> Signal:
+        await finished(rest)
+        return self._tools_returned()
+
+    def _tools_returned(self) -> Signal:
         self._cancellation.polls = False
+        calls = self._tool_calls
         blocked, terminated = calls.blocked, calls.terminated
         if blocked is None:
             return signals.ToolsReturned(terminate=True) if terminated else _TOOLS_RETURNED

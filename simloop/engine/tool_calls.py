@@ -72,7 +72,7 @@ class ToolCalls:
 
     def answered(self) -> list[ToolMessage]:
         """Return the answers so far, in the order of the calls."""
-        return [answer for _, answer in sorted(self.answers.items())]
+        return [*map(self.answers.__getitem__, sorted(self.answers))]
 
     @property
     def terminated(self) -> bool:
@@ -120,11 +120,18 @@ class ToolCalls:
             del self.answers[index]
         del self._calls[1:]
 
-    async def run(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
+    def run(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> Rest:
         """Run the open calls, one after the other or in parallel, as the policy says.
 
         A started, interrupted call is not run again; it gets an error result.
         """
+        has_begun = self.running.tasks or self._started or self.answers
+        if len(self._calls) != 1 or has_begun or self._is_guarded or timeouts.loop.busy:
+            return self._run_all(tools, timeouts)
+        self._cancellation.check()
+        return self._answer_call(0, tools, timeouts)
+
+    async def _run_all(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         if self.running.tasks:
             await self.finish_started()
         for index in self._started:
@@ -290,7 +297,7 @@ class ToolCalls:
     def _start(self, ready: ReadyCall) -> None:
         """Record the start of a call; nothing may run between a check for the end and this."""
         self._started.append(ready.place)
-        if self._is_stopped():
+        if self._flags_abort and self._is_stopped():
             self._deaf.add(ready.place)
         self._port.start(ready.call, ready.shown)
 
@@ -356,13 +363,14 @@ class ToolCalls:
         if result.terminate:
             self._ending.add(index)
         details = None if result.details is None else details_of(result, recorder)
-        # The characters of a result that no hook has seen were counted with the entry of the tool.
-        chars = 0 if ran and not self._hooks.after_tool_call else len(text)
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         entry = entries.Answered(
             seq, at_ns, call.id, call.name, text, result.is_error, ran, details
         )
-        recorder.put(entry, chars)
+        if ran and not self._hooks.after_tool_call:
+            recorder.append(entry)  # its characters were counted with the entry of the tool
+        else:
+            recorder.put(entry, len(text))
 
 
 def _wrong(text: str) -> ToolResult:

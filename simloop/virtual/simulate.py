@@ -71,7 +71,9 @@ def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
 
 
 def _is_new(main: Coroutine[Any, Any, Any]) -> bool:
-    return type(main) is CoroutineType and inspect.getcoroutinestate(main) == inspect.CORO_CREATED
+    if type(main) is not CoroutineType or main.cr_frame is None:  # the latter: it has ended
+        return False
+    return inspect.getcoroutinestate(main) == inspect.CORO_CREATED
 
 
 def _check_main(main: Any) -> None:

@@ -123,18 +123,22 @@ def _holders_of_methods() -> dict[type, _Holder]:
 
 _CLASSES = _holders_of_methods()
 # To forget the methods of a class is to forget those of its subclasses.
-_CHANGED = [cls for cls in _CLASSES if _CLASSES.keys().isdisjoint(cls.__mro__[1:])]
-_OF_C = [cls for cls in _CHANGED if cls.__flags__ & _IMMUTABLE]
-_OF_PYTHON = [cls for cls in _CHANGED if cls not in _OF_C]
+_CHANGED = [
+    (cls, "" if cls.__flags__ & _IMMUTABLE else next(iter(holder.originals)))
+    for cls, holder in _CLASSES.items()
+    if _CLASSES.keys().isdisjoint(cls.__mro__[1:])
+]
 
 
 def _forget_cached_methods() -> None:
     # CPython caches the attributes of a class, and does not see a write to its dict. Without this,
     # code that has called `datetime.now` before may go on with the original.
-    for cls in _OF_C:
-        _forget(cls)
-    for cls in _OF_PYTHON:  # a write that CPython does see, and that takes a fifth of the call
-        cls.__doc__ = cls.__doc__
+    for cls, name in _CHANGED:
+        own = vars(cls)
+        if name in own:  # a write that CPython does see takes a fifth of the call
+            setattr(cls, name, own[name])
+        else:
+            _forget(cls)
 
 
 class _Border:
