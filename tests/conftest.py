@@ -16,7 +16,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped] #
 
 import simloop
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "browsing"]
 
 # Scenarios for agents whose packages are in environments of their own: test_frameworks.py.
 collect_ignore = ["wire/recipes"]

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
 
@@ -143,6 +145,13 @@ def browser(folder: Path) -> Iterator[Browser]:
             os.close(answers)
             process.terminate()
             process.wait(20)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for all tests of the page."""
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
 
 
 def written(folder: Path, recording: RecordedRun) -> Path:
