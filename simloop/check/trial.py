@@ -13,6 +13,7 @@ trials, so they agree on what a failure is. A run fails for one of these reasons
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -37,6 +38,7 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.escape import escape
+from simloop.runs.isolation import can_isolate
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, repeat
 from simloop.runs.result import Mismatch, Result, in_trace, printed
@@ -306,7 +308,10 @@ def trial(
     if not run.trace.entries or isinstance(verdict.error, InternalError):  # reported once
         return verdict
     if chosen.judged:
-        _judge(verdict, judging, verdict.expected, () if listens else run.trace.entries)
+        # A run in a fork was judged there, and by another judge.
+        heard = listens and not plan.given.get("isolate")
+        record = () if heard else run.trace.entries
+        _judge(verdict, judging, verdict.expected, record, ended_it=listens)
     if until is Until.TWICE:
         run_again(verdict)
     return verdict
@@ -340,11 +345,7 @@ def _make(run: Simulation, verdict: Verdict) -> None:
     """Run to the end, and note the result or the error."""
     expects = verdict.rules.expectations
     try:
-        if expects:
-            verdict.result = run.run()
-        else:
-            run.on_clock(run.converse())
-            verdict.result = run.result()
+        verdict.result = run.run() if expects else run.run_unchecked()
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - a loop is somebody's code
         verdict.error = error
         if expects and run.expected.error == type(error).__name__:
@@ -354,8 +355,18 @@ def _make(run: Simulation, verdict: Verdict) -> None:
             verdict.errors.append(error)
 
 
-def _judge(verdict: Verdict, judging: Judge, expect: Expect, record: Iterable[AnyEntry]) -> None:
-    """Judge the entries that the judge has not heard, and the end of the run if it has one."""
+def _judge(
+    verdict: Verdict,
+    judging: Judge,
+    expect: Expect,
+    record: Iterable[AnyEntry],
+    *,
+    ended_it: bool = False,
+) -> None:
+    """Judge the entries that the judge has not heard, and the end of the run if it has one.
+
+    `ended_it`: a first violation has ended the run, and is its error.
+    """
     assert verdict.trace is not None
     try:
         for entry in record:
@@ -366,7 +377,7 @@ def _judge(verdict: Verdict, judging: Judge, expect: Expect, record: Iterable[An
         verdict.errors.append(error)
         return
     verdict.violations = _not_listed(judging, expect)
-    if verdict.rules.expectations and (record or not verdict.violations):
+    if verdict.rules.expectations and not (ended_it and verdict.violations):
         verdict.errors += _unexpected(verdict, judging, expect)
 
 
@@ -444,8 +455,22 @@ def run_again(verdict: Verdict) -> None:
         lines = ["two runs of the same scenario with the same seed differ"]
         found = first_difference(trace, again)
         lines += () if found is None else found.lines("first run", "second run")
+        lines += _apart(plan, trace.header.seed)
         reproduced = reproduce(plan, trace.header.seed)
         verdict.errors.append(ReplayDiverged("\n".join(lines), reproduce=reproduced))
+
+
+def _apart(plan: Plan, seed: int) -> Iterator[str]:
+    """Yield whether two runs of a loop of the user's own still differ if they share nothing."""
+    if not plan.loop.is_own or plan.given.get("isolate") or not can_isolate():
+        return
+    with contextlib.suppress(SimloopError):
+        first, second = (_whole(trial(plan.isolated(), UNJUDGED, seed=seed)) for _ in range(2))
+        if _lines(first) == _lines(second):
+            yield "each in a process of its own, two runs are equal (--isolate): the loop keeps"
+            yield "something from one run for the next"
+        else:
+            yield "each in a process of its own (--isolate), two runs differ, too"
 
 
 def _lines(trace: LoopTrace) -> bytes:

@@ -194,6 +194,11 @@ _EXPECT = click.option(
     help="Take expectations from this file: below the name of a bundled scenario, the keys of "
     "`expect`. Scenarios that the file does not name keep their own expectations.",
 )
+_ISOLATE = click.option(
+    "--isolate",
+    is_flag=True,
+    help="Make each run in a process of its own, so that it shares nothing with the others.",
+)
 replay_loop = click.option(
     "--loop",
     metavar="NAME",
@@ -244,7 +249,7 @@ def run_settings(command: Command) -> Command:
 
 def scenario_settings(command: Command) -> Command:
     """Give a verb the parameter `targets` and the settings of a run."""
-    return _TARGETS(_settings(_LOOP, command))
+    return _TARGETS(_ISOLATE(_settings(_LOOP, command)))
 
 
 def comparison_settings(command: Command) -> Command:
@@ -252,7 +257,7 @@ def comparison_settings(command: Command) -> Command:
     return _TARGETS(_settings(_LOOPS, command))
 
 
-_SETTINGS = ("seed", "loop", "judge_as", "loop_options", "expect_on")
+_SETTINGS = ("seed", "loop", "judge_as", "loop_options", "expect_on", "isolate")
 _OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on": "--expect"}
 """The settings of a single loop, and their flags."""
 

@@ -34,7 +34,8 @@ class RunOptions(TypedDict, total=False):
     function, or an object with `stream`) answers instead of a script. `retry` and `estimate_tokens`
     replace the policy and the estimate. Such code runs sealed: time, dates and randomness are
     virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`. With
-    `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`.
+    `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`. With `isolate`
+    the run is made in a fork of this process, so that nothing of it is left for the next one.
     """
 
     seed: int | None
@@ -50,6 +51,7 @@ class RunOptions(TypedDict, total=False):
     estimate_tokens: TokenEstimator | None
     hook_cost: bool
     keep_bodies: bool
+    isolate: bool
 
 
 _NAMES = tuple(RunOptions.__annotations__)

@@ -141,6 +141,12 @@ class Plan:
         other.content, other._digest = b"null", ""  # noqa: SLF001
         return other
 
+    def isolated(self) -> "Plan":
+        """Return this plan for runs in processes of their own."""
+        other = copy.copy(self)
+        other.given = {**self.given, "isolate": True}
+        return other
+
     def fresh(self) -> "Plan":
         """Return this plan, or an equal one if its loop is a machine of the caller's own.
 
@@ -490,6 +496,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
         flags += [("--hooks", name) for name in hook_names]
         flags += [("--expect", file)] if file else []
         after = "".join(f" {flag} {shlex.quote(word)}" for flag, word in flags)
+        after += " --isolate" * bool(given.get("isolate"))
         return f"simloop {verb} {shlex.quote(scenario.path)} --seed {seed}{after}"
     source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"
     words = []
@@ -498,6 +505,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
     words += [f"judge_as={judge_as!r}"] if judge_as else []
     words += [f"loop_options={options!r}"] if options else []
     words += ["expect_on=expect_on"] if expect_on else []
+    words += ["isolate=True"] if given.get("isolate") else []
     return f"{call}({', '.join((source, f'seed={seed}', *words))})"
 
 

@@ -6,9 +6,9 @@ names the command that repeats it.
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, NamedTuple, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from simloop.escape import escape, writable
 from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
+from simloop.runs.isolation import collected, isolated
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan, header_with
 from simloop.runs.prompt import Performer, Timetable, run_prompt
@@ -48,6 +49,17 @@ from simloop.world.world import World, inhabited
 
 T = TypeVar("T")
 _NOTHING = contextlib.nullcontext()
+
+
+class _Course(NamedTuple):
+    """The course of a run, as a fork tells it."""
+
+    trace: LoopTrace
+    endings: list[Ending]
+    exceptions: tuple[UserError, ...]
+    error: errors.SimloopError | None
+    output: Output
+    bodies: Mapping[int, bytes]
 
 
 class Simulation:
@@ -85,6 +97,7 @@ class Simulation:
         self._provider: Endpoint | None = None
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
+        self._told: _Course | None = None
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -94,11 +107,15 @@ class Simulation:
     @property
     def exceptions(self) -> tuple[UserError, ...]:
         """Return the exceptions that functions of the user raised so far."""
+        if self._told is not None:
+            return self._told.exceptions
         return () if self._world is None else tuple(self._world.model.raised)
 
     @property
     def error(self) -> errors.SimloopError | None:
         """Return the first error of simloop that an agent got, even if it swallowed the error."""
+        if self._told is not None:
+            return self._told.error
         return None if self._world is None else self._world.model.recorder.error
 
     @property
@@ -124,6 +141,8 @@ class Simulation:
     @property
     def bodies(self) -> Mapping[int, bytes]:
         """Return the raw bodies of the requests over HTTP by their numbers, if they are kept."""
+        if self._told is not None:
+            return self._told.bodies
         return {} if self._provider is None else self._provider.bodies
 
     @property
@@ -137,6 +156,42 @@ class Simulation:
 
     def run(self) -> Result:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
+        return self._where_it_belongs(self._run)
+
+    def run_unchecked(self) -> Result:
+        """Run as `run` does; neither the script nor the expectations need to fit."""
+        return self._where_it_belongs(self._run_unchecked)
+
+    def _run_unchecked(self) -> Result:
+        self.on_clock(self.converse())
+        return self.result()
+
+    def _where_it_belongs(self, make: Callable[[], Result]) -> Result:
+        """Make the run in this process, or in a fork, which tells its course."""
+        if not self._plan.given.get("isolate"):
+            return make()
+
+        def made() -> tuple[Result | BaseException, _Course]:
+            ended: Result | BaseException
+            try:
+                ended = make()
+            except BaseException as error:  # noqa: BLE001 - raised below, in the parent
+                ended = error
+            return ended, self._course()
+
+        ended, self._told = isolated(made)
+        self.trace.entries[:] = self._told.trace.entries
+        self.trace.footer, self.trace.header = self._told.trace.footer, self._told.trace.header
+        self.endings, self.output = self._told.endings, self._told.output
+        if isinstance(ended, BaseException):
+            raise ended
+        return replace(ended, trace=self.trace)
+
+    def _course(self) -> _Course:
+        raised, error = self.exceptions, self.error
+        return _Course(self.trace, self.endings, raised, error, self.output, self.bodies)
+
+    def _run(self) -> Result:
         try:
             return self.on_clock(self.arun())
         except errors.CheckFailed as error:  # the clock's own findings do not pass through `arun`
@@ -241,6 +296,9 @@ class Simulation:
         """
         seed, shuffled = self.seeds, self.scenario.shuffle_ties
         try:
+            if self.loop.is_own and self.loop.machine is None:
+                with collected():  # a finalizer of this run must not be called in the next one
+                    return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
             if self.python:
                 return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
             return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)

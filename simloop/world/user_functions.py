@@ -74,16 +74,23 @@ _PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared 
 
 
 class UserError(Struct, frozen=True):
-    """An exception that a function of the user raised. `where` names the function."""
+    """An exception that a function of the user raised. `where` names the function.
+
+    `told` are the lines of an exception that comes from another process, without its frames.
+    """
 
     where: str
     error: BaseException
+    told: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield the traceback as Python prints it, with the frames of libraries folded.
 
         The frames of simloop and asyncio are left out, also from the exceptions that led to it.
         """
+        if self.told:
+            yield from self.told
+            return
         report = traceback.TracebackException.from_exception(self.error)
         _fold(report)
         for piece in report.format():

@@ -1,0 +1,213 @@
+"""Calls in a fork of this process, which share nothing with it and send their result by a pipe.
+
+An error keeps its class, its message and its place if it is one of simloop's or of Python's own;
+any other becomes an exception of the same name, because its class may be known in the fork alone.
+"""
+
+import builtins
+import contextlib
+import ctypes
+import gc
+import io
+import os
+import pickle
+import select
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
+from simloop.world.user_functions import UserError, message_of
+
+T = TypeVar("T")
+
+_CHUNK = 1 << 20
+_PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent has died
+
+
+def can_isolate() -> bool:
+    """Return whether this system can fork a process."""
+    return hasattr(os, "fork")
+
+
+def isolated(
+    function: Callable[[], T],
+    *,
+    limit_s: float | None = None,
+    around: Callable[[Callable[[], NoReturn]], object] = lambda answer: answer(),
+) -> T:
+    """Call `function` in a fork of this process and return its result. Raises what it raises.
+
+    `around` gets, in the fork, the call that answers and ends the process: it may make it in
+    another thread. Raises RunawayRun if no answer has come after `limit_s` real seconds,
+    CheckFailed if the process ends without one, ScenarioError where no process can be forked.
+    """
+    if not can_isolate():
+        raise ScenarioError(
+            "this system cannot fork a process, which a run of its own needs",
+            key="isolate",
+            hint="leave out --isolate and --program, or use Linux or macOS",
+        )
+    reader, writer = os.pipe()
+    for stream in (sys.stdout, sys.stderr):  # the fork would write the rest once more
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    child = _fork()
+    if not child:
+        os.close(reader)
+        _in_fork(function, around, writer)
+    os.close(writer)
+    try:
+        data = _read(reader, limit_s)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(reader)
+        _, status = os.waitpid(child, 0)
+    if not data:
+        raise CheckFailed(f"the process of the run ended without a result: {_described(status)}")
+    is_result, told = pickle.loads(data)  # noqa: S301 - our own fork has written it
+    if not is_result:
+        raise told
+    result: T = told
+    return result
+
+
+def _fork() -> int:
+    """Fork, with all objects out of sight of the garbage collector.
+
+    A collection in the fork would otherwise write to every page, and so copy the memory.
+    """
+    was_frozen = gc.get_freeze_count()
+    gc.freeze()
+    try:
+        with warnings.catch_warnings():
+            # Of other threads of this process, from Python 3.12 on: the fork uses none of them.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+    except BaseException:
+        child = -1
+        raise
+    finally:
+        if child and not was_frozen:
+            gc.unfreeze()
+    return child
+
+
+def _in_fork(
+    function: Callable[[], Any], around: Callable[[Callable[[], NoReturn]], object], writer: int
+) -> NoReturn:
+    def answer() -> NoReturn:
+        told: tuple[bool, Any]
+        try:
+            told = True, function()
+        except BaseException as error:  # noqa: BLE001 - the parent raises it
+            told = False, error
+        _end(writer, told)
+
+    try:
+        _die_with_parent()
+        around(answer)
+    except BaseException as error:  # noqa: BLE001 - as above
+        _end(writer, (False, error))
+    os._exit(1)
+
+
+def _end(writer: int, told: tuple[bool, Any]) -> NoReturn:
+    try:
+        data = _pickled(told)
+    except BaseException as error:  # noqa: BLE001 - the parent raises it
+        data = _pickled((False, error))
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    with contextlib.suppress(OSError), open(writer, "wb") as pipe:
+        pipe.write(data)
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Let the system end the fork with its parent: a run may compute for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _read(reader: int, limit_s: float | None) -> bytes:
+    end_s = None if limit_s is None else time.monotonic() + limit_s
+    chunks: list[bytes] = []
+    while True:
+        left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
+        if not select.select([reader], [], [], left_s)[0]:
+            raise RunawayRun(f"the run had not ended after {limit_s:.0f} s of real time")
+        chunk = os.read(reader, _CHUNK)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+
+
+def _described(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exit status {code}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, SimloopError):
+            return _error_again, (type(value), value.args, vars(value))
+        if isinstance(value, BaseException):
+            kind, message = type(value), message_of(value)
+            args: tuple[Any, ...] = (message,)
+            if kind.__module__ == "builtins":
+                args = value.__reduce__()[1]  # type: ignore[assignment]  # with the file's name
+            plain = all(type(each) in _PLAIN for each in args)
+            return _foreign, (kind.__name__, args if plain else (message,), message)
+        if isinstance(value, UserError):  # a traceback cannot leave its process
+            return UserError, (value.where, value.error, tuple(value.lines()))
+        return NotImplemented
+
+
+_PLAIN = (str, bytes, int, float, bool, type(None))
+
+
+def _pickled(told: tuple[bool, Any]) -> bytes:
+    data = io.BytesIO()
+    _Pickler(data, pickle.HIGHEST_PROTOCOL).dump(told)
+    return data.getvalue()
+
+
+def _error_again(kind: type[SimloopError], args: tuple[Any, ...], state: Any) -> SimloopError:
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(state)
+    return error
+
+
+def _foreign(name: str, args: tuple[Any, ...], message: str) -> BaseException:
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, BaseException):
+        with contextlib.suppress(TypeError):
+            made: BaseException = kind(*args)
+            return made
+    again: BaseException = type(name, (Exception,), {})(message)
+    return again
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[None]:
+    """Free at the end of the block the garbage that was made in it, and look at nothing else."""
+    was_frozen = gc.get_freeze_count()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        if not was_frozen:
+            gc.unfreeze()
