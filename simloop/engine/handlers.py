@@ -191,7 +191,7 @@ class EffectHandlers:
         if rest is not None:
             await rest
         cancellation.polls = False
-        words = reply.text
+        words = "".join(reply.pieces)
         reply.pieces = [words]  # joined once, here
         self.said, self.text = words, words or self.text
         if reply.fault is not None:
@@ -271,14 +271,14 @@ class EffectHandlers:
         return signals.BackoffElapsed()
 
     def _run_tools(self, effect: effects.RunTools) -> _Answer:
-        calls, timeouts = self._tool_calls, self._timeouts
+        calls, loop = self._tool_calls, self._timeouts.loop
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
             return self._tools_off()
         self._cancellation.polls = effect.polls
         if effect.first_only:
             return self._run_first()
-        rest = calls.run(self._step_tools, timeouts)
-        if rest is not None or timeouts.loop.busy:  # who waits gives a turn before the signal
+        rest = calls.run(self._step_tools, self._timeouts)
+        if rest is not None or loop.ready or loop.has_due:  # others get a turn before the signal
             return self._run_on(rest)
         return self._tools_returned()
 
@@ -297,7 +297,7 @@ class EffectHandlers:
     def _tools_returned(self) -> Signal:
         self._cancellation.polls = False
         calls = self._tool_calls
-        blocked, terminated = calls.blocked, calls.terminated
+        blocked, terminated = calls.blocked, calls.ask_for_end()
         if blocked is None:
             return signals.ToolsReturned(terminate=True) if terminated else _TOOLS_RETURNED
         self.cause = blocked

@@ -74,8 +74,7 @@ class ToolCalls:
         """Return the answers so far, in the order of the calls."""
         return [*map(self.answers.__getitem__, sorted(self.answers))]
 
-    @property
-    def terminated(self) -> bool:
+    def ask_for_end(self) -> bool:
         """Return whether every result of the step asks for the end of the run."""
         if not self._ending:
             return False
@@ -125,8 +124,9 @@ class ToolCalls:
 
         A started, interrupted call is not run again; it gets an error result.
         """
-        has_begun = self.running.tasks or self._started or self.answers
-        if len(self._calls) != 1 or has_begun or self._is_guarded or timeouts.loop.busy:
+        loop, has_begun = timeouts.loop, self.running.tasks or self._started or self.answers
+        may_wait = self._is_guarded or loop.ready or loop.has_due
+        if len(self._calls) != 1 or has_begun or may_wait:
             return self._run_all(tools, timeouts)
         self._cancellation.check()
         return self._answer_call(0, tools, timeouts)

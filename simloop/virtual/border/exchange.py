@@ -124,7 +124,7 @@ def _holders_of_methods() -> dict[type, _Holder]:
 _CLASSES = _holders_of_methods()
 # To forget the methods of a class is to forget those of its subclasses.
 _CHANGED = [
-    (cls, "" if cls.__flags__ & _IMMUTABLE else next(iter(holder.originals)))
+    (cls, holder.namespace, "" if cls.__flags__ & _IMMUTABLE else next(iter(holder.originals)))
     for cls, holder in _CLASSES.items()
     if _CLASSES.keys().isdisjoint(cls.__mro__[1:])
 ]
@@ -133,8 +133,7 @@ _CHANGED = [
 def _forget_cached_methods() -> None:
     # CPython caches the attributes of a class, and does not see a write to its dict. Without this,
     # code that has called `datetime.now` before may go on with the original.
-    for cls, name in _CHANGED:
-        own = vars(cls)
+    for cls, own, name in _CHANGED:
         if name in own:  # a write that CPython does see takes a fifth of the call
             setattr(cls, name, own[name])
         else:
