@@ -28,7 +28,7 @@ from simloop.cli.terminal import (
 from simloop.engine.hook_meter import HookCost
 from simloop.errors import AgentNotMade, CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.kernel.durations import format_duration, rounded_duration
-from simloop.runs.result import Mismatch, Result, printed
+from simloop.runs.result import Mismatch, Result, printed, refused_lines
 from simloop.trace import entries
 from simloop.trace.diff import Divergence
 from simloop.trace.looptrace import LoopTrace
@@ -76,6 +76,8 @@ class Report(Struct):
             yield from indented(iter([f"reproduce: {run.reproduce}"]))
         if self.exit_code:
             yield from indented(printed(verdict.output))
+        if verdict.trace is not None:
+            yield from indented(refused_lines(verdict.trace))
 
     def explain(self) -> None:
         """Print the errors to stderr."""

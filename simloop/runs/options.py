@@ -5,7 +5,7 @@ before anything runs.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.errors import ScenarioError
@@ -36,6 +36,7 @@ class RunOptions(TypedDict, total=False):
     virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`. With
     `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`. With `isolate`
     the run is made in a fork of this process, so that nothing of it is left for the next one.
+    `unscripted` replaces that of the scenario.
     """
 
     seed: int | None
@@ -52,6 +53,7 @@ class RunOptions(TypedDict, total=False):
     hook_cost: bool
     keep_bodies: bool
     isolate: bool
+    unscripted: Literal["refuse", "fail"]
 
 
 _NAMES = tuple(RunOptions.__annotations__)
@@ -74,6 +76,9 @@ def check_options(options: RunOptions) -> None:
         if not isinstance(options.get(name), kind | None):
             message = f"{name} are given as {kind.__name__}, not {_kind(options.get(name))}"
             raise ScenarioError(message, key=name, hint=f"such as {kind.__name__}(...)")
+    if options.get("unscripted") not in {None, "refuse", "fail"}:
+        message = f"unscripted is {options['unscripted']!r}"
+        raise ScenarioError(message, key="unscripted", hint="give refuse or fail")
     model = options.get("model")
     if isinstance(model, type) or not (hasattr(model, "stream") or callable(model) or not model):
         raise ScenarioError(

@@ -82,6 +82,8 @@ class Plan:
                 (given.get("expect_on"), loop.expect_on),
                 is_agent=loop.machine is None,
             )
+            if scenario.unscripted == "fail" and self.expected.refused is None:
+                self.expected = self.expected.model_copy(update={"refused": []})
             reasons = reasons_against(loop.unsupported, scenario, given)
             if reasons:
                 raise CannotExpress(loop.name, reasons)

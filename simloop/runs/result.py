@@ -269,6 +269,10 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     if expect.sent is not None:
         roles = [_roles(request.messages) for request in requests(record)]
         yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
+    if expect.refused is not None:
+        refused = looptrace.refused(record)
+        asked = [f"{each.what} {each.asked}" for each in refused]
+        yield from _listed("refused", expect.refused, asked, [each.seq for each in refused])
 
 
 def _unused(expect: Expect, result: Result) -> Iterator[Mismatch]:
@@ -492,7 +496,8 @@ def account(
     If only the end of the run is wrong, the lines are the last ones of the run.
     """
     wrong = min((each.seq for each in found if each.seq is not None), default=None)
-    return "\n".join(("", *_timeline(trace, wrong), *last_raised(raised), ""))
+    refused = refused_lines(trace)
+    return "\n".join(("", *_timeline(trace, wrong), *last_raised(raised), *refused, ""))
 
 
 def _timeline(trace: LoopTrace, wrong: int | None) -> Iterator[str]:
@@ -518,6 +523,20 @@ def last_raised(raised: Sequence[UserError]) -> Iterator[str]:
     for line in last.lines():
         indent = len(line) - len(line.lstrip(" "))
         yield " " * indent + escape(line[indent:], _WIDTH)
+
+
+def refused_lines(trace: LoopTrace) -> Iterator[str]:
+    """Yield a line for each thing that the world refused, and that the scenario does not name."""
+    found: dict[tuple[str, str, str], int] = {}
+    for each in looptrace.refused(trace.entries):
+        key = each.what, each.asked, each.place
+        found[key] = found.get(key, 0) + 1
+    if found:
+        yield "refused, because the scenario does not have it (see offline and absent):"
+    for (what, asked, place), count in found.items():
+        called = f", asked at {place}" if place else ""
+        times = f" ({count} times)" if count > 1 else ""
+        yield f"  {escape(f'{what} {asked}{called}{times}', _WIDTH)}"
 
 
 def printed(output: Output) -> Iterator[str]:

@@ -40,6 +40,7 @@ from simloop.wire.endpoint import Endpoint
 from simloop.world.agent import Ending
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import ModelPort
+from simloop.world.refusals import Refusals
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError, describe, is_of_the_program
@@ -391,6 +392,7 @@ class Simulation:
                 sites=around.sites,
             ),
             user,
+            Refusals(recorder, scenario.offline, scenario.absent),
             self._provider,
         )
         self._start_ns = loop.now_ns

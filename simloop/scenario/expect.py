@@ -203,6 +203,11 @@ class Expect(fields.Strict):
         description="The requests as sent: for each the roles of its messages. ... stands for any "
         "number of requests, and among the roles for any number of messages.",
     )
+    refused: fields.Written[_Words | None, _Items | None] = Field(
+        default=fields.kept(None),
+        description="What the world refuses, in order, without what `offline` and `absent` name: "
+        "host or program, and what was asked; ... for any number of others.",
+    )
     files: dict[str, str] | None = Field(
         default=None, description="The files at the end, all of them, by path."
     )
@@ -236,6 +241,7 @@ class ExpectedTraffic(TypedDict, total=False):
     calls: Sequence[Mapping[str, Any] | EllipsisType | str]
     tools_run: _Items
     sent: _Items
+    refused: _Items
     violates: dict[str, str]
 
 

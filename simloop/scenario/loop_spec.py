@@ -14,8 +14,8 @@ class LoopSpec(Struct, frozen=True, kw_only=True):
 
     `loop` is a name, or an object, a class or a function of the caller's. `options` are those of a
     bundled design, or the arguments by name of a loop of the user's own. `judge_as` is the design
-    that the caller, or the scenario, judges such a loop as, if any. `scenario` states the options
-    too, so that a trace holds them.
+    that the caller, or the scenario, judges such a loop as, if any. `scenario` states the
+    options of the caller too, so that a trace holds them.
     """
 
     loop: Any
@@ -31,6 +31,8 @@ def spec_of(scenario: Scenario, given: Mapping[str, Any]) -> LoopSpec:
     """
     loop, options = given.get("loop") or scenario.loop, given.get("loop_options") or {}
     judge_as = given.get("judge_as") or (scenario.judge_as if loop == scenario.loop else "")
+    if given.get("unscripted"):
+        scenario = scenario.model_copy(update={"unscripted": given["unscripted"]})
     if isinstance(loop, str):
         if options:
             loops = scenario.loops.joined(loop, options)

@@ -331,6 +331,21 @@ class Scenario(Strict):
         description="Files in memory, by path, and with them five tools over them: "
         "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
     )
+    offline: list[str] = Field(
+        default_factory=no_items,
+        description="Hosts that are meant not to answer, such as telemetry.example or "
+        "*.example.com: reports do not list what is refused there.",
+    )
+    absent: list[str] = Field(
+        default_factory=no_items,
+        description="Programs that are meant not to be there, such as git: reports do not list "
+        "that they are refused.",
+    )
+    unscripted: Literal["refuse", "fail"] = Field(
+        default="refuse",
+        description="A host or a program that the scenario does not have is refused, as on a "
+        "machine without it; fail makes each such refusal a failure of the run.",
+    )
     mcp: OneOrNone[McpServer] = Field(
         default=kept(None),
         description="The MCP server for agents that have their tools from one; machines have none.",

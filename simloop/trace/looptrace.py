@@ -147,6 +147,11 @@ def backoffs_ns(record: Iterable[AnyEntry]) -> list[int]:
     return [entry.delay_ns for entry in record if isinstance(entry, entries.Backoff)]
 
 
+def refused(record: Iterable[AnyEntry]) -> list[entries.Refused]:
+    """Return the refusals that no scenario means, in order."""
+    return [entry for entry in record if type(entry) is entries.Refused and not entry.meant]
+
+
 def hook_log(record: Iterable[AnyEntry]) -> Iterator[HookRun]:
     """Yield every hook run, in order."""
     for entry in record:

@@ -26,13 +26,13 @@ END = "raise an exception to end the program"
 
 LOOP_METHODS = {
     TRANSPORT: (
-        "create_connection create_server create_unix_connection create_unix_server"
+        "create_server create_unix_server"
         " create_datagram_endpoint connect_accepted_socket start_tls sendfile"
-        " getaddrinfo getnameinfo add_reader remove_reader add_writer remove_writer"
+        " add_reader remove_reader add_writer remove_writer"
         " sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into"
-        " sock_sendall sock_sendto sock_connect sock_accept sock_sendfile"
+        " sock_sendall sock_sendto sock_accept sock_sendfile"
     ),
-    PROCESS: "subprocess_exec subprocess_shell connect_read_pipe connect_write_pipe",
+    PROCESS: "connect_read_pipe connect_write_pipe",
     "call the handler itself, for instance with loop.call_later": (
         "add_signal_handler remove_signal_handler"
     ),
@@ -42,12 +42,9 @@ LOOP_METHODS = {
 """The methods of an event loop that are refused, by the advice."""
 
 AUDIT_EVENTS = {
-    TRANSPORT: (
-        "socket.connect socket.bind socket.sendto socket.sendmsg socket.getaddrinfo"
-        " socket.gethostbyname socket.gethostbyaddr socket.getnameinfo socket.sethostname"
-    ),
+    TRANSPORT: ("socket.connect socket.bind socket.sendto socket.sendmsg socket.sethostname"),
     PROCESS: (
-        "subprocess.Popen os.system os.fork os.forkpty os.exec os.posix_spawn os.spawn"
+        "os.fork os.forkpty os.exec os.spawn"
         " os.startfile os.startfile/2 os.kill os.killpg signal.pthread_kill"
         " _winapi.CreateProcess cpython.PyInterpreterState_New"
     ),
@@ -55,13 +52,13 @@ AUDIT_EVENTS = {
 }
 """The audit events of calls that leave or end a simulation."""
 
-COMMANDS = {"subprocess.Popen": 1, "os.system": 0, "os.exec": 1, "os.posix_spawn": 1, "os.spawn": 2}
+COMMANDS = {"os.exec": 1, "os.spawn": 2}
 """By audit event: the argument that is the command of a process."""
 
 SILENT_FUNCTIONS = {
     TRANSPORT: "os.sendfile",
     THREAD: "_thread.start_joinable_thread",
-    PROCESS: "_posixsubprocess.fork_exec _interpreters.create",
+    PROCESS: "_interpreters.create",
     SIGNAL: "signal.alarm signal.setitimer",
     END: "os._exit os.abort signal.raise_signal _thread.interrupt_main",
 }
@@ -83,6 +80,9 @@ REAL_CLOCKS = frozenset({
     "simloop", "_pytest", "hypothesis", "pytest", "pytest_benchmark",
 })  # fmt: skip
 """Packages whose clocks stay real."""
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+"""The programs that start another one with `-c`."""
 
 PRIVATE_TWINS = frozenset({"posix", "nt", "_signal", "_ssl", "_queue"})
 """Modules written in C that only the public module of that subject imports."""

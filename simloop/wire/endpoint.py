@@ -11,22 +11,24 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simloop.errors import ScenarioError, SimloopError
+from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.messages import Message, ToolMessage
 from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
-from simloop.world.http import HttpReply, HttpRequest
+from simloop.world.http import ConnectionRefused, HttpReply, HttpRequest
 from simloop.world.model_port import ModelPort
 from simloop.world.wire_options import WireOptions
-from simloop.world.world import current_world, note_refusal
+from simloop.world.world import current_world, note_refused
 
 if TYPE_CHECKING:
     from simloop.wire.exchange import Exchange
 
 _JSON = ("content-type", "application/json")
+_PROVIDERS = frozenset({"api.openai.com", "api.anthropic.com"})
+"""The hosts at which the SDKs of these formats look for models."""
 _NO_RETRY = ("x-should-retry", "false")
 """SDKs of OpenAI and Anthropic do not repeat a request that is answered so."""
 
@@ -51,6 +53,7 @@ class Endpoint:
         self.bodies: dict[int, bytes] = {}
         self._keep_bodies = keep_bodies
         self._failed_results: set[tuple[str, str]] = set()
+        self._hosts: dict[str, None] = {}  # that models have answered at
         self._seen = 0  # of the entries, for the results above
 
     async def answer(
@@ -85,7 +88,8 @@ class Endpoint:
         known = [make(self.options) for make in formats.FORMATS]
         form = next((each for each in known if each.answers(request)), None)
         if form is None:
-            return self._refused(request, [each.endpoint for each in known])
+            return self._unknown(request)
+        self._hosts[urlsplit(request.url).netloc] = None
         port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
         try:
             read = form.read(request)
@@ -125,19 +129,22 @@ class Endpoint:
             for one in messages
         ])  # fmt: skip
 
-    def _refused(self, request: HttpRequest, known: list[str]) -> HttpReply:
+    def _unknown(self, request: HttpRequest) -> HttpReply:
+        """Answer that the host of a provider has no such path. Raises ConnectionRefused elsewhere.
+
+        A program that counts its tokens at the provider, say, goes on without.
+        """
         parts = urlsplit(request.url)
         place = askers_place_in_task(request.sender) if request.sender else askers_place()
-        called = f", called at {place}" if place else ""
-        asked = f"{request.method} {parts.path} at {parts.netloc}{called}"
-        error = ScenarioError(
-            f"the simulation has no answer to {asked}",
-            hint=f"it answers requests to models ({', '.join(known)}); put a fake in the place of "
-            "what else your agent calls",
-        )
-        note_refusal(f"refused: {asked}")
-        self.port.recorder.keep(error)
-        return _failed(error)
+        # Without the port that the scheme has, which only some clients name, and without a query.
+        host = parts.netloc.removesuffix({"https": ":443", "http": ":80"}.get(parts.scheme, "\n"))
+        asked = f"{request.method} {parts.scheme}://{host}{parts.path}"
+        note_refused("host", parts.hostname or "", asked, place)
+        if host not in _PROVIDERS and host not in self._hosts:
+            raise ConnectionRefused
+        message = f"Unknown request URL: {request.method} {parts.path}."
+        error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}
+        return fixed(404, json.dumps({"error": error}).encode(), _NO_RETRY)
 
 
 def _failed(error: SimloopError) -> HttpReply:

@@ -14,12 +14,13 @@ from simloop.escape import writable
 from simloop.trace import entries
 from simloop.virtual.clock.loop import loop_here
 from simloop.world.model_port import ModelPort
+from simloop.world.refusals import Refusals
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_port import UserPort
 
 
 class World(Struct, frozen=True):
-    """The model, the tools and the user of one conversation. Each records what passes through it.
+    """The parts of the world of one conversation. Each records what passes through it.
 
     reply = await world.model.reply(messages, tools=world.tools.specs)
     result = await world.tools.run(call)
@@ -29,6 +30,7 @@ class World(Struct, frozen=True):
     model: ModelPort
     tools: ToolsPort
     user: UserPort
+    refusals: Refusals
     provider: Any = None
     """The endpoint, which answers the agent's requests over HTTP (wire)."""
 
@@ -48,7 +50,7 @@ def inhabited(world: World) -> Iterator[None]:
     """Let `current_world` return `world` to code that runs on its loop."""
     loop = world.model.loop
     loop.worlds.append(world)
-    loop.on_refusal = note_refusal
+    loop.on_refusal = note_refused
     try:
         yield
     finally:
@@ -57,15 +59,11 @@ def inhabited(world: World) -> Iterator[None]:
             loop.on_refusal = None
 
 
-def note_refusal(text: str) -> None:
-    """Write a note into the trace of the run that the caller belongs to, unless it is the last."""
+def note_refused(what: str, name: str, asked: str, place: str) -> None:
+    """Record a refusal in the trace of the run that the caller belongs to: see `Refusals.note`."""
     world = current_world()
-    if world is None:
-        return
-    recorder, told = world.model.recorder, writable(text)
-    last = recorder.entries[-1] if recorder.entries else None
-    if not (type(last) is entries.Note and last.text == told):  # what is tried again and again
-        recorder.record(entries.Note, told)
+    if world is not None:
+        world.refusals.note(what, name, asked, place)
 
 
 def note(text: str) -> None:

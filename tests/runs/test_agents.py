@@ -29,8 +29,7 @@ from simloop import (
 from simloop.errors import CannotExpress
 from simloop.kernel.limits import Limits as KernelLimits
 from simloop.loops.pi import PiLoop
-from simloop.runs.result import Result
-from simloop.runs.run import Simulation
+from simloop.runs.result import Result, refused_lines
 from simloop.trace import entries
 from simloop.trace.timeline import timeline
 from simloop.virtual.simulate import running_loop
@@ -268,22 +267,59 @@ def test_a_scenario_that_needs_an_engine_cannot_be_expressed(
         run(Scenario(prompt="Go.", **changes), loop=echoes)
 
 
-REFUSED = "refused: subprocess.Popen of 'git status'; called at test_agents.py:"
-
-
-@pytest.mark.parametrize("tries", [1, 3])
-def test_a_refusal_is_in_the_timeline_once_in_a_row(tries: int) -> None:
-    async def tries_git(prompt: str) -> str:
-        for _ in range(tries):
-            with contextlib.suppress(Exception):
+def tries_git(times: int) -> Any:
+    async def agent(prompt: str) -> str:
+        for _ in range(times):
+            with contextlib.suppress(FileNotFoundError):
                 subprocess.run(["git", "status"], check=False)  # noqa: ASYNC221 - as agents do
         return prompt
 
-    simulation = Simulation(Scenario(prompt="Go."), loop=tries_git)
-    with pytest.raises(ScenarioError, match="'git status' is not available"):
-        simulation.run()
-    (line,) = [line for line in timeline(simulation.trace) if " note " in line]
-    assert REFUSED in line
+    return agent
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_refusal_is_in_the_timeline_once_in_a_row_and_the_run_goes_on(tries: int) -> None:
+    result = run(Scenario(prompt="Go."), loop=tries_git(tries))
+    assert result.ok
+    (line,) = [line for line in timeline(result.trace) if " refused " in line]
+    assert "program git status at test_agents.py:" in line
+
+
+def test_a_refusal_fails_a_run_in_which_nothing_may_be_unscripted() -> None:
+    expected = "expect.refused: expected [], got ['program git status']"
+    strict = Scenario(prompt="Go.", unscripted="fail")
+    assert run(strict, loop=tries_git(1)).failures == (expected,)
+    assert run(Scenario(prompt="Go."), loop=tries_git(1), unscripted="fail").failures == (expected,)
+    assert run(strict, loop=echoes).ok
+
+
+@pytest.mark.parametrize("absent", ["git", "g*"])
+def test_a_program_that_is_meant_to_be_absent_fails_nothing_and_is_not_listed(absent: str) -> None:
+    strict = Scenario(prompt="Go.", unscripted="fail", absent=[absent])
+    result = run(strict, loop=tries_git(1))
+    assert result.ok
+    (entry,) = (each for each in result.trace.entries if isinstance(each, entries.Refused))
+    assert entry.meant
+    assert list(refused_lines(result.trace)) == []
+
+
+def test_the_refusals_are_listed_with_their_number_and_place() -> None:
+    async def agent(prompt: str) -> str:
+        for program in ("git", "ls", "git"):
+            with contextlib.suppress(FileNotFoundError):
+                subprocess.run([program], check=False)  # noqa: ASYNC221 - as agents do
+        return prompt
+
+    _, *lines = refused_lines(run(Scenario(prompt="Go."), loop=agent).trace)
+    git, ls = lines
+    assert re.fullmatch(r"  program git, asked at test_agents.py:\d+ in .*agent \(2 times\)", git)
+    assert re.fullmatch(r"  program ls, asked at test_agents.py:\d+ in .*agent", ls)
+
+
+def test_what_is_refused_can_be_expected() -> None:
+    named = Scenario(prompt="Go.", expect={"refused": ["program git status"]})
+    assert run(named, loop=tries_git(1)).ok
+    assert not run(named, loop=echoes).ok
 
 
 def test_an_agent_has_no_counters_and_no_messages() -> None:

@@ -310,7 +310,12 @@ def test_together_they_record_every_kind_of_entry_of_a_machine_but_a_failed_call
     kinds = set(entries.Entry.__subclasses__())
     of_agents = {entries.Sleep, entries.LoopBlocked, entries.TaskCancelled, entries.LeftBehind}
     of_http = {entries.Note, entries.RequestRefused}
-    assert kinds - recorded == {entries.Callback, *of_http, *of_agents}
+    of_world = {
+        *(entries.Refused, entries.ServiceRequest, entries.ServiceReply, entries.Restarted),
+        *(entries.ProgramStarted, entries.ProgramInput, entries.ProgramOutput),
+        *(entries.ProgramEnded, entries.Input, entries.Output),
+    }
+    assert kinds - recorded == {entries.Callback, *of_http, *of_agents, *of_world}
 
 
 def test_together_they_reach_every_limit_that_can_end_a_run(results: list[Result]) -> None:

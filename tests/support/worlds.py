@@ -12,6 +12,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.fake_model import FunctionModel, Model
 from simloop.world.model_port import ModelPort
+from simloop.world.refusals import Refusals
 from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError
@@ -59,6 +60,7 @@ def in_world(
             ModelPort(asked, recorder, loop, raised, user.cancellation),  # type: ignore[arg-type]
             ToolsPort(box, recorder, loop, raised, timeout_ms),
             user,
+            Refusals(recorder),
         )
         user.begin(task, wall_clock_ms)
         return await main(Opened(world, record, raised, loop))

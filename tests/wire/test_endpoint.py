@@ -4,10 +4,10 @@ import dataclasses
 import json
 
 import pytest
-from wire import ASK, CHAT, Heard, heard, in_run, posted
+from wire import ASK, Heard, heard, in_run, posted
 
 from simloop import Reply, Request, Result, ScriptedTool, World, parse_scenario, run
-from simloop.errors import Deadlock, ScenarioError, ScriptExhausted
+from simloop.errors import Deadlock, ScriptExhausted
 from simloop.messages import ToolCall, ToolMessage, UserMessage
 from simloop.scenario.replies import Http, Pace
 from simloop.scenario.schema import Scenario
@@ -205,9 +205,13 @@ def test_a_request_that_only_a_script_cannot_answer_is_no_mistake_of_its_sender(
 
 @pytest.mark.parametrize(
     ("method", "url"),
-    [("POST", "https://api.weather.test/v1/today"), ("GET", CHAT)],
+    [
+        ("POST", "https://api.weather.test/v1/today"),
+        ("POST", "https://api.weather.test:443/v1/today?zip=1"),
+        ("GET", "https://models.test/v1/chat/completions"),
+    ],
 )
-def test_an_unknown_address_fails_the_run_whatever_the_client_makes_of_it(
+def test_an_unknown_address_refuses_the_connection_and_the_run_records_it(
     method: str, url: str
 ) -> None:
     found = Heard()
@@ -215,10 +219,26 @@ def test_an_unknown_address_fails_the_run_whatever_the_client_makes_of_it(
     async def main() -> None:
         await found.listen(posted(url=url, method=method))
 
-    host = url.split("/")[2]
-    with pytest.raises(ScenarioError, match=f"{method} .* at {host}, called at wire.py:"):
-        in_run(main)
-    assert (found.status, found.headers["x-should-retry"]) == (500, "false")
+    (entry,) = (one for one in in_run(main).trace.entries if isinstance(one, entries.Refused))
+    asked = f"{method} {url.partition('?')[0].replace(':443', '')}"
+    assert (entry.what, entry.asked, entry.meant) == ("host", asked, False)
+    assert entry.place.startswith("wire.py:")
+    assert found.error == "ConnectionRefused"
+
+
+@pytest.mark.parametrize("host", ["api.openai.com", "gateway.test"])
+def test_the_host_of_a_provider_has_no_path_that_is_for_no_model(host: str) -> None:
+    found = Heard()
+
+    async def main() -> None:
+        await Heard().listen(posted(url=f"https://{host}/v1/chat/completions"))
+        await found.listen(posted(url=f"https://{host}/v1/responses/input_tokens"))
+
+    record = in_run(main, Reply(say="Hi")).trace.entries
+    assert found.status == 404
+    assert json.loads(found.body)["error"]["code"] == "unknown_url"
+    (asked,) = (one.asked for one in record if isinstance(one, entries.Refused))
+    assert asked == f"POST https://{host}/v1/responses/input_tokens"
 
 
 def test_a_script_that_runs_out_fails_the_run_even_if_the_agent_goes_on() -> None:

@@ -134,6 +134,8 @@ class Answers(Struct):
 
     loop: VirtualLoop
     seeds: Seeds
+    hosts: dict[str, None] = {}
+    """The hosts that the program has looked up, in order; each has a made-up address."""
     _generator: random.Random | None = None
 
     @property

@@ -16,19 +16,19 @@ from importlib.machinery import ModuleSpec
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from simloop.virtual.border import answers, refusals, thread_stand_ins
+from simloop.virtual.border import absence, answers, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.real_world import PRIVATE_TWINS, REAL_CLOCKS, noted_interrupts
 from simloop.virtual.seeds import Seeds
 
-_FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS
+_FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | absence.FUNCTIONS
 _BY_VALUE = {original: original for original in _FUNCTIONS} | {
     stand_in: original for original, stand_in in _FUNCTIONS.items()
 }
-_EVERYWHERE = refusals.FUNCTIONS | answers.WAIT_FOR
-_METHODS = answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS
+_EVERYWHERE = refusals.FUNCTIONS | answers.WAIT_FOR | absence.FUNCTIONS
+_METHODS = answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS
 # Only values of these types are looked up: the hash of any other object may run its own code.
 # A class of another metaclass may define `__hash__` as well.
 _KINDS = frozenset(
@@ -252,8 +252,8 @@ class sealed:  # noqa: N801 - a context manager, named as one reads it
     Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
     moves virtual time; dates and local time, in UTC; `os.urandom`, `os.getrandom` and
     `ssl.RAND_bytes`, so `uuid4` and `secrets`; `uuid1`; `random`, with generators that are created
-    unseeded. Threads, locks and event loops that are made inside are simulated. Blocking sockets,
-    processes and alarms are refused.
+    unseeded. Threads, locks and event loops that are made inside are simulated. Hosts and programs
+    are not there. Blocking sockets, forks and alarms are refused.
     """
 
     __slots__ = ("_answers", "_interrupts", "_loop", "_outer", "_streams")

@@ -1,4 +1,4 @@
-"""The refusal of calls that leave or end a simulation: blocking sockets, processes and signals.
+"""The refusal of calls that leave or end a simulation: blocking sockets, forks and signals.
 
 A call is refused only in a simulation, in a thread of it, and never inside a debugger, so that
 other threads, pytest-xdist and a breakpoint work as always. Python's audit events name most of
@@ -17,7 +17,6 @@ _ADVICE = {
     event: advice for advice, events in real_world.AUDIT_EVENTS.items() for event in events.split()
 }
 _LONGEST = 100
-_FORK_EXEC = "_posixsubprocess.fork_exec"
 _hooks: list[Callable[..., None]] = []
 
 
@@ -32,7 +31,7 @@ def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def refusing(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        _refuse(real_world.with_command(name, args[0]) if name == _FORK_EXEC else name, advice)
+        _refuse(name, advice)
         return original(*args, **kwargs)
 
     return refusing
@@ -67,8 +66,6 @@ def _is_simulated(function: Any) -> bool:
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
-    if event == "socket.getaddrinfo":
-        return f"{event} of {args[0]!r}, port {args[1]!r}"[:_LONGEST]
     if event == "socket.connect" and isinstance(args[1], tuple | str):
         return f"{event} to {args[1]!r}"[:_LONGEST]
     place = real_world.COMMANDS.get(event)

@@ -22,9 +22,10 @@ from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.clock import tasks
 from simloop.virtual.clock.instants import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text
 from simloop.virtual.clock.listener import LoopListener, hear_timer, report_blocking
+from simloop.virtual.clock.transports import ReachingLoop
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
-from simloop.virtual.real_world import LOOP_METHODS, THREAD, noted_interrupts, with_command
+from simloop.virtual.real_world import LOOP_METHODS, THREAD, noted_interrupts
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -81,7 +82,7 @@ def loop_here() -> "VirtualLoop | None":
     return None if thread is None else thread.loop
 
 
-class VirtualLoop(asyncio.BaseEventLoop):
+class VirtualLoop(ReachingLoop):
     """One simulation at a time, in one thread; `run` leaves the loop ready for the next.
 
     `now_ns` is virtual time since the start of the run. `escapes` are the errors raised where the
@@ -118,8 +119,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _reset(self) -> None:
         self.now_ns = 0
         self.escapes: list[SimloopError] = []
-        self.on_refusal: Callable[[str], object] | None = None
-        """Called with the words of each refusal; the run that is under way keeps them."""
+        self.on_refusal: Callable[[str, str, str, str], object] | None = None
+        """Called with each refusal: see `note_refused`; the run that is under way keeps them."""
         self.threads: _Threads | None = None  # made with the first of them
         self._default_executor: Any = None
         self.at_end: list[Callable[[], object]] = []  # called when nothing of the run is left
@@ -498,20 +499,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 unfinished = self.unfinished()
         return unfinished
 
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether a border answers for code of a program."""
+        return self.answers is not None
+
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""
         place = askers_place()
         called = f"; called at {place}" if place else ""
-        if self.on_refusal is not None:
-            self.on_refusal(f"refused: {what}{called}")
+        self.note_refused("call", what, what, place)
         escape = ScenarioError(f"{what} is not available in a simulation: {advice}{called}")
         if self.is_running():
             self.escapes.append(escape)
         return escape
 
-    def _refuse_method(self, name: str, advice: str, *args: object, **_: object) -> None:
-        if name.startswith("loop.subprocess"):
-            name = with_command(name, args[1:])  # the first is the factory of the protocol
+    def note_refused(self, what: str, name: str, asked: str, place: str = "") -> None:
+        """Tell the run that the world refuses something, at the place that asks for it."""
+        if self.on_refusal is not None:
+            self.on_refusal(what, name, asked, place or askers_place())
+
+    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
         raise self.refuse(name, advice)
 
     def __del__(self, *_: object) -> None:

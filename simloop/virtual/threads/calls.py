@@ -22,6 +22,7 @@ from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import WAKE, hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop, refuse_methods
 from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
+from simloop.virtual.clock.transports import ReachingLoop
 from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, simulated, thread_here
 
 T = TypeVar("T")
@@ -129,7 +130,7 @@ def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
 _OF_THE_OUTER = frozenset({"stop", "run_forever", "run_until_complete"})
 
 
-class InnerLoop(asyncio.BaseEventLoop):
+class InnerLoop(ReachingLoop):
     """An event loop that a program makes inside, on the clock of the virtual loop `outer`.
 
     Its waiting parks its thread on virtual time. It has no selector, no pipe and no signals.
@@ -189,8 +190,21 @@ class InnerLoop(asyncio.BaseEventLoop):
     def _process_events(self, events: list[Any]) -> None:
         """Do nothing: no file is watched."""
 
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether a border answers for code of a program."""
+        return self.outer.is_sealed
+
+    def refuse(self, what: str, advice: str) -> ScenarioError:
+        """Return an error for the caller to raise; it fails the run even if it is swallowed."""
+        return self.outer.refuse(what, advice)
+
+    def note_refused(self, what: str, name: str, asked: str, place: str = "") -> None:
+        """Tell the run that the world refuses something."""
+        self.outer.note_refused(what, name, asked, place)
+
     def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
-        raise self.outer.refuse(name, advice)
+        raise self.refuse(name, advice)
 
     def __del__(self, *_: object) -> None:
         """Do nothing; this loop holds no sockets, so no leak warning is due."""

@@ -1,0 +1,235 @@
+"""A network and programs, which a simulation does not have.
+
+A call fails as on a machine without a network and without that program, so that each client makes
+its own error of it and the agent may go on. The run records what was asked, and where.
+"""
+
+import _socket
+import errno
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from simloop.virtual.border.answers import Answers, stand_in
+from simloop.virtual.clock.transports import absent
+from simloop.virtual.real_world import is_exempt
+
+# In a mapping: the names of a module that hold originals are exchanged, in this one too.
+_ORIGINALS: dict[str, Any] = {
+    "getaddrinfo": _socket.getaddrinfo,
+    "getnameinfo": _socket.getnameinfo,
+}
+_LOCAL = ("127.0.0.1", "::1")
+_NUMERIC = (socket.AF_INET, socket.AF_INET6)
+# Addresses for documentation (RFC 5737 and RFC 3849), which no machine has.
+_MADE_UP = ("192.0.2.", "2001:db8::")
+
+
+# ---------------------------------------------------------------- names
+
+
+def _text(host: Any) -> str:
+    return host.decode(errors="replace") if isinstance(host, bytes) else str(host)
+
+
+def _is_numeric(host: str) -> bool:
+    for family in _NUMERIC:
+        try:
+            _socket.inet_pton(family, host.partition("%")[0])
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _is_local(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost") or host in _LOCAL
+
+
+def _address_of(answers: Answers, host: str, *, is_v6: bool = False) -> str:
+    """Return the address of a host: a made-up one, unless it is the machine itself."""
+    if _is_numeric(host):
+        return host
+    if _is_local(host):
+        return _LOCAL[is_v6]
+    named = answers.hosts
+    # In order of first use, which is the same in each run.
+    number = list(named).index(host) if host in named else len(named)
+    named.setdefault(host)
+    return f"{_MADE_UP[is_v6]}{number % 254 + 1:{'x' if is_v6 else 'd'}}"
+
+
+def _host_of(answers: Answers, address: str) -> str:
+    """Return the name that led to an address, or the address."""
+    for made_up, base in zip(_MADE_UP, (10, 16), strict=True):
+        if address.startswith(made_up):
+            number = int(address.removeprefix(made_up), base) - 1
+            return next((host for n, host in enumerate(answers.hosts) if n == number), address)
+    return address
+
+
+def look_up(answers: Answers, host: Any, *given: Any, **named: Any) -> list[Any]:
+    """Return the addresses of a host, as `getaddrinfo` does; every name has one."""
+    said: list[Any] = [*given, *_UNSAID[len(given) :]]
+    family, flags = named.get("family", said[1]), named.get("flags", said[4])
+    if host is not None and not flags & socket.AI_NUMERICHOST:
+        host = _address_of(answers, _text(host), is_v6=family == socket.AF_INET6)
+    found: list[Any] = _ORIGINALS["getaddrinfo"](host, *given, **named)
+    return found
+
+
+_UNSAID = (None, 0, 0, 0, 0)
+"""The port, the family, the type, the protocol and the flags of a look-up that says nothing."""
+
+
+def _named_address(answers: Answers, host: Any) -> str:
+    host = _text(host)
+    if not (_is_local(host) or _is_numeric(host)):
+        answers.loop.note_refused("host", host, host)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    return _address_of(answers, host)
+
+
+def _by_name(answers: Answers, host: Any) -> tuple[str, list[str], list[str]]:
+    return _text(host), [], [_named_address(answers, host)]
+
+
+def _by_address(_: Answers, host: Any) -> tuple[str, list[str], list[str]]:
+    if not _is_local(_text(host)):
+        raise socket.herror(1, "Unknown host")
+    return "localhost", [], [_LOCAL[0]]
+
+
+def _name_info(_: Answers, address: Any, flags: int) -> tuple[str, str]:
+    host, port = _ORIGINALS["getnameinfo"](address, flags | socket.NI_NUMERICHOST)
+    return host, port
+
+
+# ---------------------------------------------------------------- connections
+
+
+def refused(answers: Answers, connecting: Any, address: Any) -> OSError:
+    """Return the error of a socket that cannot reach `address`; the run records it."""
+    if connecting.family == socket.AF_UNIX:
+        path = os.fsdecode(address)
+        answers.loop.note_refused("host", path, path)
+        return FileNotFoundError(errno.ENOENT, "No such file or directory")
+    host = _host_of(answers, _text(address[0]))
+    answers.loop.note_refused("host", host, f"{host}:{address[1]}")
+    if connecting.type == socket.SOCK_DGRAM:
+        return OSError(errno.ENETUNREACH, "Network is unreachable")
+    return ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+def _is_address(connecting: Any, address: Any) -> bool:
+    if connecting.family == socket.AF_UNIX:
+        return isinstance(address, str | bytes)
+    return isinstance(address, tuple) and len(address) > 1
+
+
+def _connect(original: Any) -> Callable[..., Any]:
+    def connect(answers: Answers, connecting: Any, address: Any) -> Any:
+        if not _is_address(connecting, address):
+            return original(connecting, address)  # which says what is wrong with it
+        raise refused(answers, connecting, address)
+
+    return connect
+
+
+def _connect_ex(original: Any) -> Callable[..., Any]:
+    def connect_ex(answers: Answers, connecting: Any, address: Any) -> Any:
+        if not _is_address(connecting, address):
+            return original(connecting, address)
+        return refused(answers, connecting, address).errno
+
+    return connect_ex
+
+
+def _send(original: Any, least: int) -> Callable[..., Any]:
+    def send(answers: Answers, sending: Any, *given: Any) -> Any:
+        if len(given) < least or not _is_address(sending, given[-1]):
+            return original(sending, *given)
+        raise refused(answers, sending, given[-1])
+
+    return send
+
+
+def _send_to(original: Any) -> Callable[..., Any]:
+    return _send(original, 2)
+
+
+def _send_message(original: Any) -> Callable[..., Any]:
+    return _send(original, 4)
+
+
+# ---------------------------------------------------------------- programs
+
+
+def _start(answers: Answers, args: Sequence[Any], *_: Any, **__: Any) -> int:
+    raise absent(answers.loop, args)
+
+
+def _spawn(answers: Answers, _path: Any, args: Sequence[Any], *_: Any, **__: Any) -> int:
+    raise absent(answers.loop, args)
+
+
+_NOT_FOUND = 127 << 8
+"""The status of a shell that does not find a program."""
+
+
+def _system(answers: Answers, command: Any) -> int:
+    absent(answers.loop, ("sh", "-c", command))
+    return _NOT_FOUND
+
+
+# ---------------------------------------------------------------- the tables
+
+
+def _stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the stand-in of a function, which a question about the machine does not get."""
+
+    def answered(answers: Answers, *args: Any, **kwargs: Any) -> Any:
+        if is_exempt(sys._getframe(2)):  # noqa: SLF001 - the caller's
+            return original(*args, **kwargs)
+        return answer(answers, *args, **kwargs)
+
+    return stand_in(original, answered)
+
+
+def _functions() -> dict[Any, Callable[..., Any]]:
+    answered: list[tuple[Any, str, Callable[..., Any]]] = [
+        (_socket, "getaddrinfo", look_up),
+        (_socket, "gethostbyname", _named_address),
+        (_socket, "gethostbyname_ex", _by_name),
+        (_socket, "gethostbyaddr", _by_address),
+        (_socket, "getnameinfo", _name_info),
+        (_socket, "gethostname", lambda _: "localhost"),
+        (os, "system", _system),
+        (os, "posix_spawn", _spawn),
+        (os, "posix_spawnp", _spawn),
+    ]
+    try:
+        import _posixsubprocess  # noqa: PLC0415 - Windows has none
+    except ImportError:
+        pass
+    else:
+        answered.append((_posixsubprocess, "fork_exec", _start))
+    found = [(getattr(module, name, None), answer) for module, name, answer in answered]
+    return {original: _stand_in(original, answer) for original, answer in found if original}
+
+
+FUNCTIONS = _functions()
+"""Original function -> its stand-in, in a simulation."""
+
+METHODS: tuple[tuple[type, str, Any], ...] = tuple(
+    (_socket.socket, name, _stand_in(original, making(original)))
+    for name, making in (
+        ("connect", _connect), ("connect_ex", _connect_ex), ("sendto", _send_to),
+        ("sendmsg", _send_message),
+    )
+    for original in [vars(_socket.socket).get(name)]
+    if original is not None
+)  # fmt: skip
+"""Class, attribute and stand-in of the methods of sockets."""
