@@ -243,13 +243,15 @@ class Position:
 
         Those of one effect of the machine: of one model call, or of one batch of tools.
         """
+        places = self.recording.index.places.get(entries.Hook)
+        if places is None:
+            return ()
         since = self.start
         if self.move is not None:
             since = self.move.place
             if since == self.place:  # at the transition that the effect of these hooks has led to
                 earlier = self.recording.index.last(entries.Transition, since - 1, self.start)
                 since = self.start if earlier is None else earlier
-        places = self.recording.index.places.get(entries.Hook, ())
         found: Any = [self.recording.entries[each] for each in between(places, since, self.place)]
         return tuple(found)
 

@@ -215,7 +215,7 @@ def _read_header(line: bytes, path: str) -> Header:
 def _read_lines(data: bytes, start: int, path: str) -> tuple[list[TraceLine], str]:
     """Return the lines from `start` on, and a message about an incomplete last line."""
     try:
-        lines = _LINE.decode_lines(data[start:])
+        lines = _LINE.decode_lines(memoryview(data)[start:])
         if len(lines) == data.count(b"\n", start):
             return lines, ""
     except _UNDECODABLE:
@@ -280,8 +280,8 @@ class _Reading:
 
         Return the place of that line and the reason, or None if all fit.
         """
-        ends = (place for place, line in enumerate(lines) if type(line) in _NO_ENTRIES)
-        count = next(ends, len(lines))
+        kinds = list(map(type, lines))
+        count = min(map(kinds.index, _NO_ENTRIES.intersection(kinds)), default=len(lines))
         found: Any = lines[:count]
         wrong = self._add_entries(found)
         if wrong is not None or count == len(lines):
