@@ -62,6 +62,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write a page for a browser beside each trace that --simloop-trace writes",
     )
+    group.addoption(
+        "--simloop-unscripted",
+        choices=["refuse", "fail"],
+        help="replace what each scenario says of hosts and programs that it does not have: their "
+        "refusal is an entry of the trace (refuse), or fails the run too (fail)",
+    )
     parser.addini(
         "simloop_auto", "run every async test on the virtual clock", type="bool", default=False
     )

@@ -11,9 +11,9 @@ import pytest
 if TYPE_CHECKING:
     from simloop.runs.fixtures import Played
 
-_OF_RUNS = ("seed", "loop", "judge_as", "loop_options")
+_OF_RUNS = ("seed", "loop", "judge_as", "loop_options", "unscripted")
 """The arguments of `simloop.run` that the marker takes too."""
-_OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties", "max_transitions")
+_OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties", "max_transitions", "unscripted")
 TAKES = ", ".join(f"{name}=" for name in dict.fromkeys((*_OF_RUNS, *_OF_ASYNC_TESTS)))
 USERS = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
 """The fixtures for which a plain test may be marked."""
@@ -29,16 +29,16 @@ def command(item: pytest.Item, seed: int | None = None) -> str:
 
 
 def settings_of(item: pytest.Item) -> dict[str, Any]:
-    """Return the settings for `simloop_run`, overridden by the flag of the command line."""
-    settings = _marked(item, _OF_RUNS, "for an async test")
-    seed = item.config.getoption("--simloop-seed")
-    return settings if seed is None else {**settings, "seed": seed}
+    """Return the settings for `simloop_run`, overridden by the flags of the command line."""
+    flags = {name: item.config.getoption(f"--simloop-{name}") for name in ("seed", "unscripted")}
+    stated = {name: value for name, value in flags.items() if value is not None}
+    return {**_marked(item, _OF_RUNS, "for an async test"), **stated}
 
 
 def settings_of_async(item: pytest.Item) -> dict[str, Any]:
     """Return the settings for the runs of an async test, with its seeds as a list.
 
-    `max_transitions` is there if the marker states it.
+    `max_transitions` and `unscripted` are there if the marker, or a flag, states them.
     """
     settings = _marked(item, _OF_ASYNC_TESTS, "for `simloop_run`; an async test is its own agent")
     seed, seeds = item.config.getoption("--simloop-seed"), settings.get("seeds")
@@ -46,7 +46,9 @@ def settings_of_async(item: pytest.Item) -> dict[str, Any]:
         pytest.fail("the marker simloop takes seed= or seeds=, not both", pytrace=False)
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         pytest.fail(f"seeds= is a number of runs, such as 200, not {seeds!r}", pytrace=False)
+    unscripted = item.config.getoption("--simloop-unscripted") or settings.get("unscripted")
     stated = {name: settings[name] for name in settings if name == "max_transitions"}
+    stated |= {"unscripted": unscripted} if unscripted else {}
     several = [settings.get("seed", 0)] if seeds is None else [*range(seeds)]
     return {
         "seeds": several if seed is None else [seed],

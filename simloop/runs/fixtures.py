@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import Any, Literal, Protocol, TypeVar, Unpack
 
 import msgspec
 
@@ -59,6 +59,7 @@ class AsyncTest:
         shuffle_ties: bool = False,
         replies: Sequence[Reply] = (),
         max_transitions: int | None = None,
+        unscripted: Literal["refuse", "fail"] = "refuse",
     ) -> None:
         self._body = body
         self._error: BaseException | None = None
@@ -70,6 +71,7 @@ class AsyncTest:
             model=[*replies],
             shuffle_ties=shuffle_ties,
             max_transitions=max_transitions,
+            unscripted=unscripted,
         )
         agent: Any = _agent(self._answer, name)
         self.simulation = Simulation(scenario, seed=seed, loop=agent, keep_bodies=True)
@@ -90,6 +92,8 @@ class AsyncTest:
             raise
         if self._failure is not None:
             raise self._failure
+        if self.simulation.scenario.unscripted == "fail":
+            result.expect(refused=[])
         return result
 
     @property
