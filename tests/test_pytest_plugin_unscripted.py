@@ -17,7 +17,7 @@ async def test_it():
 def test_run(simloop_run):
     async def agent(prompt, world):
         look_up()
-        return (await world.model.reply([simloop.UserMessage(prompt)])).text
+        return (await world.model.reply([simloop.UserMessage(prompt)])).message.text
     script = [Reply(say="Hello.")]
     simloop_run(simloop.Scenario(prompt="Hi", model=script, offline={offline}), loop=agent)
 """
