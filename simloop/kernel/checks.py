@@ -10,7 +10,7 @@ import functools
 import typing
 from enum import StrEnum
 from types import NoneType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from annotated_types import Ge, Le
 
@@ -43,13 +43,13 @@ class Checked:
         cls._at = at or cls._at  # a dataclass with slots is made twice, without the argument
 
     def __post_init__(self) -> None:
-        kind: Any = type(self)
-        for name, default, parts in _fields(kind):
+        cls: Any = type(self)
+        for name, default, kind in _fields(cls):
             value = getattr(self, name)
             if value is default:  # most settings are, and each run makes several objects of them
                 continue
             try:
-                checked = _checked(value, parts)
+                checked = _checked(value, kind)
             except (TypeError, ValueError) as error:
                 raise ScenarioError(str(error), key=f"{self._at}.{name}") from None
             if checked is not value:
@@ -77,12 +77,37 @@ class Word(StrEnum):
         return schema
 
 
+class _Kind(NamedTuple):
+    """The values that a setting may have: a word, one of some texts, a flag or a number."""
+
+    is_optional: bool
+    word: type[Word] | None
+    texts: tuple[str, ...]
+    is_flag: bool
+    numbers: tuple[type[int | float], ...]
+    bounds: tuple[Ge | Le, ...]
+    lasts: bool
+
+
 @functools.lru_cache(maxsize=32)
-def _fields(kind: Any) -> tuple[tuple[str, Any, tuple[Any, ...]], ...]:
-    hints = typing.get_type_hints(kind, include_extras=True)
+def _fields(cls: Any) -> tuple[tuple[str, Any, _Kind], ...]:
+    hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(
-        (field.name, field.default, tuple(_parts(hints[field.name])))
-        for field in dataclasses.fields(kind)
+        (field.name, field.default, _kind(tuple(_parts(hints[field.name]))))
+        for field in dataclasses.fields(cls)
+    )
+
+
+def _kind(parts: tuple[Any, ...]) -> _Kind:
+    types = [part for part in parts if isinstance(part, type)]
+    return _Kind(
+        is_optional=NoneType in types,
+        word=next((each for each in types if issubclass(each, Word)), None),
+        texts=tuple(part for part in parts if isinstance(part, str)),
+        is_flag=bool in types,
+        numbers=(int, float) if float in types else (int,),
+        bounds=tuple(part for part in parts if isinstance(part, Ge | Le)),
+        lasts=any(isinstance(part, Lasting) for part in parts),
     )
 
 
@@ -94,29 +119,26 @@ def _parts(hint: Any) -> typing.Iterator[Any]:
         yield from _parts(part)
 
 
-def _checked(value: Any, parts: tuple[Any, ...]) -> Any:
+def _checked(value: Any, kind: _Kind) -> Any:
     """Return the value to keep. Raises TypeError or ValueError for one that does not fit."""
-    if value is None and NoneType in parts:
+    if value is None and kind.is_optional:
         return None
-    for part in parts:
-        if isinstance(part, type) and issubclass(part, Word):
-            return part(value)
-    words = [part for part in parts if isinstance(part, str)]
-    if words and value not in words:
-        raise ValueError(f"{value!r} is none of {', '.join(words)}")
-    if bool in parts and not isinstance(value, bool):
+    if kind.word is not None:
+        return kind.word(value)
+    if kind.texts and value not in kind.texts:
+        raise ValueError(f"{value!r} is none of {', '.join(kind.texts)}")
+    if kind.is_flag and not isinstance(value, bool):
         raise TypeError(f"{value!r} is neither true nor false")
-    return value if words or bool in parts else _number(value, parts)
+    return value if kind.texts or kind.is_flag else _number(value, kind)
 
 
-def _number(value: Any, parts: tuple[Any, ...]) -> int | float:
-    wanted = (int, float) if float in parts else (int,)
-    if isinstance(value, bool) or not isinstance(value, wanted):
+def _number(value: Any, kind: _Kind) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, kind.numbers):
         raise TypeError(f"{value!r} is no number that fits here")
-    for bound in parts:
-        if isinstance(bound, Ge) and not value >= bound.ge:  # type: ignore[operator]
+    for bound in kind.bounds:
+        if isinstance(bound, Le):
+            if not value <= bound.le:  # type: ignore[operator]
+                raise ValueError(f"{value} is too large: must be at most {bound.le}")
+        elif not value >= bound.ge:  # type: ignore[operator]
             raise ValueError(f"{value} is too small: must be at least {bound.ge}")
-        if isinstance(bound, Le) and not value <= bound.le:  # type: ignore[operator]
-            raise ValueError(f"{value} is too large: must be at most {bound.le}")
-    lasts = any(isinstance(bound, Lasting) for bound in parts)
-    return Milliseconds(value) if lasts and type(value) is not Milliseconds else value
+    return Milliseconds(value) if kind.lasts and type(value) is not Milliseconds else value
