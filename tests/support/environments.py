@@ -4,16 +4,20 @@ The packages exclude each other, so that each environment has a file of pinned v
 tests/wire/environments. A test marked `frameworks` builds one, and runs tests inside it.
 """
 
+import atexit
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
+from importlib.metadata import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,31 +43,41 @@ def interpreter(version: str) -> Path | None:
 
 
 def built(name: str, version: str = THIS) -> Path:
-    """Return the Python of the environment of `name`.txt, with this simloop in it.
+    """Return the Python of an environment with the packages of `name`.txt and this checkout.
 
-    It is built once for each set of pins, and kept in a folder of the user's cache.
+    The packages are installed once for each set of pins, in a folder of the user's cache.
     """
-    return with_simloop(_packages(name, version))
+    return _with_checkout(_packages(name, version))
 
 
 def with_lowest_versions() -> Path:
     """Return the Python of an environment with the lowest versions that the package allows."""
+    return _with_checkout(_lowest())
+
+
+def _lowest() -> Path:
     project = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
     lowest = [each.replace(">=", "==") for each in project["dependencies"]]
-    return with_simloop(_kept("lowest", THIS, "\n".join(lowest)))
+    return _kept("lowest", THIS, "\n".join(lowest))
 
 
-def with_simloop(python: Path) -> Path:
-    """Install this simloop in an environment, and return its Python."""
-    folder = python.parent.parent
-    # The workers of one session share it: what one of them uses, the others must not install anew.
-    session = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
-    with _alone(folder):
-        installed = folder / "session"
-        if not session or not installed.exists() or installed.read_text("utf-8") != session:
-            _install(python, "--no-deps", "--force-reinstall", str(TOP))
-            installed.write_text(session, "utf-8")
-    return python
+@functools.cache
+def _with_checkout(python: Path) -> Path:
+    """Return the Python of a fresh environment, which sees those packages and this checkout.
+
+    The packages stay as they are: another checkout can use them at the same time.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="simloop-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    (kept,) = python.parent.parent.glob("lib/python*/site-packages")
+    (fresh,) = folder.glob("lib/python*/site-packages")
+    (fresh / "simloop.pth").write_text(f"{TOP}\n{TOP / 'tui'}\n{kept}\n", "utf-8")
+    for file in files("agent-simloop") or ():  # pytest finds the plugin in the metadata
+        if file.parts[0].endswith(".dist-info"):
+            (fresh / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file.locate(), fresh / file)
+    return folder / "bin" / "python"
 
 
 def _packages(name: str, version: str) -> Path:
@@ -146,10 +160,11 @@ class Told(NamedTuple):
 def told_by(
     *commands: Sequence[str],
     runs: Sequence[tuple[str, str]] = (),
+    then: str = "",
     hash_seed: str = "1",
     python: str | Path = sys.executable,
 ) -> Told:
-    """Run commands of simloop beside the recipes, and agents in scenarios, in one process.
+    """Run commands of simloop beside the recipes, agents in scenarios, `then`, in one process.
 
     To import the frameworks takes seconds. It is not this process: a framework may have a module
     with the name of one of these tests.
@@ -169,6 +184,7 @@ for loop, scenario in {runs!r}:
     with suppress(Deadlock):
         simulation.run()
     digests.append(f"{{loop}} {{scenario}} {{digest(encode(simulation.trace))}}")
+{then}
 print(json.dumps([[(each.exit_code, each.output) for each in done], digests]))
 """
     printed = printed_by(script, python, PYTHONHASHSEED=hash_seed)
@@ -177,7 +193,9 @@ print(json.dumps([[(each.exit_code, each.output) for each in done], digests]))
 
 def printed_by(script: str, python: str | Path = sys.executable, **more: str) -> str:
     """Run a program beside the recipes to its end, and return what it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(TOP), **more}
+    # litellm would ask the network for prices, three times.
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    environment = {**os.environ, **offline, "PYTHONPATH": str(TOP), **more}
     environment.pop("OPENAI_API_KEY", None)  # no recipe needs a key
     environment.pop("ANTHROPIC_API_KEY", None)
     command = [str(python), "-c", script]
@@ -216,8 +234,16 @@ def digests_of_bundled(python: str | Path, hash_seed: str) -> dict[str, str]:
     return {name: found[name] for name in RECORDED}
 
 
+@functools.cache
+def digests_of_thread_cases(python: str | Path = sys.executable) -> list[str]:
+    """Run the cases of threads in a process of `python`; return the digests of their traces."""
+    script = "import threadcases; print(*threadcases.digests_of_cases(), sep='\\n')"
+    paths = os.pathsep.join((str(TOP), str(TOP / "tests" / "support")))
+    return printed_by(script, python, PYTHONPATH=paths).splitlines()
+
+
 if __name__ == "__main__":  # builds all environments, in the order in which tests ask for them
-    with_lowest_versions()
+    _lowest()
     for name in ("async-plugins", "frameworks", "sdks", "sdks-older"):
         _packages(name, THIS)
     for version in PYTHONS:

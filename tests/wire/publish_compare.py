@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ SCENARIOS = (
     "retry/in-the-stream", "streams/call-then-lost", "finish-reasons/interrupted",
     "finish-reasons/content-filter", "finish-reasons/empty-replies", "calls/duplicated-ids",
 )  # fmt: skip
+PINS = Path(__file__).with_name("environments") / "frameworks.txt"
 _BLOCK = re.compile(r"(<!-- compared: [^>]*-->\n).*?(<!-- compared: end -->)", re.DOTALL)
 
 
@@ -53,7 +53,8 @@ def page_with(printed: str) -> str:
     """Return the page with the table of what the command has printed."""
     # litellm prints advice before the report.
     scenarios = json.loads(printed[printed.index("{\n") :])["scenarios"]
-    versions = (f"{package} {version(package)}" for package in AGENTS)
+    pinned = dict(line.split("==") for line in PINS.read_text("utf-8").split())
+    versions = (f"{package} {pinned[package]}" for package in AGENTS)
     lines = [("scenario", *MACHINES, *versions), ("---",) * (1 + len(MACHINES) + len(AGENTS))]
     lines += [(one["name"], *(cell(row) for row in one["rows"])) for one in scenarios]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,13 +1,14 @@
 """The agents of docs/sdks.md on frameworks, from scenario files: exact times, equal runs."""
 
 import re
+from typing import NamedTuple
 
 import pytest
-from environments import RECIPES, Told, printed_by, told_by
+from environments import PYTHONS, RECIPES, THIS, Told, built, interpreter, scenarios_of, told_by
 from loopback import accepting
 from publish_compare import COMMAND, PAGE, page_with
 
-pytestmark = pytest.mark.sdks
+pytestmark = pytest.mark.frameworks
 
 AGENTS = (
     ("openai_chat:agent", "weather"),
@@ -25,20 +26,55 @@ AGENTS = (
     ("with_smolagents:calling", "final_answer"),
     ("with_smolagents:coding", "code"),
 )
-SAME = (
-    ("with_langgraph:blocking", "weather/server-errors.simloop.yaml"),
-    ("with_openai_agents:agent", "cities/parallel-after-faults.simloop.yaml"),
-    ("with_pydantic_ai:agent", "weather/server-errors.simloop.yaml"),
-    ("with_smolagents:coding", "code/too-long.simloop.yaml"),
-)
+IN_THE_ORDER_OF_A_SET = ("with_smolagents:coding", "code/forbidden.simloop.yaml")
+"""What smolagents tells the model in this run changes with the hash seed."""
+RUNS = [each for each in scenarios_of(AGENTS)[::3] if each != IN_THE_ORDER_OF_A_SET]
 FINDINGS = sorted(path.relative_to(RECIPES) for path in RECIPES.glob("findings/*/*.simloop.yaml"))
 
 
+_TRACED = """
+import os
+os.environ["OPENAI_API_KEY"] = "key"
+from agents import Runner, custom_span, trace
+from agents.tracing.processors import default_exporter
+from with_openai_agents import agent, support
+from simloop import Pace, Reply, Scenario, run
+default_exporter().endpoint = {url!r}
+
+async def leaving(question):
+    async for event in Runner.run_streamed(support, question).stream_events():
+        if event.type == "raw_response_event":
+            return
+
+script = Scenario(prompt="Hi", model=[Reply(say="Hello you", pace=Pace(per_part="1s"))])
+for loop in agent, leaving:
+    assert run(script, loop=loop).outcome == "completed"
+with trace("outside of runs"):
+    pass
+"""
+
+
+class Process(NamedTuple):
+    """What one process has told, and the requests that it has sent."""
+
+    told: Told
+    sent: list[bytes]
+
+
 @pytest.fixture(scope="module")
-def told() -> Told:
-    """What the checks of the agents print, then that of the findings, then the comparison."""
+def process() -> Process:
+    """The checks of the agents, then that of the findings, then the comparison, then the runs."""
     checks = [("check", folder, "--loop", loop) for loop, folder in AGENTS]
-    return told_by(*checks, ("check", *map(str, FINDINGS)), COMMAND, runs=SAME)
+    commands = (*checks, ("check", *map(str, FINDINGS)), COMMAND)
+    with accepting() as (url, sent):
+        traced = _TRACED.format(url=url)
+        told = told_by(*commands, runs=RUNS, then=traced, python=built("frameworks"))
+    return Process(told, sent)
+
+
+@pytest.fixture(scope="module")
+def told(process: Process) -> Told:
+    return process.told
 
 
 @pytest.mark.parametrize("number", range(len(AGENTS)), ids=[":".join(each) for each in AGENTS])
@@ -61,35 +97,16 @@ def test_the_table_of_the_comparison_is_what_the_runs_give(told: Told) -> None:
     assert PAGE.read_text("utf-8") == page_with(told.commands[-1][1]), "run: publish_compare.py"
 
 
-def test_another_process_with_another_hash_seed_changes_no_byte(told: Told) -> None:
-    assert told.digests == told_by(runs=SAME, hash_seed="2").digests
+def test_another_process_with_another_hash_seed_and_python_changes_no_byte(told: Told) -> None:
+    """The Python is the newest that is installed and has the frameworks."""
+    version = next(each for each in reversed((THIS, *PYTHONS)) if interpreter(each))
+    assert (
+        told.digests
+        == told_by(runs=RUNS, hash_seed="2", python=built("frameworks", version)).digests
+    )
+    assert {line.split()[0] for line in told.digests} == {loop for loop, _ in RUNS}
 
 
-_TRACED = """
-import os
-os.environ["OPENAI_API_KEY"] = "key"
-from agents import Runner, custom_span, trace
-from agents.tracing.processors import default_exporter
-from with_openai_agents import agent, support
-from simloop import Pace, Reply, Scenario, run
-default_exporter().endpoint = {url!r}
-
-async def leaving(question):
-    async for event in Runner.run_streamed(support, question).stream_events():
-        if event.type == "raw_response_event":
-            return
-
-script = Scenario(prompt="Hi", model=[Reply(say="Hello you", pace=Pace(per_part="1s"))])
-for loop in agent, leaving:
-    print(run(script, loop=loop).outcome)
-with trace("outside of runs"):
-    pass
-"""
-
-
-def test_no_span_of_a_run_is_sent_when_the_process_ends() -> None:
-    with accepting() as (url, bodies):
-        printed = printed_by(_TRACED.format(url=url))
-    assert printed == "completed\n" * 2
-    assert [body.count(b'"object":') for body in bodies] == [1]
-    assert b"outside of runs" in bodies[0]
+def test_no_span_of_a_run_is_sent_when_the_process_ends(process: Process) -> None:
+    assert [body.count(b'"object":') for body in process.sent] == [1]
+    assert b"outside of runs" in process.sent[0]
