@@ -36,7 +36,8 @@ from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
 from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
 from simloop.world.fake_model import FakeModel, FunctionModel, Model, ScriptedFailure, ScriptEntry
-from simloop.world.files import Files, file_tools
+from simloop.world.file_tools import file_tools
+from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
 from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import text_of

@@ -28,11 +28,9 @@ LOOP_METHODS = {
     TRANSPORT: (
         "create_server create_unix_server"
         " create_datagram_endpoint connect_accepted_socket start_tls sendfile"
-        " add_reader remove_reader add_writer remove_writer"
         " sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into"
         " sock_sendall sock_sendto sock_accept sock_sendfile"
     ),
-    PROCESS: "connect_read_pipe connect_write_pipe",
     "call the handler itself, for instance with loop.call_later": (
         "add_signal_handler remove_signal_handler"
     ),
@@ -75,7 +73,7 @@ SILENT_METHODS = {
 
 REAL_CLOCKS = frozenset({
     # They wait in the operating system.
-    "asyncio", "multiprocessing", "selectors", "socketserver", "subprocess",
+    "asyncio", "multiprocessing", "socketserver",
     # They measure the simulation.
     "simloop", "_pytest", "hypothesis", "pytest", "pytest_benchmark",
 })  # fmt: skip

@@ -272,7 +272,7 @@ STEPS = {
     "the audit hook": (refusals, "watch_reaches"),
     "the scan": (sealed_module._Border, "_scan"),
     "the seed": (answers.SharedDraws, "begin"),
-    "the method cache": (sealed_module, "_forget_cached_methods"),
+    "the method cache": (sealed_module.StandIns, "forget_cached_methods"),
     "the exchange": (sealed_module._Holders, "exchange"),
     "the first holder": (sealed_module, "_replace"),
 }

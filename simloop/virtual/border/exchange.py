@@ -11,7 +11,7 @@ import operator
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -23,12 +23,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.real_world import PRIVATE_TWINS, REAL_CLOCKS, noted_interrupts
 from simloop.virtual.seeds import Seeds
 
-_FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | absence.FUNCTIONS
-_BY_VALUE = {original: original for original in _FUNCTIONS} | {
-    stand_in: original for original, stand_in in _FUNCTIONS.items()
-}
 _EVERYWHERE = refusals.FUNCTIONS | answers.WAIT_FOR | absence.FUNCTIONS
-_METHODS = answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS
 # Only values of these types are looked up: the hash of any other object may run its own code.
 # A class of another metaclass may define `__hash__` as well.
 _KINDS = frozenset(
@@ -103,14 +98,14 @@ def _reader(names: Iterable[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]
     return operator.itemgetter(first, *others or [first])
 
 
-def _holders_of_methods() -> dict[type, _Holder]:
-    """Return the classes of `_METHODS` with their namespaces, even if written in C.
+def _holders_of_methods(methods: Sequence[tuple[type, str, Any]]) -> dict[type, _Holder]:
+    """Return the classes of `methods` with their namespaces, even if written in C.
 
     A subclass put in the place of `datetime` (as freezegun does) is another object: pydantic then
     refuses a model with the field `at: datetime` that is built inside the simulation.
     """
     holders: dict[type, _Holder] = {}
-    for cls, name, stand_in in _METHODS:
+    for cls, name, stand_in in methods:
         # `setattr` refuses a class written in C, and `__dict__` is a read-only proxy, whose only
         # referent is the dict itself. Where that is not so, the unpacking fails at import. Writing
         # to the type object by offset was rejected: the offsets differ between versions.
@@ -121,52 +116,107 @@ def _holders_of_methods() -> dict[type, _Holder]:
     return holders
 
 
-_CLASSES = _holders_of_methods()
-# To forget the methods of a class is to forget those of its subclasses.
-_CHANGED = [
-    (cls, holder.namespace, "" if cls.__flags__ & _IMMUTABLE else next(iter(holder.originals)))
-    for cls, holder in _CLASSES.items()
-    if _CLASSES.keys().isdisjoint(cls.__mro__[1:])
-]
+class StandIns:
+    """The originals, the stand-ins that take their places, and the packages that keep originals.
+
+    Of the functions `everywhere`, no package keeps the original.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[Any, Any],
+        methods: Sequence[tuple[type, str, Any]],
+        *,
+        kept_by: frozenset[str],
+        everywhere: Container[Any] = (),
+    ) -> None:
+        self.functions = functions
+        self.by_value = {original: original for original in functions} | {
+            stand_in: original for original, stand_in in functions.items()
+        }
+        self.classes = _holders_of_methods(methods)
+        # To forget the methods of a class is to forget those of its subclasses.
+        self._changed = [
+            (
+                cls,
+                holder.namespace,
+                "" if cls.__flags__ & _IMMUTABLE else next(iter(holder.originals)),
+            )
+            for cls, holder in self.classes.items()
+            if self.classes.keys().isdisjoint(cls.__mro__[1:])
+        ]
+        self._kept_by = kept_by
+        self._everywhere = everywhere
+
+    def forget_cached_methods(self) -> None:
+        """Let CPython look up the methods of the classes anew.
+
+        It caches the attributes of a class, and does not see a write to its dict. Without this,
+        code that has called `datetime.now` before may go on with the original.
+        """
+        for cls, own, name in self._changed:
+            if name in own:  # a write that CPython does see takes a fifth of the call
+                setattr(cls, name, own[name])
+            else:
+                _forget(cls)
+
+    def holder_of(self, namespace: dict[str, Any], module: str) -> _Holder | None:
+        """Return the names in the globals of a module that hold an original or a stand-in."""
+        package = str.partition(module, ".")[0]
+        if package in PRIVATE_TWINS:
+            return None
+        by_value, originals, stand_ins = self.by_value, {}, {}
+        for name, value in list(namespace.items()):
+            if type(name) is str and type(value) in _KINDS and value in by_value:
+                original = by_value[value]
+                stand_in = self.functions[original]
+                if package not in self._kept_by or original in self._everywhere:
+                    # Equal is not the same: each `random._inst.random` is another object.
+                    originals[name] = original if value is stand_in else value
+                    stand_ins[name] = stand_in
+        return _Holder(namespace, originals, stand_ins) if originals else None
 
 
-def _forget_cached_methods() -> None:
-    # CPython caches the attributes of a class, and does not see a write to its dict. Without this,
-    # code that has called `datetime.now` before may go on with the original.
-    for cls, own, name in _CHANGED:
-        if name in own:  # a write that CPython does see takes a fifth of the call
-            setattr(cls, name, own[name])
-        else:
-            _forget(cls)
+class Exchange:
+    """An exchange of originals for stand-ins: from the first entrance in the process to the last.
 
+    `enter` and `leave` are called in pairs.
+    """
 
-class _Border:
-    """The exchange of originals for stand-ins: by the first seal in the process, until the last."""
-
-    def __init__(self) -> None:
+    def __init__(self, stand_ins: StandIns) -> None:
         self.lock = threading.Lock()
         self.seals = 0
         self.keepers = 0
         self.modules: list[Any] = []
-        self.all = _Holders([*_CLASSES.values()])
+        self.stand_ins = stand_ins
+        self.all = _Holders([*stand_ins.classes.values()])
 
-    def enter(self, seeds: Seeds) -> None:
+    def begin(self, *given: Any) -> None:
+        """Do what belongs to the first entrance besides the exchange, with its arguments."""
+
+    def end(self) -> None:
+        """Undo it; safe to repeat."""
+
+    def enter(self, *given: Any) -> None:
+        """Put the stand-ins in their places, unless they are there."""
         with self.lock:
             if self.seals == 0:
                 try:
-                    self._exchange(seeds)
+                    self._exchange(*given)
                 except BaseException:
                     self._put_back()
                     raise
             self.seals += 1
 
     def leave(self) -> None:
+        """Put the originals back, if this was the last entrance."""
         with self.lock:
             self.seals -= 1
             if self.seals == 0:
                 self._open()
 
     def keep(self) -> None:
+        """Leave the stand-ins in their places until `let_go`."""
         with self.lock:
             self.keepers += 1
 
@@ -183,27 +233,25 @@ class _Border:
                 self._scan()  # a module imported meanwhile has bound the stand-ins
             if self.keepers == 0:
                 self._put_back()
-            shared_draws.end()
+            self.end()
         except BaseException:
             self._put_back()  # a Ctrl-C in the middle: it repeats nothing
             raise
 
-    def _exchange(self, seeds: Seeds) -> None:
-        refusals.watch_reaches()
+    def _exchange(self, *given: Any) -> None:
         # What is imported while the border is kept binds the stand-ins. So only the number of the
         # modules counts, as in `_open`: to look at each of them takes a twentieth of a short run.
         if not (self.keepers and len(sys.modules) == len(self.modules)):
             self._scan()
-        shared_draws.begin(seeds)
-        vars(uuid).update(dict.fromkeys(_STAMPS))
+        self.begin(*given)
         if not (self.keepers and self.all.are_exchanged()):
             self.all.exchange()
-            _forget_cached_methods()
+            self.stand_ins.forget_cached_methods()
 
     def _put_back(self) -> None:
         self.all.exchange(back=True)
-        _forget_cached_methods()
-        shared_draws.end()
+        self.stand_ins.forget_cached_methods()
+        self.end()
 
     def _scan(self) -> None:
         """Find where the originals are bound, if modules have changed: 500 of them take 2 ms."""
@@ -214,7 +262,7 @@ class _Border:
         # A copy first: a finalizer that the garbage collector calls may import a module, so that
         # the mapping changes while it is read.
         modules: list[tuple[Any, Any]] = list(sys.modules.copy().items())
-        holders, complete = [*_CLASSES.values()], True
+        holders, complete = [*self.stand_ins.classes.values()], True
         for name, module in modules:
             if issubclass(type(module), ModuleType) and isinstance(name, str):
                 namespace = _namespace_of(module) or {}
@@ -222,25 +270,32 @@ class _Border:
                 # While a module is being imported, its globals are not all there yet.
                 unfinished = type(spec) is ModuleSpec and getattr(spec, "_initializing", False)
                 complete = complete and not unfinished
-                holders += filter(None, [_holder_of(namespace, name)])
+                holders += filter(None, [self.stand_ins.holder_of(namespace, name)])
         self.all = _Holders(holders)
         self.modules = [module for _, module in modules] if complete else []
 
 
-def _holder_of(namespace: dict[str, Any], module: str) -> _Holder | None:
-    package = str.partition(module, ".")[0]
-    if package in PRIVATE_TWINS:
-        return None
-    originals, stand_ins = {}, {}
-    for name, value in list(namespace.items()):
-        if type(name) is str and type(value) in _KINDS and value in _BY_VALUE:
-            original = _BY_VALUE[value]
-            stand_in = _FUNCTIONS[original]
-            if package not in REAL_CLOCKS or original in _EVERYWHERE:
-                # Equal is not the same: each `random._inst.random` is another object.
-                originals[name] = original if value is stand_in else value
-                stand_ins[name] = stand_in
-    return _Holder(namespace, originals, stand_ins) if originals else None
+_OF_BORDER = StandIns(
+    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | absence.FUNCTIONS,
+    answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS,
+    kept_by=REAL_CLOCKS,
+    everywhere=_EVERYWHERE,
+)
+
+
+class _Border(Exchange):
+    """The exchange that every sealed run needs."""
+
+    def __init__(self) -> None:
+        super().__init__(_OF_BORDER)
+
+    def begin(self, *given: Seeds) -> None:
+        refusals.watch_reaches()
+        shared_draws.begin(*given)
+        vars(uuid).update(dict.fromkeys(_STAMPS))
+
+    def end(self) -> None:
+        shared_draws.end()
 
 
 _border = _Border()

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.clock import tasks
+from simloop.virtual.clock.descriptors import LoopWithPipes
 from simloop.virtual.clock.instants import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text
 from simloop.virtual.clock.listener import LoopListener, hear_timer, report_blocking
-from simloop.virtual.clock.transports import ReachingLoop
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
 from simloop.virtual.real_world import LOOP_METHODS, THREAD, noted_interrupts
@@ -82,7 +82,7 @@ def loop_here() -> "VirtualLoop | None":
     return None if thread is None else thread.loop
 
 
-class VirtualLoop(ReachingLoop):
+class VirtualLoop(LoopWithPipes):
     """One simulation at a time, in one thread; `run` leaves the loop ready for the next.
 
     `now_ns` is virtual time since the start of the run. `escapes` are the errors raised where the
@@ -119,6 +119,9 @@ class VirtualLoop(ReachingLoop):
     def _reset(self) -> None:
         self.now_ns = 0
         self.escapes: list[SimloopError] = []
+        self._looks_at_pipes = False
+        self.pipes: Any = None  # the noted pipes and the scripted processes, if the run has some
+        self.processes: Any = None
         self.on_refusal: Callable[[str, str, str, str], object] | None = None
         """Called with each refusal: see `note_refused`; the run that is under way keeps them."""
         self.threads: _Threads | None = None  # made with the first of them
@@ -313,6 +316,19 @@ class VirtualLoop(ReachingLoop):
         if self._thread_id != threading.get_ident() and loop_here() is not self:
             raise self.refuse("a call from another thread", THREAD)
         return self.call_soon(callback, *args, context=context)
+
+    def look_at_pipes(self) -> None:
+        """Look soon which descriptors are ready, after the callbacks that are."""
+        if not self._looks_at_pipes:
+            self._looks_at_pipes = True
+            self.call_soon(self._take_ready)
+
+    def _take_ready(self) -> None:
+        self._looks_at_pipes = False
+        handles = [] if self.pipes is None else self.pipes.ready(self)
+        self._ready.extend(handles)
+        if handles:  # a descriptor stays ready until its callback reads from it
+            self.look_at_pipes()
 
     def _pop_timer(self) -> Timer:
         handle: Any = heapq.heappop(self._timers)[3]

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from simloop.errors import ScenarioError
+from simloop.virtual.clock.descriptors import LoopWithPipes
 from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import WAKE, hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop, refuse_methods
 from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
-from simloop.virtual.clock.transports import ReachingLoop
 from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, simulated, thread_here
 
 T = TypeVar("T")
@@ -130,10 +130,10 @@ def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
 _OF_THE_OUTER = frozenset({"stop", "run_forever", "run_until_complete"})
 
 
-class InnerLoop(ReachingLoop):
+class InnerLoop(LoopWithPipes):
     """An event loop that a program makes inside, on the clock of the virtual loop `outer`.
 
-    Its waiting parks its thread on virtual time. It has no selector, no pipe and no signals.
+    Its waiting parks its thread on virtual time. It has no selector and no signals.
     """
 
     def __init__(self, outer: VirtualLoop) -> None:
@@ -146,18 +146,40 @@ class InnerLoop(ReachingLoop):
         self._asyncgens: Any = weakref.WeakKeyDictionary()
         self._clock_resolution = 1e-9
         self._task_factory: Any = None
+        self._ready: Any
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """Park the thread until a call wakes the loop or for `timeout` seconds; find nothing."""
-        me = thread_here()
-        if me is not None and not self._is_woken and (timeout is None or timeout > 0):
+        """Park the thread until a call wakes the loop or for `timeout` seconds.
+
+        Return the callbacks whose descriptors are ready.
+        """
+        me, found = thread_here(), self._ready_handles()
+        if me is not None and not (found or self._is_woken) and (timeout is None or timeout > 0):
             self._parked = me
             try:
                 me.threads.park_for(me, timeout, "its event loop")
             finally:
                 self._parked = None
+            found = self._ready_handles()
         self._is_woken = False
-        return []
+        return found
+
+    @property
+    def pipes(self) -> Any:
+        """Return the noted pipes of the run."""
+        return self.outer.pipes
+
+    @property
+    def processes(self) -> Any:
+        """Return the scripted processes of the run."""
+        return self.outer.processes
+
+    def _ready_handles(self) -> list[asyncio.Handle]:
+        return [] if self.pipes is None else list(self.pipes.ready(self))
+
+    def look_at_pipes(self) -> None:
+        """Wake the loop, which looks at its descriptors then."""
+        self._write_to_self()
 
     def _write_to_self(self) -> None:
         self._is_woken = True
@@ -187,8 +209,14 @@ class InnerLoop(ReachingLoop):
     def _asyncgen_firstiter_hook(self, generator: Any) -> None:
         self._asyncgens.setdefault(generator)
 
-    def _process_events(self, events: list[Any]) -> None:
-        """Do nothing: no file is watched."""
+    def _process_events(self, events: list[asyncio.Handle]) -> None:
+        self._ready.extend(events)
+
+    def close(self) -> None:
+        """Close the loop, and forget its descriptors."""
+        super().close()
+        if self.pipes is not None:
+            self.pipes.forget(self)
 
     @property
     def is_sealed(self) -> bool:

@@ -21,8 +21,9 @@ import queue
 import sys
 import threading
 import time
+import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pool_module
 from types import FrameType
@@ -239,6 +240,72 @@ class SimulatedThread:
             del self.function
 
 
+@types.coroutine
+def parked(until_ns: int | None, waits_for: str) -> Generator[Any, bool, bool]:
+    """Park the fiber that awaits this, as `Threads.park` parks a thread."""
+    woken = yield until_ns, waits_for
+    return woken
+
+
+class Fiber(SimulatedThread):
+    """Code of simloop that takes turns as a thread does, without a thread of its own.
+
+    It is a coroutine that awaits nothing but `parked`. Its turns run in the event loop's thread, so
+    that a scripted process costs neither a thread nor a switch between threads.
+    """
+
+    def __init__(
+        self,
+        threads: "Threads",
+        name: str,
+        coroutine: Coroutine[Any, bool | None, None],
+        origin: str,
+    ) -> None:
+        self.threads = threads
+        self.loop = threads.loop
+        self.origin = origin
+        self._name = name
+        self._coroutine = coroutine
+        self._begun = False
+
+    @property
+    def name(self) -> str:
+        """Return the name of the fiber."""
+        return self._name
+
+    @property
+    def place(self) -> str:
+        """Return the place in the program where the fiber was started."""
+        return self.origin
+
+    def run(self) -> None:
+        """Take one turn: go on until the coroutine parks or ends."""
+        woken = not self.is_timed_out if self._begun else None
+        error, self.error = self.error, None
+        self._begun, self.is_ready, self.is_timed_out, self.waits_for = True, False, False, None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        try:
+            if error is not None:
+                wait = self._coroutine.throw(error)
+            else:
+                wait = self._coroutine.send(woken)
+        except (StopIteration, ThreadEnded):
+            self.end()
+            return
+        until_ns, self.waits_for = wait
+        if until_ns is not None and until_ns < NEVER_NS:
+            self.threads._set_timer(self, until_ns)
+
+    def end(self) -> None:
+        """End the fiber where it is parked, or at its own end."""
+        self.is_done = True
+        if self in self.threads.fibers:
+            self.threads.fibers.remove(self)
+        self._coroutine.close()
+
+
 def _is_stuck(thread: SimulatedThread, back: Any) -> bool:
     idleness = _Idleness(thread)
     while not back.acquire(timeout=LOOK_S):
@@ -329,6 +396,8 @@ class Threads:
         self.of_loop.waits_for = None
         self.alive: list[SimulatedThread] = []
         """The threads of the program that have not ended, in the order of their start."""
+        self.fibers: list[Fiber] = []
+        """The fibers that have not ended, in the order of their start."""
         self.is_over = False
         self.numbers = itertools.count(1)
         self.pools = Pools()
@@ -351,6 +420,13 @@ class Threads:
             self._watch = _LoopWatch(self.of_loop, self._free)
         THREADS[started.ident] = started
         self.alive.append(started)
+        self.wake(started)
+        return started
+
+    def start_fiber(self, name: str, coroutine: Coroutine[Any, bool | None, None]) -> Fiber:
+        """Start a fiber, which takes its first turn when another one is over."""
+        started = Fiber(self, name, coroutine, callers_place())
+        self.fibers.append(started)
         self.wake(started)
         return started
 
@@ -470,6 +546,9 @@ class Threads:
         return ready.pop(0 if tie is None or len(ready) == 1 else tie() % len(ready))
 
     def _run(self, thread: SimulatedThread) -> None:
+        if type(thread) is Fiber:
+            thread.run()
+            return
         back = thread.back = self._back
         is_back = False
         if self._watch is not None:
@@ -572,6 +651,8 @@ class Threads:
 
     def end(self) -> list[str]:
         """End all threads where they are parked. Return the names of those that go on."""
+        for fiber in self.fibers[:]:  # first: what a thread waits for in its clean-up is over then
+            fiber.end()
         with _quiet():
             while to_end := [each for each in self.alive if not each.is_ending]:
                 for thread in to_end:
@@ -594,7 +675,7 @@ class Threads:
 
     def describe(self) -> Iterator[str]:
         """Yield a line for each thread that is parked, with its place."""
-        for each in (self.of_loop, *self.alive):
+        for each in (self.of_loop, *self.alive, *self.fibers):
             if each.waits_for is not None:
                 what = f"waits for {_named(each.waits_for, each)}"
                 yield f"  thread {each.name}: {', '.join(filter(None, (each.place, what)))}"

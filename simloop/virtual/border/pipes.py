@@ -1,0 +1,352 @@
+"""Pipes that a program makes in a simulation: a wait for one parks the caller on virtual time.
+
+The kernel holds the bytes, and virtual time decides when they are put in. A call that may wait asks
+the kernel with timeout 0 whether the descriptor is ready. If it is not, the caller parks, and looks
+again whenever a pipe was read, written or closed, or a process ended.
+
+A pipe is noted by its inode, because numbers of descriptors are reused and duplicated. Others never
+park: the output of the program itself may be a pipe to a test runner, which nobody drains in
+virtual time.
+"""
+
+import asyncio
+import functools
+import io
+import os
+import select
+import selectors
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from simloop.virtual.clock.loop import VirtualLoop, loop_here
+from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_here
+
+T = TypeVar("T")
+
+# The originals. This exchange leaves the modules of simloop alone.
+_read, _write, _close, _fstat, _get_blocking = (
+    os.read, os.write, os.close, os.fstat, os.get_blocking,
+)  # fmt: skip
+_pipe, _poll, _select = os.pipe, select.poll, select.select
+READ, WRITE = select.POLLIN, select.POLLOUT
+PIPE_BUF = 4096
+"""The bytes that a pipe which is ready surely takes; a larger write may block."""
+_CHUNK = 65_536
+_WHAT = "a pipe"
+
+
+def until_ns(loop: VirtualLoop, seconds: float) -> int:
+    """Return the instant at which a wait of that length ends.
+
+    Code such as `subprocess` waits until `now > start + seconds` holds for doubles. If the clock
+    stood at the deadline itself, that code would ask for ever.
+    """
+    end_s, when_ns = loop.now_ns / 1e9 + seconds, loop.now_ns + round(seconds * 1e9) + 1
+    while when_ns / 1e9 <= end_s:
+        when_ns += 1
+    return when_ns
+
+
+class Pipes:
+    """The noted pipes of one run, and those who wait for them: threads, fibers and event loops."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self._noted: set[tuple[int, int]] = set()
+        self._waiting: list[SimulatedThread] = []
+        self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
+
+    def open(self) -> tuple[int, int]:
+        """Return the ends of a new noted pipe, for reading and for writing."""
+        return self.note(_pipe())
+
+    def note(self, ends: tuple[int, int]) -> tuple[int, int]:
+        """Note a pipe, by its ends."""
+        for end in ends:
+            found = _fstat(end)
+            self._noted.add((found.st_dev, found.st_ino))
+        return ends
+
+    def has(self, descriptor: int) -> bool:
+        """Return whether a descriptor is an end of a noted pipe."""
+        try:
+            found = _fstat(descriptor)
+        except (OSError, OverflowError):
+            return False
+        return (found.st_dev, found.st_ino) in self._noted
+
+    def changed(self) -> None:
+        """Let all who wait look again."""
+        for each in self._waiting:
+            each.threads.wake(each)
+        for loop in self._watched:
+            loop.look_at_pipes()
+
+    def wait(self, descriptor: int, event: int) -> None:
+        """Wait until an end of a noted pipe is ready, unless it is in non-blocking mode."""
+        if _get_blocking(descriptor):
+            self.wait_for(functools.partial(is_ready, descriptor, event))
+
+    def wait_for(self, look: Callable[[], T], seconds: float | None = None, what: str = _WHAT) -> T:
+        """Park the caller until `look` finds something or the time is over; return its value."""
+        found = look()
+        if found or (seconds is not None and seconds <= 0):
+            self.loop.progress.count(not found)  # a program that polls for ever does nothing new
+            return found
+        me = thread_here()
+        assert me is not None
+        end_ns = None if seconds is None else until_ns(self.loop, seconds)
+        woken = True
+        while woken and not found:
+            self._waiting.append(me)
+            try:
+                woken = me.threads.park(me, end_ns, what)
+            finally:
+                self._waiting.remove(me)
+            found = look()
+        return found
+
+    async def await_for(self, fiber: SimulatedThread, look: Callable[[], T]) -> T:
+        """Park a fiber, in its turn, until `look` finds something; return its value."""
+        while not (found := look()):
+            self._waiting.append(fiber)
+            try:
+                await parked(None, _WHAT)
+            finally:
+                self._waiting.remove(fiber)
+        return found
+
+    # ------------------------------------------------------------ event loops
+
+    def watch(self, loop: Any, descriptor: int, event: int, handle: asyncio.Handle) -> None:
+        """Let `ready` return `handle` whenever the descriptor is ready."""
+        self.unwatch(loop, descriptor, event)
+        self._watched.setdefault(loop, {}).setdefault(descriptor, {})[event] = handle
+        loop.look_at_pipes()
+
+    def unwatch(self, loop: Any, descriptor: int, event: int) -> bool:
+        """Return whether a handle was there, which is cancelled."""
+        events = self._watched.get(loop, {}).get(descriptor, {})
+        handle = events.pop(event, None)
+        if handle is None:
+            return False
+        handle.cancel()
+        if not events:
+            del self._watched[loop][descriptor]
+        return True
+
+    def ready(self, loop: Any) -> list[asyncio.Handle]:
+        """Return the handles of a loop whose descriptors are ready, in the order of the watches."""
+        watched = self._watched.get(loop)
+        if not watched:
+            return []
+        poller = _poll()
+        for descriptor, events in watched.items():
+            poller.register(descriptor, functools.reduce(int.__or__, events))
+        return [
+            handle
+            for descriptor, found in poller.poll(0)
+            for event, handle in watched[descriptor].items()
+            if found & ~(READ | WRITE) or found & event  # an end that is closed is ready for both
+        ]
+
+    def forget(self, loop: Any) -> None:
+        """Forget an event loop that is closed."""
+        self._watched.pop(loop, None)
+
+
+def is_ready(descriptor: int, event: int) -> bool:
+    """Return whether the kernel would not block a read, or a write of a few bytes."""
+    poller = _poll()
+    poller.register(descriptor, event)
+    return bool(poller.poll(0))
+
+
+def read_now(pipes: Pipes, descriptor: int) -> bytes:
+    """Read what is there, without waiting: nothing at its end, or if nothing has come yet."""
+    found = b""
+    while is_ready(descriptor, READ):
+        piece = _read(descriptor, _CHUNK)
+        if not piece:
+            break
+        found += piece
+    if found:
+        pipes.changed()
+    return found
+
+
+def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `answer` with the run's pipes, and `original` elsewhere."""
+
+    @functools.wraps(original)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        loop = loop_here()
+        if loop is None or loop.pipes is None:
+            return original(*args, **kwargs)
+        return answer(loop.pipes, *args, **kwargs)
+
+    return stand_in
+
+
+def _noting(original: Any) -> Callable[..., Any]:
+    return exchanged(original, lambda pipes, *args: pipes.note(original(*args)))
+
+
+def _read_from(pipes: Pipes, fd: int, n: int, /) -> bytes:
+    if not pipes.has(fd):
+        return _read(fd, n)
+    pipes.wait(fd, READ)
+    data = _read(fd, n)
+    pipes.changed()
+    return data
+
+
+def _write_to(pipes: Pipes, fd: int, data: Any, /) -> int:
+    if not pipes.has(fd):
+        return _write(fd, data)
+    if not _get_blocking(fd):
+        written = _write(fd, data)
+        pipes.changed()
+        return written
+    rest = memoryview(data).cast("B")
+    size = len(rest)
+    while rest:  # as in Python, a write in blocking mode returns when all is written
+        rest = rest[_write_some(pipes, fd, rest) :]
+    return size
+
+
+def _write_some(pipes: Pipes, fd: int, data: memoryview) -> int:
+    pipes.wait(fd, WRITE)
+    written = _write(fd, data[:PIPE_BUF])
+    pipes.changed()
+    return written
+
+
+def _close_one(pipes: Pipes, fd: int) -> None:
+    is_noted = pipes.has(fd)
+    _close(fd)
+    if is_noted:
+        pipes.changed()
+
+
+def _select_from(
+    pipes: Pipes, read: Any, write: Any, errors: Any, timeout: float | None = None, /
+) -> Any:
+    read, write, errors = list(read), list(write), list(errors)
+
+    def look() -> Any:
+        found = _select(read, write, errors, 0)
+        return found if any(found) else None
+
+    return pipes.wait_for(look, timeout) or ([], [], [])
+
+
+class Poller:
+    """A `select.poll` or `select.epoll` object; its `poll` parks. `unit` is that of a timeout."""
+
+    def __init__(self, real: Any, unit: float) -> None:
+        self._real = real
+        self._unit = unit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def poll(self, timeout: float | None = None, *most: int) -> Sequence[tuple[int, int]]:
+        """Return the descriptors that are ready, with their events."""
+        loop = loop_here()
+        if loop is None or loop.pipes is None:
+            found: Sequence[tuple[int, int]] = self._real.poll(timeout, *most)
+            return found
+        seconds = None if timeout is None or timeout < 0 else timeout * self._unit
+        look = functools.partial(self._real.poll, 0, *most)
+        pipes: Pipes = loop.pipes
+        return pipes.wait_for(look, seconds)
+
+
+def _polling(original: Any, unit: float) -> Callable[..., Any]:
+    return exchanged(original, lambda _, *args: Poller(original(*args), unit))
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    **{getattr(os, name): _noting(getattr(os, name))
+       for name in ("pipe", "pipe2", "openpty") if hasattr(os, name)},
+    os.read: exchanged(os.read, _read_from),
+    os.write: exchanged(os.write, _write_to),
+    os.close: exchanged(os.close, _close_one),
+    select.select: exchanged(select.select, _select_from),
+    select.poll: _polling(select.poll, 1e-3),
+}  # fmt: skip
+"""Original function -> its stand-in."""
+if hasattr(select, "epoll"):
+    FUNCTIONS[select.epoll] = _polling(select.epoll, 1)
+
+
+def _descriptor(pipes: Pipes, file: io.FileIO) -> int:
+    """Return the descriptor of a file that is a noted pipe, or else -1."""
+    fd = -1 if file.closed else file.fileno()
+    return fd if pipes.has(fd) else -1
+
+
+_FILE: Any = vars(io.FileIO)
+
+
+def _file_reading(name: str) -> Callable[..., Any]:
+    def read(pipes: Pipes, file: io.FileIO, *args: Any) -> Any:
+        fd = _descriptor(pipes, file)
+        if fd < 0:
+            return _FILES[name](file, *args)
+        pipes.wait(fd, READ)
+        found = _FILES[name](file, *args)
+        pipes.changed()
+        return found
+
+    return read
+
+
+def _read_file(pipes: Pipes, file: io.FileIO, size: int | None = -1, /) -> Any:
+    return _read_whole(pipes, file) if size is None or size < 0 else _read_one(pipes, file, size)
+
+
+def _read_whole(pipes: Pipes, file: io.FileIO) -> Any:
+    fd = _descriptor(pipes, file)
+    if fd < 0 or not _get_blocking(fd):
+        return _FILES["readall"](file)
+    return b"".join(iter(functools.partial(_read_from, pipes, fd, _CHUNK), b""))
+
+
+def _write_file(pipes: Pipes, file: io.FileIO, data: Any, /) -> Any:
+    fd = _descriptor(pipes, file)
+    if fd < 0 or not _get_blocking(fd):
+        written = _FILES["write"](file, data)
+        if fd >= 0:
+            pipes.changed()
+        return written
+    return _write_some(pipes, fd, memoryview(data).cast("B"))
+
+
+def _close_file(pipes: Pipes, file: io.FileIO) -> None:
+    fd = _descriptor(pipes, file)
+    _FILES["close"](file)
+    if fd >= 0:
+        pipes.changed()
+
+
+_FILES = {name: _FILE[name] for name in ("read", "readinto", "readall", "write", "close")}
+_read_one = _file_reading("read")
+_OF_FILES: dict[str, Callable[..., Any]] = {
+    "read": _read_file,
+    "readinto": _file_reading("readinto"),
+    "readall": _read_whole,
+    "write": _write_file,
+    "close": _close_file,
+}
+_SELECTORS = (("PollSelector", "_selector_cls"), ("EpollSelector", "_selector_cls"),
+              ("SelectSelector", "_select"))  # fmt: skip
+
+METHODS: tuple[tuple[type, str, Any], ...] = (
+    # Python's buffered files, in C, call these methods of the raw file by their names.
+    *((io.FileIO, name, exchanged(_FILES[name], answer)) for name, answer in _OF_FILES.items()),
+    *((cls, name, staticmethod(FUNCTIONS[vars(cls)[name]]))
+      for kind, name in _SELECTORS if (cls := getattr(selectors, kind, None)) is not None),
+)  # fmt: skip
+"""Class, attribute and stand-in of the methods that are exchanged."""

@@ -1,0 +1,514 @@
+"""Scripted processes: Python's own `subprocess` and asyncio start and await them, on virtual time.
+
+No class is replaced. A launcher (the world's programs) has the scripts. Each process is a fiber,
+which holds duplicates of the descriptors that a child would have, and writes, reads, waits and ends
+in virtual time. What has no script is not found.
+
+The stand-ins are in place only in runs that script programs or standard input.
+"""
+
+import errno
+import functools
+import os
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from simloop.errors import SimloopError
+from simloop.virtual.border import absence
+from simloop.virtual.border import pipes as pipes_module
+from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.pipes import PIPE_BUF, READ, WRITE, Pipes, exchanged, is_ready, read_now
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.transports import absent
+from simloop.virtual.real_world import is_exempt
+from simloop.virtual.threads.scheduler import Fiber, ThreadEnded, parked, simulated, threads_of
+
+FIRST_PID = 2**22 + 1
+"""Above the largest number of Linux, so that a call that slips through hits no real process."""
+_HARMLESS = frozenset(
+    getattr(signal, name)
+    for name in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGSTOP", "SIGTSTP")
+    if hasattr(signal, name)
+)
+"""The signals that do not end a process; a stopped one would never go on, so it does not stop."""
+_STREAMS = {1: "stdout", 2: "stderr"}
+# The originals. This exchange leaves the modules of simloop alone.
+_close, _dup, _open, _kill, _killpg, _getpgid, _write, _read = (
+    os.close, os.dup, os.open, os.kill, os.killpg, os.getpgid, os.write, os.read,
+)  # fmt: skip
+_internal_poll: Any = vars(subprocess.Popen)["_internal_poll"]
+
+
+class Start(NamedTuple):
+    """The call that starts a program. `cwd` is empty for the current folder."""
+
+    args: tuple[str, ...]
+    cwd: str = ""
+    env: Mapping[str, str] | None = None
+
+
+Script = Callable[[], Coroutine[Any, Any, int]]
+"""Runs a process, by the methods of Process, and returns its exit status."""
+
+
+class Launcher(Protocol):
+    """The scripts of a run's programs."""
+
+    def launch(self, process: "Process") -> Script | None:
+        """Return the script of a process, which returns its exit status; None if it is absent."""
+
+    def has(self, name: str) -> bool:
+        """Return whether a program of that name is scripted."""
+
+
+class Signalled(Exception):  # noqa: N818 - it ends a script, and no code sees it
+    """Ends a process by a signal, of that number."""
+
+
+class Process:
+    """A scripted process. `status` is None while it runs, and then as `waitpid` returns it."""
+
+    def __init__(self, processes: "Processes", start: Start, pid: int, group: int) -> None:
+        self.start = start
+        self.pid = pid
+        self.group = group
+        self.status: int | None = None
+        self.ignores: frozenset[int] = frozenset()
+        """The signals that have no effect on it."""
+        self.at_end: list[Callable[[int], object]] = []
+        """Called with its exit status, or with minus the number of the signal that ended it."""
+        self.fiber: Fiber | None = None
+        self._descriptors: dict[int, int] = {}
+        self._processes = processes
+        self._pipes = processes.pipes
+
+    def note_absent(self, words: Sequence[str]) -> None:
+        """Record that it has looked for a program that is not there."""
+        name, fiber = words[0].rpartition("/")[2], self.fiber
+        place = "" if fiber is None else fiber.origin
+        self._processes.loop.note_refused("program", name, shlex.join(words), place)
+
+    @property
+    def exit(self) -> int:
+        """Return the exit status, or minus the number of the signal that ended it."""
+        assert self.status is not None
+        return os.waitstatus_to_exitcode(self.status)
+
+    def take(self, *descriptors: int) -> None:
+        """Duplicate the descriptors that become standard input, output and error; -1: inherited."""
+        for number, given in enumerate(descriptors):
+            # The real output may be the report of a test runner: it belongs to `sys.stdout`.
+            if given >= 0 and not (given < len(_STREAMS) + 1 and not self._pipes.has(given)):
+                self._descriptors[number] = _dup(given)
+
+    async def run(self, script: Script) -> None:
+        """Run a script to its end."""
+        try:
+            self._finish((await script() & 0xFF) << 8)
+        except Signalled as error:
+            self._finish(error.args[0])
+        except SimloopError as error:
+            self._processes.loop.escapes.append(error)
+            self._finish(signal.SIGKILL)
+
+    def give_up(self) -> None:
+        """Close its descriptors at the end of the run, of which nothing more is told."""
+        self.at_end.clear()
+        self._finish(signal.SIGKILL)
+
+    def send(self, number: int) -> None:
+        """Deliver a signal."""
+        if self.status is not None or number in _HARMLESS or number == 0:
+            return
+        if number == signal.SIGKILL or number not in self.ignores:
+            self.kill(number)
+
+    def kill(self, number: int) -> None:
+        """End the process by a signal."""
+        fiber = self.fiber
+        self._finish(number)
+        if fiber is not None and not fiber.is_done:
+            fiber.end()
+
+    def _finish(self, status: int) -> None:
+        if self.status is not None:
+            return
+        self.status = status
+        for each in self._descriptors.values():
+            _close(each)
+        self._descriptors.clear()
+        for tell in self.at_end:
+            tell(self.exit)
+        self._pipes.changed()
+
+    # ------------------------------------------------------------ for scripts
+
+    @property
+    def has_input(self) -> bool:
+        """Return whether its standard input is a pipe or a file, and not that of the agent."""
+        return 0 in self._descriptors
+
+    async def sleep(self, nanoseconds: int) -> None:
+        """Wait in virtual time."""
+        loop = self._processes.loop
+        if nanoseconds:
+            await parked(loop.now_ns + nanoseconds, "time.sleep")
+
+    async def hang(self) -> None:
+        """Wait for a signal."""
+        while True:
+            await parked(None, "a signal")
+
+    def take_input(self) -> bytes:
+        """Return what has come on its standard input, without waiting."""
+        return read_now(self._pipes, self._descriptors[0]) if self.has_input else b""
+
+    async def read_input(self) -> bytes:
+        """Return its whole standard input, up to its end."""
+        found, descriptor = b"", self._descriptors.get(0, -1)
+        while descriptor >= 0:
+            if self._pipes.has(descriptor):
+                await self._until(functools.partial(is_ready, descriptor, READ))
+            piece = _read(descriptor, 65_536)
+            self._pipes.changed()
+            if not piece:
+                break
+            found += piece
+        return found
+
+    async def write(self, stream: int, data: bytes) -> None:
+        """Write to standard output (1) or error (2). Raises Signalled if nobody reads it."""
+        descriptor = self._descriptors.get(stream, -1)
+        if descriptor < 0:
+            file = getattr(sys, _STREAMS[stream])
+            file.write(data.decode(errors="backslashreplace"))
+            return
+        rest, is_noted = memoryview(data), self._pipes.has(descriptor)
+        while rest:
+            if is_noted and not is_ready(descriptor, WRITE):
+                await self._until(functools.partial(is_ready, descriptor, WRITE))
+            try:
+                rest = rest[_write(descriptor, rest[:PIPE_BUF]) :]
+            except BrokenPipeError:
+                raise Signalled(signal.SIGPIPE) from None
+            if is_noted:
+                self._pipes.changed()
+
+    async def _until(self, look: Callable[[], object]) -> None:
+        assert self.fiber is not None
+        await self._pipes.await_for(self.fiber, look)
+
+    async def call(self, function: Callable[[], Any], name: str) -> Any:
+        """Return the result of code of the user's, which may block: a simulated thread runs it."""
+        results: list[Any] = []
+        errors: list[BaseException] = []
+        fiber = self.fiber
+        assert fiber is not None
+
+        def work() -> None:
+            try:
+                results.append(function())
+            except BaseException as error:  # noqa: BLE001 - it is raised in the script
+                errors.append(error)
+            fiber.threads.wake(fiber)
+
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        try:
+            while not results and not errors:
+                await parked(None, f"the function of {name}")
+        finally:
+            running = simulated(thread)
+            if not (results or errors or running is None):
+                running.threads.throw(running, ThreadEnded())
+        if errors:
+            raise errors.pop()
+        return results.pop()
+
+
+class Processes:
+    """The processes of one run, by their numbers, until somebody has waited for them."""
+
+    def __init__(self, loop: VirtualLoop, pipes: Pipes, launcher: Launcher) -> None:
+        self.loop = loop
+        self.pipes = pipes
+        self.launcher = launcher
+        self._children: dict[int, Process] = {}
+        self._next_pid = FIRST_PID
+
+    def start(self, start: Start, *descriptors: int, group: int = -1) -> Process | None:
+        """Start a program in a group: -1: that of the agent, 0: its own. None if it is absent."""
+        pid = self._next_pid
+        group = os.getpgrp() if group < 0 else group or pid
+        process = Process(self, start, pid, group)
+        script = self.launcher.launch(process)
+        if script is None:
+            return None
+        self._next_pid += 1
+        process.take(*descriptors)
+        self._children[pid] = process
+        threads = threads_of(self.loop)
+        process.fiber = threads.start_fiber(start.args[0], process.run(script))
+        return process
+
+    def tell(self, pid: int, loop: Any, exited: Callable[[int], object]) -> None:
+        """Call `exited` on an event loop with the exit status, when the process has ended."""
+        process = self._children[pid]
+
+        def tell(code: int) -> None:
+            self._children.pop(pid, None)  # asyncio waits for its processes itself
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(exited, code)
+
+        if process.status is not None:
+            tell(process.exit)
+        else:
+            process.at_end.append(tell)
+
+    def child(self, pid: int) -> Process | None:
+        """Return the process of that number, unless somebody has waited for it."""
+        return self._children.get(pid)
+
+    def in_group(self, group: int) -> list[Process]:
+        """Return the processes of a group."""
+        return [each for each in self._children.values() if each.group == group]
+
+    def end(self) -> None:
+        """Give up the processes that the run has left behind."""
+        for each in self._children.values():
+            each.give_up()
+
+    def wait(self, pid: int, options: int) -> Process | None:
+        """Wait for a process, as `waitpid` does; None if none has ended with WNOHANG."""
+
+        def look() -> Process | None:
+            found = list(self._matching(pid))
+            if not found:
+                raise ChildProcessError(errno.ECHILD, os.strerror(errno.ECHILD))
+            return next((each for each in found if each.status is not None), None)
+
+        seconds = 0 if options & os.WNOHANG else None
+        ended = self.pipes.wait_for(look, seconds, "the end of a process")
+        if ended is not None and not options & getattr(os, "WNOWAIT", 0):
+            del self._children[ended.pid]
+        return ended
+
+    def _matching(self, pid: int) -> Iterator[Process]:
+        for each in self._children.values():
+            if pid in {-1, each.pid, -each.group} or (pid == 0 and each.group == os.getpgrp()):
+                yield each
+
+
+def run_with_pipes(loop: VirtualLoop) -> Pipes:
+    """Return the noted pipes of the run on a loop; the first call puts the stand-ins in place."""
+    if loop.pipes is None:
+        loop.pipes = Pipes(loop)
+        _exchange.enter()
+        loop.at_end.append(_exchange.leave)
+    pipes: Pipes = loop.pipes
+    return pipes
+
+
+def run_with_processes(loop: VirtualLoop, launcher: Launcher) -> None:
+    """Let `launcher` answer the processes that the run on a loop starts."""
+    loop.processes = processes = Processes(loop, run_with_pipes(loop), launcher)
+    loop.at_end.append(processes.end)
+
+
+# ---------------------------------------------------------------- stand-ins
+
+
+def _scripted(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `answer` with the run's processes, if it has some."""
+
+    def inside(pipes: Pipes, *args: Any, **kwargs: Any) -> Any:
+        processes = pipes.loop.processes
+        if processes is None:
+            return original(*args, **kwargs)
+        return answer(processes, *args, **kwargs)
+
+    return exchanged(original, inside)
+
+
+def _absent(processes: Processes, args: Sequence[Any]) -> FileNotFoundError:
+    if is_exempt(sys._getframe(2)):  # noqa: SLF001 - a question about the machine
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(args[0]))
+    return absent(processes.loop, args)
+
+
+def _fork_exec(processes: Processes, *given: Any) -> int:
+    # Python 3.11 to 3.14 have these in their places.
+    args, _, _, _, cwd, env, stdin, _, _, stdout, _, stderr, _, _, _, new_session, group = given[
+        :17
+    ]
+    if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - it may be bytes
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd)
+    variables = None if env is None else dict(os.fsdecode(each).split("=", 1) for each in env)
+    folder = "" if cwd is None else os.fsdecode(cwd)
+    start = Start(tuple(map(os.fsdecode, args)), folder, variables)
+    group = 0 if new_session else group
+    started = processes.start(start, stdin, stdout, stderr, group=group)
+    if started is None:
+        raise _absent(processes, args)
+    return started.pid
+
+
+def _posix_spawn(
+    processes: Processes, path: Any, argv: Any, env: Any, *,
+    file_actions: Any = (), setpgroup: int = -1, setsid: bool = False, **_: Any,
+) -> int:  # fmt: skip
+    descriptors, opened = [-1, -1, -1], []
+    for action, *rest in file_actions or ():
+        if action == os.POSIX_SPAWN_DUP2 and rest[1] < len(descriptors):
+            descriptors[rest[1]] = rest[0]
+        elif action == os.POSIX_SPAWN_OPEN and rest[0] < len(descriptors):
+            descriptors[rest[0]] = _open(*rest[1:])
+            opened.append(descriptors[rest[0]])
+    words = (os.fsdecode(path), *map(os.fsdecode, list(argv)[1:]))
+    given = {os.fsdecode(name): os.fsdecode(value) for name, value in dict(env).items()}
+    group = 0 if setsid else setpgroup
+    started = processes.start(Start(words, "", given), *descriptors, group=group)
+    for each in opened:
+        _close(each)
+    if started is None:
+        raise _absent(processes, words)
+    return started.pid
+
+
+def _system(processes: Processes, command: Any) -> int:
+    started = processes.start(Start(("sh", "-c", os.fsdecode(command))), -1, -1, -1)
+    assert started is not None  # a shell is always there
+    ended = processes.wait(started.pid, 0)
+    assert ended is not None
+    assert ended.status is not None
+    return ended.status
+
+
+def _waitpid(processes: Processes, pid: int, options: int, /) -> tuple[int, int]:
+    ended = processes.wait(pid, options)
+    return (0, 0) if ended is None else (ended.pid, ended.status or 0)
+
+
+_NO_USAGE = resource.struct_rusage((0,) * 16)
+
+
+def _wait4(processes: Processes, pid: int, options: int, /) -> tuple[int, int, Any]:
+    return (*_waitpid(processes, pid, options), _NO_USAGE)
+
+
+def _waitid(processes: Processes, idtype: int, number: int, options: int, /) -> Any:
+    pid = {os.P_PID: number, os.P_PGID: -number}.get(idtype, -1)
+    ended = processes.wait(pid, options)
+    if ended is None:
+        return None
+    how = os.CLD_EXITED if ended.exit >= 0 else os.CLD_KILLED
+    values = (ended.pid, os.getuid(), int(signal.SIGCHLD), abs(ended.exit), how)
+    return os.waitid_result(values)
+
+
+def _kill_one(processes: Processes, pid: int, number: int, /) -> None:
+    process = processes.child(pid)
+    if process is not None:
+        process.send(number)
+    elif pid in {0, -1, os.getpid()}:
+        _kill(pid, number)  # refused
+    elif pid < 0:
+        _kill_group(processes, -pid, number)
+    else:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+
+
+def _kill_group(processes: Processes, group: int, number: int, /) -> None:
+    if group in {0, os.getpgrp()}:
+        _killpg(group, number)  # refused: the agent itself is in it
+        return
+    members = processes.in_group(group)
+    if not members:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    for each in members:
+        each.send(number)
+
+
+def _group_of(processes: Processes, pid: int, /) -> int:
+    process = processes.child(pid)
+    return _getpgid(pid) if process is None else process.group
+
+
+def _which(processes: Processes, cmd: Any, mode: int = 0, path: Any = None) -> Any:  # noqa: ARG001
+    name = os.fsdecode(cmd)
+    if not processes.launcher.has(name.rpartition("/")[2]):
+        return None
+    found = name if "/" in name else f"/usr/bin/{name}"
+    return os.fsencode(found) if isinstance(cmd, bytes) else found
+
+
+def _poll_popen(
+    processes: Processes, popen: Any, _deadstate: int | None = None, *_: Any, **__: Any
+) -> int | None:
+    """Return the exit status of a `Popen`, or None.
+
+    Python keeps the real `waitpid` for this method, and calls it from finalizers too. A process of
+    an earlier run may have the number of one of this run, so a finalizer never waits for it.
+    """
+    if popen.pid < FIRST_PID:
+        return _internal_poll(popen, _deadstate)  # type: ignore[no-any-return]
+    if popen.returncode is None and _deadstate is not None:
+        popen.returncode = _deadstate
+    elif popen.returncode is None and popen._waitpid_lock.acquire(False):  # noqa: FBT003, SLF001
+        try:
+            if popen.returncode is None:
+                pid, status = _waitpid(processes, popen.pid, os.WNOHANG)
+                if pid == popen.pid:
+                    popen._handle_exitstatus(status)  # noqa: SLF001
+        except ChildProcessError:  # as in Python: somebody else has waited for it
+            popen.returncode = 0
+        finally:
+            popen._waitpid_lock.release()  # noqa: SLF001
+    returncode: int | None = popen.returncode
+    return returncode
+
+
+def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
+    answers: tuple[tuple[str, Callable[..., Any]], ...] = (
+        ("posix_spawn", _posix_spawn), ("posix_spawnp", _posix_spawn), ("system", _system),
+        ("waitpid", _waitpid), ("wait4", _wait4), ("waitid", _waitid), ("kill", _kill_one),
+        ("wait", lambda processes: _waitpid(processes, -1, 0)),
+        ("wait3", lambda processes, options: _wait4(processes, -1, options)),
+        ("killpg", _kill_group), ("getpgid", _group_of),
+    )  # fmt: skip
+    for name, answer in answers:
+        if hasattr(os, name):
+            yield _in_its_place(getattr(os, name)), answer
+    yield _in_its_place(subprocess._fork_exec), _fork_exec  # type: ignore[attr-defined]  # noqa: SLF001
+    yield shutil.which, _which
+
+
+def _in_its_place(original: Any) -> Any:
+    """Return the stand-in that each run has for a function, or the function."""
+    return absence.FUNCTIONS.get(original, original)
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    original: _scripted(original, answer) for original, answer in _functions()
+}
+"""Original function -> its stand-in."""
+
+METHODS: tuple[tuple[type, str, Any], ...] = (
+    (subprocess.Popen, "_internal_poll", _scripted(_internal_poll, _poll_popen)),
+)
+"""Class, attribute and stand-in of the methods that are exchanged."""
+
+_exchange = Exchange(
+    StandIns(
+        pipes_module.FUNCTIONS | FUNCTIONS,
+        pipes_module.METHODS + METHODS,
+        kept_by=frozenset({"simloop", "_pytest", "pytest", "hypothesis", "execnet", "xdist"}),
+    )
+)

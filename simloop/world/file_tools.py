@@ -1,0 +1,103 @@
+"""The five tools of document 003 that work on files in memory."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from simloop.messages import ToolResult
+from simloop.world.files import ROOT, Files, normalise
+from simloop.world.shell import MISUSED, Shell
+from simloop.world.tools import Tool, toolbox
+
+SHELL_TIMEOUT_MS = 30_000
+"""The figure of document 003; its program waits for 10 s by default."""
+
+
+def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[str, Tool]:
+    """Return the tools by name. They change `files`, so a repeated run needs fresh files.
+
+    `shell_timeout_ms` is virtual time, after which a call of RunShellCommand is given up.
+    """
+    does = (
+        "Run a command line: sleep, ls, cat, pwd, echo, wc, mkdir, touch, rm, grep; "
+        "with &&, ;, > and >>."
+    )
+    folder = "List the names in a folder (if none is given, the root), with a slash after folders."
+    write = "Write a text file, and the folders above it; what was there is lost."
+    edit = "Replace the one place in a file where the old text stands."
+    return toolbox(
+        [
+            _tool(
+                "RunShellCommand",
+                partial(_run_shell_command, files),
+                does,
+                "command",
+                timeout_ms=shell_timeout_ms,
+            ),
+            _tool("ReadFile", partial(_read_file, files), "Read a text file.", "path"),
+            _tool("ReadFolder", partial(_read_folder, files), folder, may=["path"]),
+            _tool("WriteFile", partial(_write_file, files), write, "path", "content"),
+            _tool("EditFile", partial(_edit_file, files), edit, "path", "old", "new"),
+        ]
+    )
+
+
+def _tool(
+    name: str,
+    function: Callable[..., Any],
+    does: str,
+    *needed: str,
+    may: Iterable[str] = (),
+    timeout_ms: int | None = None,
+) -> Tool:
+    schema = {
+        "type": "object",
+        "properties": {argument: {"type": "string"} for argument in (*needed, *may)},
+        "required": needed,
+        "additionalProperties": False,
+    }
+    return Tool(function, name=name, description=does, parameters=schema, timeout_ms=timeout_ms)
+
+
+def _read_file(files: Files, path: str) -> ToolResult:
+    return ToolResult(files.read(path), details=_facts(files, path))
+
+
+def _read_folder(files: Files, path: str = ROOT) -> ToolResult:
+    names = files.list_folder(path)
+    return ToolResult("\n".join(names), details={"path": normalise(path), "names": names})
+
+
+def _write_file(files: Files, path: str, content: str) -> ToolResult:
+    files.write(path, content)
+    return ToolResult(f"wrote {normalise(path)}", details=_facts(files, path))
+
+
+def _edit_file(files: Files, path: str, old: str, new: str) -> ToolResult:
+    files.edit(path, old, new)
+    return ToolResult(f"edited {normalise(path)}", details=_facts(files, path))
+
+
+def _facts(files: Files, path: str) -> dict[str, Any]:
+    return {"path": normalise(path), "bytes": files.size(path)}
+
+
+async def _run_shell_command(files: Files, command: str) -> ToolResult:
+    said = ""
+
+    async def write(_: str, text: str) -> None:
+        nonlocal said
+        said += text
+
+    try:
+        code = await Shell(files).run(command, write)
+    except ValueError as error:
+        return _result(f"syntax error: {error}\n", MISUSED)
+    return _result(said, code)
+
+
+def _result(said: str, code: int) -> ToolResult:
+    if code:
+        said += "\n" if said and not said.endswith("\n") else ""
+        said += f"exit code {code}"
+    return ToolResult(said, is_error=code != 0, details={"exit_code": code})

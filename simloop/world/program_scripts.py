@@ -1,0 +1,140 @@
+"""The scripts of programs: which command lines they answer, and with which answers."""
+
+import inspect
+import itertools
+import re
+import shlex
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+FILES = "files"
+"""The script of a shell that works on the files in memory."""
+
+
+class Completed(Struct, frozen=True):
+    """The end of a program, as a function `(args, stdin) -> Completed` returns it."""
+
+    stdout: str | bytes = ""
+    stderr: str | bytes = ""
+    exit: int = 0
+
+
+ProgramFunction = Callable[..., Completed | str | None]
+
+
+class OutputPiece(Struct, frozen=True):
+    """A part of the output, and the time before it."""
+
+    after_ns: int
+    stream: str
+    text: str | bytes
+
+
+class ProgramAnswer(Struct, frozen=True, kw_only=True):
+    """One answer of a program. `times` is None for always."""
+
+    pieces: tuple[OutputPiece, ...] = ()
+    takes_ns: int = 0
+    exit: int = 0
+    signal: int = 0
+    hangs: bool = False
+    endless: bool = False
+    ignores: frozenset[int] = frozenset()
+    contains: str | None = None
+    times: int | None = None
+    function: ProgramFunction | None = None
+
+
+class ProgramCall(Struct):
+    """A call of a scripted program: its words, and what it has read from its standard input."""
+
+    args: tuple[str, ...]
+    stdin: str = ""
+
+
+class ProgramScript:
+    """The answers of the programs whose command line begins with these words.
+
+    A word may have `*` in it, for any characters.
+    """
+
+    def __init__(self, key: str, answers: Sequence[ProgramAnswer] | None) -> None:
+        self.key = key
+        self.words = words_of(key)
+        self.is_shell = answers is None
+        self.calls: list[ProgramCall] = []
+        self._patterns = [_pattern(word) for word in self.words]
+        self._answers = list(answers or ())
+        self._left = [each.times for each in self._answers]
+
+    @property
+    def reads(self) -> bool:
+        """Return whether an answer depends on the whole standard input."""
+        return any(each.contains is not None or takes_input(each) for each in self._answers)
+
+    def matches(self, args: Sequence[str], *, whole: bool = False) -> bool:
+        """Return whether the command line begins with the words, or `whole`: is equal to them."""
+        if len(args) < len(self.words) or (whole and len(args) != len(self.words)):
+            return False
+        name = args[0].rpartition("/")[2]
+        first = self._patterns[0]
+        if not (first.fullmatch(name) or first.fullmatch(args[0])):
+            return False
+        return all(p.fullmatch(arg) for p, arg in zip(self._patterns[1:], args[1:], strict=False))
+
+    def has_answer(self) -> bool:
+        """Return whether an answer is left."""
+        return any(left is None or left > 0 for left in self._left)
+
+    def take(self, text: str) -> ProgramAnswer | None:
+        """Return the next answer for a call with this input, and use it up; None if none fits."""
+        for index, answer in enumerate(self._answers):
+            left = self._left[index]
+            if left == 0 or (answer.contains is not None and answer.contains not in text):
+                continue
+            if left is not None:
+                self._left[index] = left - 1
+            return answer
+        return None
+
+
+def _pattern(word: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, word.split("*"))), re.DOTALL)
+
+
+def words_of(key: str) -> list[str]:
+    """Return the words of a command line. Raises ValueError if there are none, or open quotes."""
+    words = shlex.split(key)
+    if not words:
+        raise ValueError("a command line has at least the name of a program")
+    return words
+
+
+def takes_input(answer: ProgramAnswer) -> bool:
+    """Return whether the answer is a function that takes the standard input too."""
+    if answer.function is None:
+        return False
+    try:
+        parameters = inspect.signature(answer.function).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return True
+    positional = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    return len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def command_line(args: Sequence[str]) -> str:
+    """Return a command line as a person writes it: of a shell with `-c`, that of the shell."""
+    line = line_of_shell(args)
+    return shlex.join(args) if line is None else line
+
+
+def line_of_shell(args: Sequence[str]) -> str | None:
+    """Return the command line that a shell runs; None for other programs."""
+    if args[0].rpartition("/")[2] not in SHELLS:
+        return None
+    for option, line in itertools.pairwise(args[1:]):
+        if option in {"-c", "-lc", "-ic", "-ec", "-lec"}:
+            return line
+    return None

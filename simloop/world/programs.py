@@ -1,0 +1,256 @@
+"""The programs that an agent starts, and the record of what passes through them.
+
+A program without a script is not found. A shell is always there: `sh -c "git status"` runs the
+script of `git status`, and `sh: files` gives it the commands of a shell over the files in memory.
+"""
+# ruff: noqa: SLF001 - a process that runs is a part of the port
+
+import shlex
+import signal
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from simloop.errors import ScenarioError, SimloopError
+from simloop.escape import writable
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.virtual.border.processes import Process, Script, Signalled
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.world.chance import FaultSites
+from simloop.world.files import Files
+from simloop.world.program_scripts import (
+    SHELLS,
+    Completed,
+    ProgramAnswer,
+    ProgramCall,
+    ProgramFunction,
+    ProgramScript,
+    line_of_shell,
+    takes_input,
+)
+from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, knows
+from simloop.world.user_functions import UserError, describe, keep
+
+MOST_CHARS = 100_000
+"""The characters of one input or output that the trace keeps."""
+_SLOW_NS = 20 * 10**9
+_CHANCE_FAILED = "the program failed by chance\n"
+
+
+class Programs:
+    """The port of the programs: it launches them, and records what passes through them."""
+
+    def __init__(  # noqa: PLR0917 - its surroundings
+        self,
+        scripts: Sequence[ProgramScript],
+        recorder: Recorder,
+        loop: VirtualLoop,
+        raised: list[UserError],
+        files: Files | None = None,
+        sites: FaultSites | None = None,
+    ) -> None:
+        self.scripts = list(scripts)
+        self._recorder = recorder
+        self._loop = loop
+        self._raised = raised
+        self._files = files
+        self._sites = sites
+        self._started = 0
+
+    def has(self, name: str) -> bool:
+        """Return whether a program of that name is scripted, or is a shell."""
+        return name in SHELLS or any(each._patterns[0].fullmatch(name) for each in self.scripts)
+
+    def launch(self, process: Process) -> Script | None:
+        """Return the script of a process; None if it is absent."""
+        args = process.start.args
+        script = self._script_for(args)
+        line = line_of_shell(args)
+        if script is None and line is None:
+            return None
+        self._started += 1
+        running = _Running(self, process, self._started)
+        running.record_start()
+        if script is not None and not script.is_shell:
+            return partial(running.play, script, args)
+        return partial(running.shell, line or "", has_files=script is not None)
+
+    def _script_for(self, args: Sequence[str]) -> ProgramScript | None:
+        """Return the script of a command line. That of a shell with `-c` may be for its line."""
+        found = self.find(args)
+        line = line_of_shell(args)
+        if line is None or (found is not None and not found.is_shell and len(found.words) > 1):
+            return found
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            return found
+        whole = self.find(words, whole=True) if words else None
+        return whole or found
+
+    def find(self, args: Sequence[str], *, whole: bool = False) -> ProgramScript | None:
+        """Return the script whose key has the most words that match; of equals, the first."""
+        found = [
+            each
+            for each in self.scripts
+            if (each.is_shell or each.has_answer()) and each.matches(args, whole=whole)
+        ]
+        return max(found, key=lambda script: len(script.words), default=None)
+
+
+class _Running:
+    """One process that runs, and its record."""
+
+    def __init__(self, port: Programs, process: Process, number: int) -> None:
+        self._port = port
+        self._process = process
+        self._number = number
+        self._recorder = port._recorder
+        process.at_end.append(self._record_end)
+
+    def record_start(self) -> None:
+        recorder, start = self._recorder, self._process.start
+        args = tuple(_bounded(writable(word)) for word in start.args)
+        chars = sum(map(len, args)) + len(start.cwd)
+        entry = entries.ProgramStarted(
+            len(recorder.entries), recorder.now_ns, self._number, args, writable(start.cwd)
+        )
+        recorder.put(entry, chars)
+
+    def _record_end(self, code: int) -> None:
+        self._recorder.record(entries.ProgramEnded, self._number, code)
+
+    async def _write(self, stream: str, text: str | bytes) -> None:
+        if not text:
+            return
+        data = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+        shown = _bounded(writable(data.decode(errors="backslashreplace")))
+        self._recorder.record(entries.ProgramOutput, self._number, stream, shown)
+        await self._process.write(2 if stream == "stderr" else 1, data)
+
+    def _note_input(self, data: bytes) -> str:
+        text = data.decode(errors="backslashreplace")
+        if text:
+            self._recorder.record(entries.ProgramInput, self._number, _bounded(writable(text)))
+        return text
+
+    async def play(self, script: ProgramScript, args: Sequence[str]) -> int:
+        """Play the script of a program that the agent has started."""
+        read = self._process.read_input() if script.reads else None
+        data = self._process.take_input() if read is None else await read
+        text = self._note_input(data)
+        code = await self.answer(script, args, text, self._write)
+        self._note_input(self._process.take_input())
+        return code
+
+    async def answer(
+        self, script: ProgramScript, args: Sequence[str], text: str, write: Write
+    ) -> int:
+        """Play an answer, and return the exit status. Raises Signalled."""
+        script.calls.append(ProgramCall(tuple(args), text))
+        answer = script.take(text)
+        if answer is None:
+            await write("stderr", f"{args[0]}: no answer of the script fits this input\n")
+            return 1
+        process, sites = self._process, self._port._sites
+        process.ignores = answer.ignores
+        if sites is not None and sites.fires("program.slow"):
+            await process.sleep(_SLOW_NS)
+        if sites is not None and sites.fires("program.fails"):
+            await write("stderr", _CHANCE_FAILED)
+            return 1
+        is_killed = sites is not None and sites.fires("program.killed")
+        if answer.function is not None:
+            return await self._of_function(answer.function, args, text, write)
+        await self._pieces(answer, write, is_killed=is_killed)
+        if is_killed:
+            raise Signalled(signal.SIGKILL)
+        if answer.hangs:
+            await process.hang()
+        if answer.signal:
+            raise Signalled(answer.signal)
+        return answer.exit
+
+    async def _pieces(self, answer: ProgramAnswer, write: Write, *, is_killed: bool) -> None:
+        process = self._process
+        await process.sleep(answer.takes_ns)
+        count = len(answer.pieces) // 2 if is_killed else len(answer.pieces)
+        while True:
+            for piece in answer.pieces[:count]:
+                await process.sleep(piece.after_ns)
+                await write(piece.stream, piece.text)  # type: ignore[arg-type]
+            if is_killed or not answer.endless:
+                return
+
+    async def _of_function(
+        self, function: ProgramFunction, args: Sequence[str], text: str, write: Write
+    ) -> int:
+        given = (
+            (tuple(args), text) if takes_input(ProgramAnswer(function=function)) else (tuple(args),)
+        )
+        try:
+            made = await self._process.call(partial(function, *given), args[0])
+        except SimloopError as error:
+            self._recorder.keep(error)
+            raise
+        except Exception as error:  # noqa: BLE001 - it is the user's code
+            keep(self._port._raised, f"the program {args[0]}", error)
+            await write("stderr", f"{describe(error)}\n")
+            return 1
+        done: Any = made if isinstance(made, Completed) else Completed(made or "")
+        if not all(isinstance(each, str | bytes) for each in (done.stdout, done.stderr)):
+            hint = "return a Completed, a text, or None"
+            raise ScenarioError(f"the function of {args[0]} returned no text", hint=hint)
+        for stream, output in (("stdout", done.stdout), ("stderr", done.stderr)):
+            await write(stream, output)
+        if done.exit < 0:
+            raise Signalled(-done.exit)
+        return int(done.exit)
+
+    # ------------------------------------------------------------ a shell
+
+    async def shell(self, line: str, *, has_files: bool) -> int:
+        """Run the command line of a shell."""
+        process = self._process
+        text = self._note_input(process.take_input())
+        if not line:  # a shell that reads its commands
+            text += self._note_input(await process.read_input())
+            line, text = text, ""
+
+        async def sleep(seconds: float) -> None:
+            await process.sleep(round(seconds * 1e9))
+
+        port = self._port
+        files = port._files or Files()
+        shell = Shell(files, sleep, partial(self._command, has_files=has_files))
+        try:
+            return await shell.run(line, self._write)
+        except ValueError as error:
+            await self._write("stderr", f"sh: 1: {error}\n")
+            return MISUSED
+
+    async def _command(
+        self, words: list[str], text: str, write: Write, *, has_files: bool
+    ) -> int | None:
+        """Run a scripted program as a command of the shell; None if the shell has to know it."""
+        script = self._port.find(words)
+        if script is not None and not script.is_shell:
+            try:
+                return await self.answer(script, words, text, write)
+            except Signalled as error:
+                return 128 + int(error.args[0])
+        if knows(words[0]) and (has_files or words[0] in _WITHOUT_FILES):
+            return None
+        self._process.note_absent(words)
+        await write("stderr", f"sh: 1: {words[0]}: not found\n")
+        return UNKNOWN
+
+
+_WITHOUT_FILES = frozenset({"echo", "sleep", "true", "false", "pwd", "head", "tail", "wc", "grep"})
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MOST_CHARS:
+        return text
+    return f"{text[:MOST_CHARS]}[... and {len(text) - MOST_CHARS} more characters]"

@@ -1,0 +1,349 @@
+"""A small shell over files in memory, which knows the commands of document 003 and a few more.
+
+A command line is read whole before any of it is done, and what the shell lacks (variables, `if`,
+`cd`) is refused, not guessed at. What it does not know itself, `start` may run: a scripted program.
+"""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple, cast
+
+from simloop.world.files import ROOT, Files
+
+FAILED, MISUSED, UNKNOWN = 1, 2, 127
+"""The exit statuses of a command that fails, is given wrong, or is not found."""
+
+Write = Callable[[str, str], Awaitable[None]]
+"""Writes a text to a stream: stdout or stderr."""
+Startable = Callable[[list[str], str, Write], Awaitable[int | None]]
+"""Runs a command with its words and its input, and returns its exit status; None: not found."""
+
+# A word is of plain characters, quoted stretches and escaped characters. What no group fits
+# (expansions, comments, numbered outputs) is what this shell lacks.
+_TOKEN = re.compile(
+    r"""[ \t\r]+|\\\n|(?P<errors>2>(?:&1|\ ?/dev/null))(?=[\s;|&]|$)|"""
+    r"""<<\ ?(?P<here>'\w+'|"\w+"|\w+)|(?P<operator>[();<>|&]+|\n)|"""
+    r"""(?P<word>(?!\#|[0-9]+[<>])(?:[^\s'"\\$`();<>|&]|'[^']*'|"(?:\\[^$`]|[^"\\$`])*+"|\\[^\n])+)"""
+)
+_REDIRECTS = frozenset((">", ">>"))
+_JOINTS = frozenset((";", "&&", "||", "|", "\n"))
+# Taken for a command that is not found, these would have the next one done all the same.
+_NEVER = frozenset(("if", "for", "while", "until", "case", "{", "!", "cd", "exit", "exec", "set"))
+_PATTERN = re.compile(r"[\\.\[*^$]")
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_LINES = re.compile(r"-(?:n ?)?([0-9]{1,9})")
+NULL = "/dev/null"
+
+
+class Command:
+    """One command of a line: its words with their quotes, and the operator before it.
+
+    `errors` states where standard error goes, and `text` is a here-document.
+    """
+
+    def __init__(self, joint: str) -> None:
+        self.joint = joint
+        self.words: list[str] = []
+        self.errors = ""
+        self.text: str | None = None
+
+
+class Given(NamedTuple):
+    """What a command of the shell gets."""
+
+    files: Files
+    name: str
+    options: str
+    operands: list[str]
+    text: str | None = None
+
+
+class Done(NamedTuple):
+    """The result of a command of the shell."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+
+
+class Shell:
+    """A shell. `sleep` waits; `start` runs the commands that it takes from the shell."""
+
+    def __init__(
+        self,
+        files: Files,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        start: Startable | None = None,
+    ) -> None:
+        self._files = files
+        self._sleep = sleep
+        self._start = start
+
+    async def run(self, line: str, write: Write) -> int:
+        """Run a command line and return its exit status. Raises ValueError for unknown syntax."""
+        code, piped = 0, cast("str | None", None)
+        commands = parse(line)
+        for command, after in zip(commands, [*commands, None][1:], strict=True):
+            skips = (command.joint == "&&" and code) or (command.joint == "||" and not code)
+            if skips or (command.joint == "|" and piped is None):
+                continue
+            text = piped if command.joint == "|" else command.text
+            if after is None or after.joint != "|":
+                code, piped = await self._perform(command, text, write), None
+            else:
+                to_pipe: list[str] = []
+                code = await self._perform(command, text, _collecting(to_pipe, write))
+                piped = "".join(to_pipe)
+        return code
+
+    async def _perform(self, command: Command, text: str | None, write: Write) -> int:
+        words = command.words
+        redirect = _REDIRECTS.intersection(words[-2:-1])
+        try:
+            if not redirect:
+                return await self._call(words, text, _redirected(command.errors, write))
+            path, kept = _unquoted(words[-1]), list[str]()
+            if path != NULL:
+                if ">" in redirect:
+                    self._files.write(path, "", parents=False)
+                self._files.append(path, "")  # before the command, not run if that fails
+            writes = _redirected(command.errors, _collecting(kept, write))
+            code = await self._call(words[:-2], text, writes)
+            if path != NULL:
+                self._files.append(path, "".join(kept))
+        except OSError as error:
+            await write("stderr", f"sh: {error}\n")
+            return FAILED
+        return code
+
+    async def _call(self, words: list[str], text: str | None, write: Write) -> int:
+        expanded = [one for word in words for one in _expand(self._files, word)]
+        code = None if self._start is None else await self._start(expanded, text or "", write)
+        if code is not None:
+            return code
+        out, err, code = await self._own(*expanded, text=text)
+        if out:
+            await write("stdout", out)
+        if err:
+            await write("stderr", err)
+        return code
+
+    async def _own(self, name: str, *arguments: str, text: str | None) -> Done:
+        if name == "sleep":
+            if len(arguments) != 1 or not _SECONDS.fullmatch(arguments[0]):
+                return Done(err="sleep: takes a number of seconds\n", code=MISUSED)
+            await self._sleep(float(arguments[0]))
+            return Done()
+        if name not in _COMMANDS:
+            return Done(err=f"{name}: command not found\n", code=UNKNOWN)
+        act, options, least = _COMMANDS[name]
+        dashed = [word for word in arguments if options is not None and word[:1] == "-"]
+        operands = [word for word in arguments if word not in dashed]
+        given = Given(self._files, name, "".join(word[1:] for word in dashed), operands, text)
+        unknown = given.options.strip(options)
+        if unknown or len(operands) < least - (text is not None):
+            why = f"option -{unknown[0]} is not known" if unknown else "an operand is missing"
+            return Done(err=f"{name}: {why}\n", code=MISUSED)
+        return act(given)
+
+
+def knows(name: str) -> bool:
+    """Return whether the shell has a command of that name."""
+    return name == "sleep" or name in _COMMANDS
+
+
+def _collecting(kept: list[str], write: Write) -> Write:
+    async def collect(stream: str, text: str) -> None:
+        if stream == "stdout":
+            kept.append(text)
+        else:
+            await write(stream, text)
+
+    return collect
+
+
+def _redirected(errors: str, write: Write) -> Write:
+    async def redirected(stream: str, text: str) -> None:
+        if stream == "stdout" or errors.endswith("1"):
+            await write("stdout", text)
+
+    return redirected if errors else write
+
+
+def parse(line: str) -> list[Command]:
+    """Return the commands of a line, in order. Raises ValueError for unknown syntax."""
+    commands = [Command(";")]
+    here = commands[0]
+    for kind, token in _tokens(line):
+        last = commands[-1]
+        if kind == "word" or token in _REDIRECTS:
+            last.words.append(token)
+        elif kind == "errors":
+            last.errors = token
+        elif kind == "here":
+            last.text, here = "", last
+        elif kind == "text":
+            here.text = token
+        elif token not in _JOINTS:
+            raise ValueError(f"this shell has no {token}")
+        elif last.words:
+            commands.append(Command(token))
+        elif token != "\n":  # noqa: S105 - no password
+            raise ValueError(f"{token} has nothing before it")
+    last = commands[-1]
+    if not last.words and last.joint in {"&&", "||", "|"}:
+        raise ValueError(f"{last.joint} has nothing after it")
+    commands = commands if last.words else commands[:-1]
+    for words in (each.words for each in commands):
+        if words[0] in _NEVER:
+            raise ValueError(f"this shell has no {words[0]}")
+    if any(_REDIRECTS & {each.words[0], *each.words[1:-2], each.words[-1]} for each in commands):
+        raise ValueError("> and >> stand between a command and one path")
+    return commands
+
+
+def _tokens(line: str) -> Iterator[tuple[str, str]]:
+    at, here = 0, ""
+    while at < len(line):
+        found = _TOKEN.match(line, at)
+        if found is None:
+            raise ValueError(f"this shell cannot read {line[at : at + 20]}")
+        at = found.end()
+        kind, token = found.lastgroup, found[found.lastgroup or 0]
+        if kind == "here":
+            here = token
+            yield kind, token
+        elif here and token == "\n":  # noqa: S105 - no password
+            text, is_there, rest = f"\n{line[at:]}\n".partition(f"\n{here.strip(_QUOTES)}\n")
+            if not is_there or (here[0] not in _QUOTES and re.search(r"[$`\\]", text)):
+                raise ValueError(f"this shell cannot read <<{here}")
+            yield "text", f"{text[1:]}\n" if text else ""
+            line, at, here = f"\n{rest}", 0, ""
+        elif kind:
+            yield kind, token
+    if here:
+        raise ValueError(f"this shell cannot read <<{here}")
+
+
+_QUOTES = "'\""
+
+
+def _expand(files: Files, word: str) -> list[str]:
+    """Return the words that one stands for. One that is quoted, even in part, is no pattern."""
+    text = _unquoted(word)
+    return (files.glob(word) if text == word and re.search(r"[*?[]", word) else []) or [text]
+
+
+def _unquoted(word: str) -> str:
+    return shlex.split(word)[0]
+
+
+def _each(given: Given, act: Callable[[str], str | None]) -> Done:
+    out = err = ""
+    for path in given.operands:
+        try:
+            out += act(path) or ""
+        except OSError as error:
+            err += f"{given.name}: {error}\n"
+    return Done(out, err, FAILED if err else 0)
+
+
+def _ls(given: Given) -> Done:
+    files, options = given.files, given.options
+    paths = given.operands or [ROOT]
+
+    def show(path: str) -> str:
+        if not files.is_folder(path):
+            return _row(files, path, path, options)
+        title = f"{path}:\n" if len(paths) > 1 else ""
+        names = [n for n in files.list_folder(path) if "a" in options or n[0] != "."]
+        return title + "".join(_row(files, f"{path}/{n}", n, options) for n in names)
+
+    return _each(given._replace(operands=paths), show)
+
+
+def _row(files: Files, path: str, name: str, options: str) -> str:
+    """Return a name, in the long form after the bytes of a file or a dash.
+
+    Dates and owners are not shown.
+    """
+    size = "-" if files.is_folder(path) else str(files.size(path))
+    return f"{size:>8} {name}\n" if "l" in options else f"{name}\n"
+
+
+def _cat(given: Given) -> Done:
+    return _each(given, given.files.read) if given.operands else Done(given.text or "")
+
+
+def _wc(given: Given) -> Done:
+    if not given.options:
+        return Done(err="wc: only wc -l is known\n", code=MISUSED)
+    if not given.operands:
+        return Done(f"{(given.text or '').count(chr(10))}\n")
+    counts: list[int] = []
+
+    def count(path: str) -> str:
+        counts.append(given.files.read(path).count("\n"))
+        return f"{counts[-1]} {path}\n"
+
+    done = _each(given, count)
+    total = f"{sum(counts)} total\n" if given.operands[1:] else ""
+    return done._replace(out=done.out + total)
+
+
+def _grep(given: Given) -> Done:
+    pattern, *paths = given.operands
+    if _PATTERN.search(pattern):
+        return Done(err="grep: patterns are not known, only texts\n", code=MISUSED)
+
+    def find(path: str) -> str:
+        before = f"{path}:" if len(paths) > 1 else ""
+        lines = (given.files.read(path) if paths else path).removesuffix("\n").split("\n")
+        return "".join(f"{before}{line}\n" for line in lines if pattern in line)
+
+    done = _each(given._replace(operands=paths or [given.text or ""]), find)
+    return done._replace(code=MISUSED if done.err else int(not done.out))
+
+
+def _ends(given: Given) -> Done:
+    """Do `head` or `tail`: with `-n 3` or `-3`, of files or of the input."""
+    found = _LINES.match(" ".join(given.operands))
+    paths = given.operands
+    if found is not None:
+        paths = paths[2 if paths[0] == "-n" else 1 :]
+    count = int(found[1]) if found is not None else 10
+
+    def end(path: str) -> str:
+        lines = (given.files.read(path) if paths else path).splitlines(keepends=True)
+        return "".join(
+            lines[:count] if given.name == "head" else lines[max(0, len(lines) - count) :]
+        )
+
+    return _each(given._replace(operands=paths or [given.text or ""]), end)
+
+
+def _touch(files: Files, path: str) -> None:
+    if not files.is_folder(path):
+        files.append(path, "")
+
+
+# What a command does, the options that it knows (None: to it all words are alike), and how many
+# operands it needs, one less if it has an input.
+_COMMANDS: Mapping[str, tuple[Callable[[Given], Done], str | None, int]] = {
+    "ls": (_ls, "la", 0),
+    "cat": (_cat, "", 1),
+    "pwd": (lambda _: Done("/\n"), "", 0),
+    "echo": (lambda g: Done(" ".join(g.operands) + "\n"), None, 0),
+    "wc": (_wc, "l", 1),
+    "mkdir": (lambda g: _each(g, partial(g.files.mkdir, parents="p" in g.options)), "p", 1),
+    "touch": (lambda g: _each(g, partial(_touch, g.files)), "", 1),
+    "rm": (lambda g: _each(g, partial(g.files.remove, tree="r" in g.options)), "r", 1),
+    "grep": (_grep, "", 2),
+    "head": (_ends, None, 1),
+    "tail": (_ends, None, 1),
+    "true": (lambda _: Done(), None, 0),
+    "false": (lambda _: Done(code=FAILED), None, 0),
+}
