@@ -14,16 +14,16 @@ from simloop import (
     traced,
 )
 
-Http(status=429, retry_after=5)  # refused
-Reply(sya="Hello.")  # refused
-Scenario(prompt="Hi", expect=5)  # refused
-Scenario()  # refused
-ScriptedTool(takes=120)  # refused
-Limits(max_step=3)  # refused
-run({"prompt": "Hi"})  # refused
-run(Scenario(prompt="Hi"), model="hello")  # refused
-run(Scenario(prompt="Hi"), hooks=[print])  # refused
-run(Scenario(prompt="Hi"), sed=3)  # refused
+Http(status=429, retry_after=5)  # type: ignore[arg-type]
+Reply(sya="Hello.")  # type: ignore[call-arg]
+Scenario(prompt="Hi", expect=5)  # type: ignore[arg-type]
+Scenario()  # type: ignore[call-arg]
+ScriptedTool(takes=120)  # type: ignore[arg-type]
+Limits(max_step=3)  # type: ignore[call-arg]
+run({"prompt": "Hi"})  # type: ignore[arg-type]
+run(Scenario(prompt="Hi"), model="hello")  # type: ignore[arg-type]
+run(Scenario(prompt="Hi"), hooks=[print])  # type: ignore[arg-type]
+run(Scenario(prompt="Hi"), sed=3)  # type: ignore[call-arg]
 
 
 @traced
@@ -33,31 +33,31 @@ def weather(city: str) -> str:
 
 @traced
 async def search(query: str, *, limit: int = 3) -> int:
-    weather(5)  # refused
-    weather("Oslo").append("rain")  # refused
-    search(query, limti=3)  # refused
+    weather(5)  # type: ignore[arg-type]
+    weather("Oslo").append("rain")  # type: ignore[attr-defined]
+    search(query, limti=3)  # type: ignore[call-arg, unused-coroutine]
     return limit
 
 
 async def tests(provider: Provider, sim: Sim, hook_benchmark: HookBenchmark) -> None:
-    found: str = await search("Oslo")  # refused
-    sim.tool(search)(found, limit="5")  # refused
-    provider.script("Hello.")  # refused
-    provider.expect(outcome="completed")  # refused
-    provider.options = {"framing": "cr"}  # refused
-    provider.expect(requests="2")  # refused
-    provider.bodies["1"]  # refused
-    await provider.reply("Hi")  # refused
-    sim.now = 5  # refused
-    hook_benchmark(weather, hooks="3")  # refused
-    mcp_session("weather")  # refused
-    with mcp_session():  # refused
-        note(5)  # refused
+    found: str = await search("Oslo")  # type: ignore[assignment]
+    sim.tool(search)(found, limit="5")  # type: ignore[arg-type, unused-coroutine]
+    provider.script("Hello.")  # type: ignore[arg-type]
+    provider.expect(outcome="completed")  # type: ignore[call-arg]
+    provider.options = {"framing": "cr"}  # type: ignore[assignment]
+    provider.expect(requests="2")  # type: ignore[arg-type]
+    provider.bodies["1"]  # type: ignore[index]
+    await provider.reply("Hi")  # type: ignore[arg-type]
+    sim.now = 5  # type: ignore[misc]
+    hook_benchmark(weather, hooks="3")  # type: ignore[arg-type]
+    mcp_session("weather")  # type: ignore[arg-type]
+    with mcp_session():  # type: ignore[attr-defined]
+        note(5)  # type: ignore[arg-type]
 
 
-traced(5)  # refused
-WireOptions(framing="crfl")  # refused
-WireOptions(chat_eror="data")  # refused
-Scenario(prompt="Hi", wire="crlf")  # refused
-run(Scenario(prompt="Hi"), loop=5)  # refused
-run(Scenario(prompt="Hi"), loop=weather, keep_bodies="yes")  # refused
+traced(5)  # type: ignore[type-var]
+WireOptions(framing="crfl")  # type: ignore[arg-type]
+WireOptions(chat_eror="data")  # type: ignore[call-arg]
+Scenario(prompt="Hi", wire="crlf")  # type: ignore[arg-type]
+run(Scenario(prompt="Hi"), loop=5)  # type: ignore[arg-type]
+run(Scenario(prompt="Hi"), loop=weather, keep_bodies="yes")  # type: ignore[arg-type]
