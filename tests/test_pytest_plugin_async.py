@@ -232,6 +232,7 @@ async def test_known(provider):
     result.stdout.fnmatch_lines(["FAILED *test_silent - *"])
 
 
+@pytest.mark.slow
 def test_hypothesis_runs_each_example_in_a_simulation(project: pytest.Pytester) -> None:
     source = """
 from hypothesis import given, settings, strategies as st

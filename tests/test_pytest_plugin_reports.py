@@ -211,6 +211,7 @@ class TestTheFramesOfLibraries:
         assert "in _connect" not in text
         assert text.index("reproduce:") < text.index("return sdk.create(question)")
 
+    @pytest.mark.slow
     def test_are_shown_with_the_full_trace(self, project: pytest.Pytester) -> None:
         lines = self.lines(project, "test_it", "--full-trace")
         assert '        sdk_local = "a hundred lines"' in "\n".join(lines)

@@ -31,6 +31,7 @@ async def test_passes(provider, sim):
     again.stdout.fnmatch_lines(["*note * seed 3", "simloop: 1 run, *"])
 
 
+@pytest.mark.slow
 def test_shuffled_ties_give_orders_that_the_seed_decides(project: pytest.Pytester) -> None:
     source = """
 @pytest.mark.simloop(seeds=30, shuffle_ties=True)

@@ -4,6 +4,7 @@ The examples with a file's name need SDKs: tests/wire/test_page_examples.py.
 """
 
 import re
+import runpy
 
 import click
 import pytest
@@ -33,30 +34,27 @@ def commands(text: str) -> list[str]:
     return [*lines, *(code for code in inline if code.startswith("simloop "))]
 
 
-@pytest.mark.slow
-def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
-    python = blocks("python")
-    project.makepyfile(**{f"test_{number}": block for number, block in enumerate(python)})
-    project.makeconftest("""
-        from hypothesis import settings
+TEST = re.compile(r"^(?:(?:async )?def test_|Test\w+ = )", re.MULTILINE)
 
-        settings.register_profile("few", max_examples=5, deadline=None)
-        settings.load_profile("few")
-    """)
+
+@pytest.mark.slow
+def test_the_python_blocks_run(project: pytest.Pytester) -> None:
+    """Those with tests in pytest, and the others as programs."""
+    python = blocks("python")
     (project.path / "retry.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
-    tests = sum(
-        len(re.findall(r"^(?:(?:async )?def test_|Test\w+ = )", block, re.MULTILINE))
-        for block in python
-    )
-    files = [f"test_{number}.py" for number in range(len(python))]
+    tests = {f"test_{number}": block for number, block in enumerate(python) if TEST.search(block)}
     # Few examples show that a property of a page runs.
     profile = settings.get_current_profile_name()
-    settings.register_profile("pages", max_examples=5)
+    settings.register_profile("pages", max_examples=5, deadline=None)
     settings.load_profile("pages")
-    # The last of several `-p` counts: the pages have an example for pytest-benchmark.
-    run = project.runpytest("-p", "pytest_benchmark.plugin", "--snapshot-update", *files)
+    for block in python:
+        if block not in tests.values():
+            runpy.run_path(str(project.makepyfile(program=block)))
+    project.makepyfile(**tests)
+    files = [f"{name}.py" for name in tests]
+    run = project.runpytest("-p", "benchmark", "-p", "syrupy", "--snapshot-update", *files)
     settings.load_profile(profile)
-    run.assert_outcomes(passed=tests)
+    run.assert_outcomes(passed=sum(len(TEST.findall(block)) for block in tests.values()))
 
 
 @pytest.mark.parametrize("block", blocks("yaml"))

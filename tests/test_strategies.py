@@ -47,7 +47,10 @@ def test_a_scenario_is_what_its_file_says(scenario: Scenario) -> None:
     assert read.model_dump() == scenario.model_dump()
 
 
-@pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode"])
+OTHERS = (pytest.param(loop, marks=pytest.mark.slow) for loop in ("pi", "react", "opencode"))
+
+
+@pytest.mark.parametrize("loop", ["reference", *OTHERS])
 def test_a_scenario_asks_for_nothing_that_its_loop_lacks(loop: str) -> None:
     @given(sim.scenarios(loop))
     def drawn(scenario: Scenario) -> None:

@@ -117,6 +117,7 @@ def test_an_invariant_of_the_user_is_judged_by_its_name(folder: Path) -> None:
     assert "reproduce: simloop check a.simloop.yaml --seed 0" in judged.stderr
 
 
+@pytest.mark.slow
 def test_a_search_is_judged_by_an_invariant_of_the_user_and_the_next_one_is_not(
     folder: Path,
 ) -> None:

@@ -37,7 +37,10 @@ def rows_at(recording: RecordedRun, place: int, name: FactView) -> list[str]:
     return [str(each) for each in view(name, Position(recording, place))]
 
 
-@pytest.mark.parametrize("theme", ["abort", "calls", "compaction", "hooks", "loops", "queue"])
+LONG = (pytest.param(theme, marks=pytest.mark.slow) for theme in ("compaction", "hooks", "loops"))
+
+
+@pytest.mark.parametrize("theme", ["abort", "calls", "queue", *LONG])
 def test_the_facts_at_an_entry_are_those_of_the_trace_that_ends_with_it(theme: str) -> None:
     for path in sorted(TRACES.glob(f"{theme}.*.jsonl")):
         whole = RecordedRun.of_trace(read_trace(path))

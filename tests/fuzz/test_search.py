@@ -72,6 +72,7 @@ def test_a_search_is_a_function_of_its_seed() -> None:
     assert found(5) != found(6)
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_stopped() -> None:
     whole, parts = Search("reference", seed=2), Search("reference", seed=2)
     list(whole.run(runs=100))

@@ -22,6 +22,7 @@ def judged(fault: Fault, expected: str) -> tuple[tuple[str, ...], set[str]]:
     return failed, broken
 
 
+@pytest.mark.slow
 @in_cases(FAULTS)
 def test_the_witness_and_the_rules_tell_the_faulty_loop_from_the_correct_one(fault: Fault) -> None:
     assert judged(fault, fault.right) == ((), set())
@@ -31,6 +32,12 @@ def test_the_witness_and_the_rules_tell_the_faulty_loop_from_the_correct_one(fau
     assert failed == ()
     assert set(fault.violates) <= broken
     assert play(fault, fault.right)[1] == ()
+
+
+def test_the_words_of_each_edit_stand_in_the_code_once() -> None:
+    for fault in FAULTS:
+        for edit in fault.edits:
+            assert edited(edit.target, fault.edits)
 
 
 def test_each_fault_has_a_name_of_its_own() -> None:

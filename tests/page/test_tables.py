@@ -63,9 +63,10 @@ def compacted(steps: int) -> RecordedRun:
     return conversation(steps, compaction={"max_messages": 9, "strategy": "drop-oldest"})
 
 
-@pytest.mark.parametrize(
-    "theme", ["abort", "agents", "calls", "compaction", "hooks", "prompts", "queue"]
-)
+LONG = (pytest.param(theme, marks=pytest.mark.slow) for theme in ("calls", "compaction"))
+
+
+@pytest.mark.parametrize("theme", ["abort", "agents", "hooks", "prompts", "queue", *LONG])
 def test_each_view_of_each_entry_comes_back_from_the_changes(theme: str) -> None:
     for path in sorted(TRACES.glob(f"{theme}.*.jsonl"))[:6]:
         recording = recorded(path)

@@ -1,6 +1,7 @@
 """What a machine has to keep to, and that a machine which does not is found, with the way there."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from broken import SMALL, change, proof_of, replayed
@@ -39,14 +40,17 @@ from simloop.messages import Outcome
 
 # Bounds that are one too early, and do not end the run themselves
 
+TWICE = replace(SMALL, max_compaction_attempts=2)
+
 
 def test_a_compaction_that_is_given_up_one_too_early_is_found() -> None:
     broken = change("reference", "normal", "_enter_round", "attempts < self", "attempts + 1 < self")
+    machine = broken.machine(TWICE)
     found = violation(
-        proof_of(broken.machine()).violations, "max_compaction_attempts", "context-measured:"
+        proof_of(machine, TWICE).violations, "max_compaction_attempts", "context-measured:"
     )
-    run, asked = replayed(broken.machine(), found.counterexample)
-    assert run.compaction_attempts == SMALL.max_compaction_attempts - 1
+    run, asked = replayed(machine, found.counterexample)
+    assert run.compaction_attempts == TWICE.max_compaction_attempts - 1
     assert asked == (effects.CallModel(),)
 
 

@@ -40,7 +40,7 @@ class EnforcedOpencode(OpencodeLoop):
         super().__init__(limits, OpencodeOptions(steps=Steps.ENFORCE))
 
 
-SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=2, max_steps_per_round=3)
+SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=1, max_steps_per_round=3)
 LOOPS: dict[str, Any] = {
     "reference": ReferenceLoop,
     "pi": PiLoop,
