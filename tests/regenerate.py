@@ -147,7 +147,7 @@ def found() -> str:
     """A scenario that `simloop fuzz` writes for the agent of the README, as a block."""
     loop = f"{FAILING_TEST.removesuffix('.py')}:answer"
     with files_of(README.read_text("utf-8")) as folder:
-        printed_in(folder, "simloop", "fuzz", "--loop", loop, "--runs", "60", "--out", ".")
+        printed_in(folder, "simloop", "fuzz", "--loop", loop, "--runs", "30", "--out", ".")
         return f"```\n{(folder / _FOUND).read_text('utf-8')}```"
 
 
