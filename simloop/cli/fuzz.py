@@ -18,6 +18,8 @@ from simloop.cli.options import (
     formats,
     invariants_of_ones_own,
     loop_names,
+    loop_of_program,
+    program_option,
     scenarios_and_files,
     targets_of,
 )
@@ -42,12 +44,12 @@ _SECONDS = 30.0
 @invariants_of_ones_own
 @click.option(
     "--loop",
-    default="reference",
-    show_default=True,
     metavar="NAME",
     shell_complete=loop_names,
-    help="The loop to test: a design, a version of one, or module:attribute for your own.",
+    help="The loop to test: a design, a version of one, or module:attribute for your own; by "
+    "default the design `reference`.",
 )
+@program_option
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
@@ -88,7 +90,8 @@ _SECONDS = 30.0
 @formats("json")
 def command(
     *,
-    loop: str,
+    loop: str | None,
+    program: str,
     seconds: float | None,
     runs: int | None,
     seed: int,
@@ -104,6 +107,7 @@ def command(
     end although the model answers every request without a fault. The exit code is 1 if a failure
     was found. --runs includes the runs that a resumed search has made already.
     """
+    loop = loop_of_program(program, loop) if program else loop or "reference"
     check_loop_exists(loop)
     scenarios = tuple(scenario_text(each) for each in _read(sources))
     code = executor.code_digest() if folder else ""

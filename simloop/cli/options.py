@@ -23,7 +23,7 @@ from simloop.scenario.catalog import (
     load_expectations,
     name_of,
 )
-from simloop.scenario.designs import DESIGNS, names
+from simloop.scenario.designs import DESIGNS, PROGRAM, names
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -232,10 +232,30 @@ def formats(*others: str) -> Decorator:
     )
 
 
+def loop_of_program(program: str, loop: str | None) -> str:
+    """Return the name of the loop that is this program. Raises UsageError if there is a loop."""
+    if loop is not None:
+        raise click.UsageError("give --program or --loop: a program is the loop")
+    check_loop_exists(name := f"{PROGRAM}{program}")
+    return name
+
+
+program_option = click.option(
+    "--program",
+    default="",
+    metavar="COMMAND",
+    help="Run this Python program as the loop: a console script with its arguments, `python -m "
+    "module` or a file. {prompt} stands for the prompt, as in 'llm {prompt}'.",
+)
+
+
 def _settings(loop: Decorator, command: Command) -> Command:
 
     @wraps(command)
     def with_settings(**values: Any) -> Any:
+        program = values.pop("program", "")
+        if program:
+            values["loop"] = loop_of_program(program, values["loop"])
         given = {name: values.pop(name) for name in _SETTINGS if name in values}
         return command(given=given, **values)
 
@@ -244,12 +264,16 @@ def _settings(loop: Decorator, command: Command) -> Command:
 
 def run_settings(command: Command) -> Command:
     """Give a verb the settings of a run."""
-    return _settings(_LOOP, command)
+    return _settings(_loop_or_program, command)
 
 
 def scenario_settings(command: Command) -> Command:
     """Give a verb the parameter `targets` and the settings of a run."""
-    return _TARGETS(_ISOLATE(_settings(_LOOP, command)))
+    return _TARGETS(_ISOLATE(_settings(_loop_or_program, command)))
+
+
+def _loop_or_program(command: Command) -> Command:
+    return _LOOP(program_option(command))
 
 
 def comparison_settings(command: Command) -> Command:

@@ -23,8 +23,9 @@ from simloop.kernel.machine import Feature, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.options import GivenLoop
+from simloop.runs.program import Program
 from simloop.runs.prompt import OwnAgent, Performer
-from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop, names
+from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop, is_program, names, names_own
 from simloop.scenario.loop_spec import LoopSpec, spec_of
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.output import diverted
@@ -76,7 +77,8 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     the expectations that the loop declares.
 
     `agent` makes the agent of one conversation from the settings of the engine. `check` makes one
-    as a run does, and drops it; both raise ScenarioError if there is none.
+    as a run does, and drops it; both raise ScenarioError if there is none. `program` is that of a
+    loop that is a whole program.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     limits: Mapping[str, int | str | None]
     expect_on: Any = None
     check: Callable[[], None] = lambda: None
+    program: Program | None = None
 
     @property
     def declared_limits(self) -> DeclaredLimits | None:
@@ -127,6 +130,8 @@ def loop_of(spec: LoopSpec) -> Loop:
     if not is_own(loop):
         machine = _bundled(loop, limits, spec.options)
         return _of_machine(machine, name=loop, judge_as=spec.judge_as, limits=as_written(limits))
+    if isinstance(loop, str) and is_program(loop):
+        return _of_program(spec, loop)
     made = found(loop)
     if _is_of_agent(made, loop):
         return _of_agent(spec, made)
@@ -162,25 +167,47 @@ def _of_agent(spec: LoopSpec, made: Any) -> Loop:
     loop, source = spec.loop, made if hasattr(made, "__qualname__") else type(made)
     name = loop if isinstance(loop, str) else f"{source.__module__}:{source.__qualname__}"
     maker = _AgentMaker(made, name, spec.options)
-    wall_clock = as_written(spec.scenario.limits)["max_wall_clock"]
-    return Loop(
+    return _without_machine(
+        spec,
         name=name,
         declares=made,
         agent=maker.agent,
         judge_as=spec.judge_as or _declared_design(made),
-        is_own=True,
         has_name=isinstance(loop, str),
-        unsupported=UNSUPPORTED_BY_AGENTS,
-        policies=_NO_POLICIES,
-        limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
         expect_on=getattr(made, "expect_on", None),
         check=maker.check,
     )
 
 
+def _of_program(spec: LoopSpec, loop: str) -> Loop:
+    if spec.options:
+        hint = "write them as arguments of its command line"
+        raise ScenarioError(f"the program `{loop}` takes no options", key="loops", hint=hint)
+    program = Program(loop)
+    return _without_machine(
+        spec,
+        name=loop,
+        declares=program,
+        agent=program.agent,
+        judge_as=spec.judge_as,
+        program=program,
+    )
+
+
+def _without_machine(spec: LoopSpec, **more: Any) -> Loop:
+    wall_clock = as_written(spec.scenario.limits)["max_wall_clock"]
+    return Loop(
+        is_own=True,
+        unsupported=UNSUPPORTED_BY_AGENTS,
+        policies=_NO_POLICIES,
+        limits={} if wall_clock is None else {"max_wall_clock": wall_clock},
+        **more,
+    )
+
+
 def is_own(loop: GivenLoop) -> bool:
     """Return whether `loop` is the user's own, so not bundled with simloop."""
-    return not isinstance(loop, str) or ":" in loop
+    return not isinstance(loop, str) or names_own(loop)
 
 
 def is_made(loop: Any) -> bool:
@@ -233,6 +260,9 @@ def check_loop_exists(loop: str) -> None:
     """
     if not is_own(loop):
         check_loop(loop)
+        return
+    if is_program(loop):
+        Program(loop)
         return
     own = found(loop)
     if is_made(own):
@@ -381,8 +411,8 @@ def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = N
     spec = spec_of(scenario, {"loop": loop})
     if not is_own(loop):
         return _bundled(spec.loop, limits, spec.options)
-    made = found(loop)
-    if _is_of_agent(made, loop):
+    made = None if is_program(loop) else found(loop)
+    if made is None or _is_of_agent(made, loop):
         written = shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
         raise ScenarioError(
             f"the loop `{called(loop)}` is an agent, and only machines can be explored",

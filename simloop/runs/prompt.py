@@ -55,6 +55,7 @@ async def run_prompt(agent: Performer, prompt: str, world: World) -> Ending:
         ending.text,
         loop.now_ns - start_ns,
         ending.counters,
+        ending.exit,
     )
     return ending
 

@@ -64,6 +64,7 @@ class Result(Struct, frozen=True, kw_only=True):
     does not hold them. `hook_cost` has the real time of each hook at each point, or is None unless
     the run measured it (`run(..., hook_cost=True)`). No trace has real times. `bodies` are the raw
     bodies of the requests over HTTP, by their numbers, if the run kept them (`keep_bodies=True`).
+    `exit` is the exit status of a whole program.
     """
 
     outcome: Outcome
@@ -82,6 +83,7 @@ class Result(Struct, frozen=True, kw_only=True):
     reproduce: str = ""
     hook_cost: tuple[HookCost, ...] | None = None
     bodies: Mapping[int, bytes] = field(default_factory=dict)
+    exit: int | None = None
 
     @property
     def elapsed_s(self) -> float:
@@ -170,6 +172,7 @@ def unmet_in(trace: LoopTrace, expect: Expect) -> tuple[Mismatch, ...]:
         messages=(),
         elapsed_ns=trace.elapsed_ns,
         trace=trace,
+        exit=end.exit,
     )
     unseen = dict.fromkeys(("files", "unused", "messages"))
     return mismatches_by_default(expect.model_copy(update=unseen), result)
@@ -211,6 +214,8 @@ def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
     yield from _compared("limit", expect.limit, result.limit)
     yield from _compared("text", expect.text, result.text)
     yield from _compared("message", expect.message, result.message)
+    note = _NO_PROGRAM if result.exit is None else ""
+    yield from _compared("exit", expect.exit, result.exit, note=note)
     yield from _elapsed(expect, result.trace.entries, result.elapsed_ns)
     for name in ExpectedCounters.model_fields:
         wanted, got = getattr(expect.counters, name), getattr(result.counters, name, None)
@@ -221,6 +226,7 @@ def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
         yield Mismatch("messages", expect.messages, roles)
 
 
+_NO_PROGRAM = " (only a whole program has an exit status)"
 _NO_COUNTERS = " (an agent of your own has no counters; expect `requests`)"
 
 

@@ -169,7 +169,8 @@ class Simulation:
 
     def _where_it_belongs(self, make: Callable[[], Result]) -> Result:
         """Make the run in this process, or in a fork, which tells its course."""
-        if not self._plan.given.get("isolate"):
+        program = self.loop.program
+        if program is None and not self._plan.given.get("isolate"):
             return make()
 
         def made() -> tuple[Result | BaseException, _Course]:
@@ -180,7 +181,10 @@ class Simulation:
                 ended = error
             return ended, self._course()
 
-        ended, self._told = isolated(made)
+        if program is None:
+            ended, self._told = isolated(made)
+        else:
+            ended, self._told = program.play(made, self.scenario.files)
         self.trace.entries[:] = self._told.trace.entries
         self.trace.footer, self.trace.header = self._told.trace.footer, self._told.trace.header
         self.endings, self.output = self._told.endings, self._told.output
@@ -226,7 +230,7 @@ class Simulation:
 
     def result(self) -> Result:
         """Return the result of a conversation that has ended."""
-        ending, files = self.endings[-1], self._around.files
+        ending = self.endings[-1]
         return Result(
             outcome=ending.outcome,
             outcomes=tuple(each.outcome for each in self.endings),
@@ -237,13 +241,20 @@ class Simulation:
             messages=self.messages,
             elapsed_ns=self.trace.elapsed_ns,
             trace=self.trace,
-            files=None if files is None else files.snapshot(),
+            files=self._files(),
             unused_places=tuple(self.unused_places),
             exceptions=self.exceptions,
             reproduce=self.reproduce,
             hook_cost=self.hook_cost,
             bodies=self.bodies,
+            exit=ending.exit,
         )
+
+    def _files(self) -> dict[str, str] | None:
+        files, program = self._around.files, self.loop.program
+        if files is None:
+            return None
+        return files.snapshot() if program is None else program.files(files.snapshot())
 
     def _complete(self, error: errors.SimloopError) -> None:
         path = self.scenario.path or None

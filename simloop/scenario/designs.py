@@ -91,7 +91,7 @@ class LoopOptions(Strict):
     @model_validator(mode="after")
     def _own_have_a_module(self) -> Self:
         for name, options in (self.__pydantic_extra__ or {}).items():
-            if ":" not in name:  # told as pydantic tells of a key that is unknown
+            if not names_own(name):  # told as pydantic tells of a key that is unknown
                 raise PydanticCustomError("extra_forbidden", "unknown key", {"key": name})
             if not isinstance(options, dict):
                 raise wrong(name, "must be a mapping, such as {key: value}")
@@ -125,7 +125,7 @@ class LoopOptions(Strict):
     @classmethod
     def key_of(cls, loop: str) -> str:
         """Return the key of a loop's options: its name, or that of its design."""
-        return loop if ":" in loop else loop.partition("@")[0]
+        return loop if names_own(loop) else loop.partition("@")[0]
 
     def joined(self, loop: str, given: Mapping[str, Any]) -> "LoopOptions":
         """Return these options, with those `given` replacing the ones of `loop`.
@@ -168,6 +168,20 @@ DESIGNS: Mapping[str, BundledDesign] = {
 """The designs that ship with simloop, in display order."""
 
 
+PROGRAM = "$ "
+"""The begin of the name of a loop that is a whole program: its command line follows."""
+
+
+def is_program(loop: object) -> bool:
+    """Return whether this is the name of a loop that is a whole program."""
+    return isinstance(loop, str) and loop.startswith(PROGRAM)
+
+
+def names_own(loop: str) -> bool:
+    """Return whether this is the name of a loop of the user's own."""
+    return ":" in loop or is_program(loop)
+
+
 def check_loop(loop: str, key: str = "loop") -> None:
     """Raise ScenarioError if no loop design has this name; do not load the user's own loop."""
     name, at, version = loop.partition("@")
@@ -180,7 +194,7 @@ def check_judge_as(judge_as: str, loop: object) -> None:
     """Raise ScenarioError if `loop` cannot be judged as this design; empty means no design."""
     if not judge_as:
         return
-    if isinstance(loop, str) and ":" not in loop:
+    if isinstance(loop, str) and not names_own(loop):
         raise ScenarioError(
             f"`{loop}` is bundled with simloop and has expectations of its own",
             key="judge_as",

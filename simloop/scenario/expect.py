@@ -131,7 +131,7 @@ class ExpectedCounters(fields.Strict):
 class Expect(fields.Strict):
     """The expectations for the end of the run; a check compares only the given ones.
 
-    Without outcome, outcomes and error, every prompt must complete.
+    Without outcome, outcomes, exit and error, every prompt must complete.
     """
 
     outcome: fields.Written[fields.Lax[Outcome] | None, Outcome | OutcomeName | None] = Field(
@@ -159,6 +159,9 @@ class Expect(fields.Strict):
     message: fields.Written[_Text | None, _GivenText | None] = Field(
         default=fields.kept(None),
         description="The last message to the user, exactly; {contains: ...} for a part of it.",
+    )
+    exit: Annotated[int, Field(ge=0, le=255)] | None = Field(
+        default=None, description="The exit status of a loop that is a whole program."
     )
     elapsed: fields.Written[_Lasting | None, str | Span | Mapping[str, str] | None] = Field(
         default=fields.kept(None),
@@ -229,8 +232,8 @@ class Expect(fields.Strict):
 
     @property
     def says_how_it_ends(self) -> bool:
-        """Return whether it names an outcome or outcomes, or an error instead."""
-        return (self.outcome, self.outcomes, self.error) != (None, None, None)
+        """Return whether it names an outcome or outcomes, an exit status, or an error instead."""
+        return any(e is not None for e in (self.outcome, self.outcomes, self.exit, self.error))
 
 
 class ExpectedTraffic(TypedDict, total=False):
@@ -246,6 +249,6 @@ class ExpectedTraffic(TypedDict, total=False):
 
 
 _AT_AN_OUTCOME = (
-    "outcome", "outcomes", "unused", "limit", "text", "message", "elapsed", "counters", "messages",
-    "files",
+    "outcome", "outcomes", "unused", "limit", "text", "message", "exit", "elapsed", "counters",
+    "messages", "files",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
-from simloop.scenario.designs import check_judge_as, check_loop
+from simloop.scenario.designs import check_judge_as, check_loop, names_own
 from simloop.scenario.expect import Expect
 from simloop.scenario.mistakes import findings, refusal, together
 from simloop.scenario.schema import Scenario
@@ -93,7 +93,7 @@ def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:
 
 
 def _check_known(loop: str, key: str) -> None:
-    if ":" not in loop:
+    if not names_own(loop):
         check_loop(loop, key)
 
 

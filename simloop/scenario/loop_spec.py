@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from simloop.scenario.designs import check_judge_as, check_loop
+from simloop.scenario.designs import check_judge_as, check_loop, names_own
 from simloop.scenario.schema import Scenario
 
 
@@ -39,7 +39,7 @@ def spec_of(scenario: Scenario, given: Mapping[str, Any]) -> LoopSpec:
             scenario = scenario.model_copy(update={"loops": loops})
         options = scenario.loops.of_own(loop)
     check_judge_as(judge_as, loop)
-    if isinstance(loop, str) and ":" not in loop:
+    if isinstance(loop, str) and not names_own(loop):
         check_loop(loop)
         options = scenario.loops.of_design(loop)
     return LoopSpec(loop=loop, options=options, judge_as=judge_as, scenario=scenario)

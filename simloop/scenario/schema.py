@@ -300,7 +300,11 @@ class Scenario(Strict):
     model_config = ConfigDict(defer_build=False)  # it has the other models in it: see `Strict`
 
     title: str = Field(default="", description="What must hold, as a sentence.")
-    loop: str = Field(default="reference", description="The loop design to run.")
+    loop: str = Field(
+        default="reference",
+        description="The loop design to run; module:attribute for a loop of your own, or a dollar, "
+        "a blank and the command line of a Python program, such as `$ llm {prompt}`.",
+    )
     judge_as: str = Field(
         default="",
         description="The bundled design whose expectations hold for `loop`, a loop of your own: in "

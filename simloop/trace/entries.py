@@ -65,6 +65,8 @@ class StopRequested(Entry, frozen=True, gc=False):
 class Ended(Entry, frozen=True, gc=False):
     """A run ended. `counters` are those of a machine; an agent without one has none.
 
+    `exit` is the exit status of an agent that is a whole program.
+
     `text` is the model's last text, `message` the message to the user. `elapsed_ns` is the time of
     this run alone.
     """
@@ -75,6 +77,7 @@ class Ended(Entry, frozen=True, gc=False):
     text: str
     elapsed_ns: Count
     counters: Counters | None = None
+    exit: int | None = None
 
 
 class Request(Entry, frozen=True, gc=False):

@@ -16,7 +16,7 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from simloop.virtual.real_world import CLIENTS
+from simloop.virtual.real_world import CLIENTS, STARTS
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
@@ -171,7 +171,7 @@ def _askers(frames: Iterable[Any]) -> str:
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
+    while frame is not None and frame.f_code.co_qualname not in STARTS:
         yield frame
         frame = frame.f_back
 

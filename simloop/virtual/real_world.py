@@ -104,11 +104,13 @@ CLIENTS = frozenset({
 """SDKs of providers and HTTP clients, by the names of their modules."""
 
 _LONGEST = 100
+STARTS = frozenset({"VirtualLoop.run", "SimulatedThread.bootstrap"})
+"""The qualified names of the functions below all code of a simulation on a stack."""
 
 
 def is_exempt(frame: FrameType | None) -> bool:
     """Return whether a debugger, a query about the machine or a repeated Ctrl-C calls."""
-    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
+    while frame is not None and frame.f_code.co_qualname not in STARTS:
         name = str(frame.f_globals.get("__name__"))
         root = name.partition(".")[0]
         if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.process":

@@ -14,11 +14,12 @@ KEY = "simulated"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY")
 """The variables of the environment that have keys of providers."""
 
-_ADDED: Mapping[str, str] = {
+ADDED: Mapping[str, str] = {
     **dict.fromkeys(KEYS, KEY),
     # litellm looks for the prices of models in the internet when it is imported.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }
+"""The variables that a run sets where they are not set."""
 _ADDRESSES = (
     "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
@@ -40,7 +41,7 @@ class Environment:
 
     def __init__(self, *, hides_addresses: bool = True) -> None:
         environ = os.environ
-        self._added = {name: value for name, value in _ADDED.items() if name not in environ}
+        self._added = {name: value for name, value in ADDED.items() if name not in environ}
         hidden = _ADDRESSES if hides_addresses else ()
         self._hidden = {name: environ.pop(name) for name in hidden if name in environ}
         environ.update(self._added)

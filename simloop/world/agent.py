@@ -174,7 +174,8 @@ def _binds_world(made: Any, name: str) -> bool:
 class Ending(Struct, frozen=True):
     """The end of a run. `text` is the model's last text, `message` the message to the user.
 
-    `limit` names the limit that ended the run, if one did. `counters` are those of a machine.
+    `limit` names the limit that ended the run, if one did. `counters` are those of a machine, and
+    `exit` is the exit status of a whole program.
     """
 
     outcome: Outcome
@@ -182,6 +183,7 @@ class Ending(Struct, frozen=True):
     message: str = ""
     text: str = ""
     counters: Counters | None = None
+    exit: int | None = None
 
 
 MOST_IN_A_ROW = 200

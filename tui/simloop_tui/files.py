@@ -16,6 +16,7 @@ from simloop.errors import ScenarioError, SimloopError
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
 from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.designs import names_own
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import create, create_schema, scenario_text
@@ -46,7 +47,7 @@ def text_of(session: Session) -> str:
 def _ending(scenario: Scenario) -> Expect:
     run = Simulation(Plan(scenario, {}))
     try:
-        run.on_clock(run.converse())
+        run.run_unchecked()
     except SimloopError as error:
         name = type(error).__name__
         return Expect(error=name) if name in _ENDS else Expect()  # type: ignore[arg-type] # one of them
@@ -100,7 +101,7 @@ def _flags(session: Session, verb: str) -> Iterator[str]:
     given = session.recording.options
     loop = given.get("loop")
     if verb == "replay":
-        if isinstance(loop, str) and ":" in loop:
+        if isinstance(loop, str) and names_own(loop):
             yield from ("--loop", loop)
         return
     if isinstance(loop, str):

@@ -25,6 +25,9 @@ class Output:
 
     __slots__ = ("_texts",)
 
+    has_files = False
+    """Whether the streams have the descriptors of the process, as those of a whole program."""
+
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
@@ -32,6 +35,9 @@ class Output:
         """Keep the text that the program writes to a stream."""
         # One character more than `text` shows tells that something was cut off.
         self._texts[name] = (self._texts.get(name, "") + text)[-MOST_CHARS - 1 :]
+
+    def flush(self, name: str) -> None:
+        """Hear that the program flushes a stream."""
 
     def text(self, name: str) -> str:
         """Return the text of a stream, or the end of a long one, from the start of a line."""
@@ -85,7 +91,10 @@ class _Stream:
             self.write(line)
 
     def flush(self) -> None:
-        if self.kept_by() is None and self.beneath() is not None:
+        output = self.kept_by()
+        if output is not None:
+            output.flush(self._name)
+        elif self.beneath() is not None:
             self.beneath().flush()
 
     def close(self) -> None:
@@ -98,7 +107,8 @@ class _Stream:
         return self.kept_by() is None and bool(self.beneath() and self.beneath().isatty())
 
     def fileno(self) -> int:
-        if self.kept_by() is None and self.beneath() is not None:
+        output = self.kept_by()
+        if (output is None or output.has_files) and self.beneath() is not None:
             return int(self.beneath().fileno())
         raise io.UnsupportedOperation("fileno")
 
@@ -160,6 +170,14 @@ class _Streams:
 _streams = _Streams()
 enter_streams = _streams.enter
 leave_streams = _streams.leave
+
+
+def write_to(out: Any, err: Any) -> None:
+    """Let runs keep their output, and all else write to these streams, until the process ends."""
+    _streams.enter()
+    _streams.captures += 1
+    _OUT.under, _ERR.under = out, err
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = _OUT, _ERR  # type: ignore[misc,assignment]
 
 
 @contextlib.contextmanager

@@ -173,7 +173,8 @@ def _is_alive(thread: Any) -> bool:
 
 def _enumerate(answers: Answers) -> list[threading.Thread]:
     threads = threads_of(answers.loop)
-    return [each.thread for each in (threads.of_loop, *threads.alive)]
+    of_loop = () if threads.has_main else (threads.of_loop,)
+    return [each.thread for each in (*of_loop, *threads.alive)]
 
 
 class StandInType(type):

@@ -33,6 +33,24 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
 
     Raises what it raises; CancelledError if the task was cancelled and that has ended the thread.
     """
+
+    def start(work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=work, name=name)
+        thread.start()
+        return thread
+
+    return await result_in_thread(function, start)
+
+
+async def result_in_thread(
+    function: Callable[[], T],
+    start: Callable[[Callable[[], None]], threading.Thread],
+    ends: tuple[type[BaseException], ...] = (),
+) -> T:
+    """Call `function` in a thread that `start` gives its work, and return its result.
+
+    A cancellation raises in the thread the next of `ends`, and after those ThreadEnded.
+    """
     loop = asyncio.get_running_loop()
     context = contextvars.copy_context()
     result: list[T] = []
@@ -47,9 +65,7 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
         finally:
             loop.call_soon_threadsafe(WAKE, ended, None)
 
-    thread = threading.Thread(target=work, name=name)
-    thread.start()
-    cancelled = await _wait(ended, thread)
+    cancelled = await _wait(ended, start(work), iter(ends))
     if result:
         return result[0]
     error = errors.pop()
@@ -61,7 +77,9 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
         del error  # its traceback has this frame
 
 
-async def _wait(ended: "asyncio.Future[None]", thread: Any) -> asyncio.CancelledError | None:
+async def _wait(
+    ended: "asyncio.Future[None]", thread: Any, ends: Iterator[type[BaseException]]
+) -> asyncio.CancelledError | None:
     cancelled = None
     while not ended.done():
         try:
@@ -70,7 +88,7 @@ async def _wait(ended: "asyncio.Future[None]", thread: Any) -> asyncio.Cancelled
             cancelled = cancelled or error
             running = simulated(thread)
             if running is not None:
-                running.threads.throw(running, ThreadEnded())
+                running.threads.throw(running, next(ends, ThreadEnded)())
     return cancelled
 
 

@@ -62,7 +62,8 @@ _make_pool: Any = ThreadPoolExecutor.__init__
 _submit: Any = ThreadPoolExecutor.submit
 
 
-def _make_locked() -> Any:
+def make_locked() -> Any:
+    """Return a real lock that is taken."""
     lock = _make_lock()
     lock.acquire()
     return lock
@@ -73,7 +74,7 @@ class _RealThread:
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
-        self._begun = _make_locked()
+        self._begun = make_locked()
         self._sentinel: Any = None
         self.handle: Any = None
         if _start_joinable is None:
@@ -128,7 +129,7 @@ class _LoopWatch:
         self.pauses = False
         self._thread = thread
         self._found = found
-        self._stop = _make_locked()
+        self._stop = make_locked()
         self._real = _RealThread(self._watch)
 
     def stop(self) -> None:
@@ -162,7 +163,8 @@ class SimulatedThread:
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
     back: Any = None
-    real: _RealThread
+    real: _RealThread | None = None
+    """The thread that was made for it; None for the loop's and for one that the run adopts."""
 
     def __init__(
         self, threads: "Threads", thread: threading.Thread, function: Callable[[], Any]
@@ -173,7 +175,7 @@ class SimulatedThread:
         self.function = function
         self.origin = callers_place()
         self.joiners: list[SimulatedThread] = []
-        self._turn = _make_locked()
+        self._turn = make_locked()
 
     @property
     def name(self) -> str:
@@ -399,12 +401,14 @@ class Threads:
         self.fibers: list[Fiber] = []
         """The fibers that have not ended, in the order of their start."""
         self.is_over = False
+        self.has_main = False
+        """Whether the main thread is one of the program's, so that the loop's is not."""
         self.numbers = itertools.count(1)
         self.pools = Pools()
         self._ready: list[SimulatedThread] = []
         self._timers: list[tuple[int, int, Any, SimulatedThread]] = []
         self._timer_numbers = itertools.count()
-        self._back = _make_locked()
+        self._back = make_locked()
         self._is_blocked = False
         self._watch: _LoopWatch | None = None
         # Of its own: a context cannot be entered twice, as by a simulation in a thread of another.
@@ -413,15 +417,27 @@ class Threads:
     def spawn(self, thread: threading.Thread, function: Callable[[], Any]) -> SimulatedThread:
         """Start a thread that calls `function` in its first turn."""
         started = SimulatedThread(self, thread, function)
-        thread.__dict__[_OF_THREAD] = started
         real = started.real = _RealThread(started.bootstrap)  # it waits for its first turn
         started.ident, started.handle = real.ident, real.handle
+        return self._enter(started)
+
+    def adopt(self, thread: threading.Thread, function: Callable[[], Any]) -> SimulatedThread:
+        """Return a real thread, which calls `bootstrap`, as one that calls `function` here."""
+        adopted = SimulatedThread(self, thread, function)
+        assert thread.ident is not None
+        adopted.ident = thread.ident
+        self.has_main = True
+        return self._enter(adopted)
+
+    def _enter(self, thread: SimulatedThread) -> SimulatedThread:
+        thread.thread.__dict__[_OF_THREAD] = thread
+        # Before the first turn: made during it, the watch would take this thread for a stuck one.
         if self._watch is None:
             self._watch = _LoopWatch(self.of_loop, self._free)
-        THREADS[started.ident] = started
-        self.alive.append(started)
-        self.wake(started)
-        return started
+        THREADS[thread.ident] = thread
+        self.alive.append(thread)
+        self.wake(thread)
+        return thread
 
     def start_fiber(self, name: str, coroutine: Coroutine[Any, bool | None, None]) -> Fiber:
         """Start a fiber, which takes its first turn when another one is over."""
@@ -434,7 +450,8 @@ class Threads:
         """Forget a thread at its end, and wake those that join it."""
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
-        _forget(thread)
+        if thread.real is not None:
+            _forget(thread)
         for joiner in thread.joiners:
             self.wake(joiner)
 
@@ -567,7 +584,7 @@ class Threads:
         if not is_back:
             self.loop.escapes.append(self._stuck(thread))
             self._abandon(thread)
-        elif thread.is_done:
+        elif thread.is_done and thread.real is not None:
             thread.real.join()
 
     def _abandon(self, thread: SimulatedThread) -> None:
@@ -576,7 +593,7 @@ class Threads:
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
         _forget_worker(thread.thread)  # Python would wait for it at exit, without end
-        self._back = _make_locked()  # the thread gives its turn back to nobody
+        self._back = make_locked()  # the thread gives its turn back to nobody
 
     def _free(self) -> None:
         """End all threads at once, as the loop's thread waits for a lock that one of them holds.

@@ -1,0 +1,374 @@
+"""Whole programs as agents: a Python console script, a module or a file, as users start them.
+
+A program is loaded and called in the main thread of a fork, with arguments, an environment, a home
+and a working folder of its own; the loop of its run is in another thread of that process. It begins
+with the prompt and ends with an exit status.
+"""
+
+# ruff: noqa: SLF001 - `threading` and `atexit` keep in private names what Python does at its end
+import atexit
+import faulthandler
+import logging
+import os
+import re
+import runpy
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from itertools import count
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from msgspec.structs import replace
+
+from simloop.errors import CheckFailed, ScenarioError
+from simloop.escape import writable
+from simloop.messages import Outcome
+from simloop.runs.isolation import isolated
+from simloop.runs.prompt import OwnAgent
+from simloop.scenario.designs import PROGRAM
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.virtual.border.output import NAMES, Output, write_to
+from simloop.virtual.threads.main_thread import MainThread
+from simloop.virtual.threads.scheduler import ThreadEnded
+from simloop.wire.api_keys import ADDED
+from simloop.world.agent import Ending
+from simloop.world.world import World
+
+T = TypeVar("T")
+
+LIMIT_S = 300.0
+"""The real seconds after which a program that has not ended is killed."""
+MOST_CHARS = 100_000
+"""The characters of one piece of output, and of the text of a run, that are kept."""
+
+PASSED = (
+    "PATH", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONWARNINGS", "VIRTUAL_ENV", "SSL_CERT_DIR",
+    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+)  # fmt: skip
+"""The variables of the environment that a program gets from that of the command."""
+_FIXED = {
+    "COLUMNS": "80", "LANG": "C.UTF-8", "LINES": "24", "LOGNAME": "user", "SHELL": "/bin/sh",
+    "TERM": "dumb", "TZ": "UTC", "USER": "user",
+}  # fmt: skip
+_PYTHON = re.compile(r"python(3(\.\d+)?)?")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=")
+_INTERRUPTED = 130
+_EXIT_CODES = 256
+# A place that is equal in all runs, because programs tell the model where they are.
+_PLACE = Path("/tmp/simloop-program")  # noqa: S108 - a folder that no other user can open
+_FOLDERS = ("home", "tmp", "work")
+
+
+class Program:
+    """A command line: a console script, `python -m module` or a file, after any NAME=value.
+
+    `{prompt}` in an argument stands for the prompt. Raises ScenarioError if there is no such
+    program.
+    """
+
+    def __init__(self, loop: str) -> None:
+        try:
+            words = shlex.split(loop.removeprefix(PROGRAM))
+        except ValueError as error:
+            raise self._wrong(f"the command line `{loop}` cannot be read: {error}") from None
+        self._assigned = {}
+        while words and _ASSIGNMENT.match(words[0]):
+            name, _, value = words.pop(0).partition("=")
+            self._assigned[name] = value
+        if words and _PYTHON.fullmatch(words[0]):
+            words.pop(0)
+        if not words:
+            raise self._wrong("a program needs a command line")
+        self._folder = Path.cwd()
+        self._call, self._words = self._found(words)
+        self._main: MainThread | None = None
+        self._status = 0
+
+    def _wrong(self, message: str) -> ScenarioError:
+        hint = "name a console script, `python -m module` or a file, such as `llm {prompt}`"
+        return ScenarioError(message, key="loop", hint=hint)
+
+    def _found(self, words: list[str]) -> tuple[Callable[[], Any], list[str]]:
+        """Return the call of the program, and its arguments with its name first."""
+        first, *rest = words
+        if first == "-m" and rest:
+            top, folders = rest[0].partition(".")[0], [str(self._folder), *sys.path]
+            if top not in sys.builtin_module_names and not PathFinder.find_spec(top, folders):
+                raise self._wrong(f"there is no module `{rest[0]}`")
+            call = partial(runpy.run_module, rest[0], run_name="__main__", alter_sys=True)
+            return partial(self._from_folder, str(self._folder), call), rest
+        if first.endswith(".py"):
+            file = self._folder / first
+            if not file.is_file():
+                raise self._wrong(f"there is no file `{first}`")
+            call = partial(runpy.run_path, str(file), run_name="__main__")
+            return partial(self._from_folder, str(file.parent), call), words
+        scripts = [*entry_points(group="console_scripts", name=first)]
+        if not scripts:
+            raise self._wrong(f"there is no console script `{first}` in this Python environment")
+        return partial(self._of_script, scripts[0]), words
+
+    @staticmethod
+    def _of_script(script: EntryPoint) -> Any:
+        return script.load()()
+
+    @staticmethod
+    def _from_folder(folder: str, call: Callable[[], Any]) -> None:
+        sys.path.insert(0, folder)
+        call()
+
+    def play(self, make: Callable[[], T], files: Mapping[str, str] | None) -> T:
+        """Call `make`, which makes a run of this program, in a fork; return its result."""
+        with _own_folder() as folder:
+            for path, text in (files or {}).items():
+                file = folder / "work" / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, "utf-8", newline="")
+            try:
+                return isolated(make, limit_s=LIMIT_S, around=partial(self._around, folder))
+            except CheckFailed as error:
+                error.others += tuple(_last_lines(folder / "output"))
+                raise
+
+    def _around(self, folder: Path, answer: Callable[[], NoReturn]) -> NoReturn:
+        """Give the process, a new fork, the surroundings of the program, and serve its run."""
+        _begin_process(folder, self._assigned)
+        self._main = MainThread()
+        self._main.serve(answer)
+
+    def agent(self, _: object = None) -> "ProgramAgent":
+        """Return the agent of one run."""
+        return ProgramAgent(self)
+
+    async def answer(self, prompt: str, world: World) -> str:
+        """Run the program on one prompt, and return what it has written to standard output."""
+        if self._main is None:
+            raise ScenarioError(
+                "a whole program runs in a process of its own",
+                key="loop",
+                hint="run it with simloop.run, or with the command line",
+            )
+        loop = world.model.loop
+        loop.output = output = _RecordedOutput(world.model.recorder, loop.output)
+        self._status = 1  # of a program that an exception ends
+        try:
+            self._status = await self._main.call(loop, partial(self._begin, prompt))
+        finally:
+            output.end()
+        return output.said.removesuffix("\n")
+
+    @property
+    def status(self) -> int:
+        """Return the exit status of the last run of the program."""
+        return self._status
+
+    def _begin(self, prompt: str) -> int:
+        sys.argv = [word.replace("{prompt}", prompt) for word in self._words]
+        try:
+            status = _status_of(self._call)
+        finally:
+            _end_as_python_does()
+        return status
+
+    @staticmethod
+    def files(given: Mapping[str, str]) -> dict[str, str]:
+        """Return the texts in the working folder; hidden ones only if they were given."""
+        found = {}
+        for path in sorted(Path.cwd().rglob("*"), key=Path.as_posix):
+            name = path.relative_to(Path.cwd())
+            is_hidden = any(part.startswith(".") for part in name.parts)
+            if path.is_file() and (not is_hidden or name.as_posix() in given):
+                with suppress(UnicodeDecodeError, OSError):
+                    found[name.as_posix()] = path.read_bytes().decode()
+        return found
+
+
+class ProgramAgent(OwnAgent):
+    """A whole program: an exit status that is not 0 is a failure."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program.answer)
+        self._program = program
+
+    async def answer(self, prompt: str, world: World) -> Ending:
+        """Run one prompt to its outcome."""
+        ending = await super().answer(prompt, world)
+        status = self._program.status
+        if status and ending.outcome is Outcome.COMPLETED:
+            message = Outcome.FAILED.message(cause=f"exit status {status}")
+            ending = replace(ending, outcome=Outcome.FAILED, message=message)
+        return replace(ending, exit=status)
+
+
+class _RecordedOutput(Output):
+    """The output of a whole program, in the trace by lines, or as often as it is flushed."""
+
+    has_files = True
+
+    def __init__(self, recorder: Recorder, before: Output | None) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._waiting = dict.fromkeys(NAMES, "")
+        self._before = before
+        self.said = ""
+
+    def write(self, name: str, text: str) -> None:
+        super().write(name, text)
+        if self._before is not None:  # the run keeps that one
+            self._before.write(name, text)
+        lines, newline, rest = (self._waiting[name] + text).rpartition("\n")
+        self._waiting[name] = rest
+        self._record(name, lines + newline)
+
+    def flush(self, name: str) -> None:
+        text, self._waiting[name] = self._waiting[name], ""
+        self._record(name, text)
+
+    def end(self) -> None:
+        """Record what is left."""
+        for name in NAMES:
+            self.flush(name)
+
+    def _record(self, name: str, text: str) -> None:
+        if not text:
+            return
+        if name == "stdout":
+            self.said += text[: MOST_CHARS - len(self.said)]
+        if len(text) > MOST_CHARS:
+            text = f"{text[:MOST_CHARS]}[and {len(text) - MOST_CHARS} more characters]"
+        self._recorder.record(entries.Output, name, writable(text))
+
+
+def _status_of(call: Callable[[], Any]) -> int:
+    """Return the exit status with which Python ends after a call, and tell on stderr why."""
+    try:
+        code = call()
+    except ThreadEnded:
+        raise
+    except SystemExit as error:
+        code = error.code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BaseException as error:
+        if sys.excepthook is sys.__excepthook__:  # its traceback has paths of this machine
+            sys.stderr.write("".join(traceback.format_exception_only(error)))
+        else:
+            sys.excepthook(type(error), error, error.__traceback__)
+        raise
+    if code is None or isinstance(code, int):
+        return int(code or 0) % _EXIT_CODES
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _end_as_python_does() -> None:
+    """Wait for threads and call what is registered for the exit."""
+    python: Any = threading
+    for call in reversed(python._threading_atexits):  # as `threading._shutdown`
+        call()
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+    atexit._run_exitfuncs()
+
+
+def _begin_process(folder: Path, assigned: Mapping[str, str]) -> None:
+    os.setsid()  # a Ctrl-C is for the parent, and there is no terminal
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_DFL),
+        (signal.SIGALRM, signal.SIG_DFL),
+    ):
+        signal.signal(number, handler)
+    faulthandler.disable()  # it would write to the streams of the parent
+    atexit._clear()  # of the parent, which calls its own
+    atexit.register(logging.shutdown)
+    warnings.resetwarnings()
+    for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", category)
+    sys.path[:] = [str(Path(path).absolute()) for path in sys.path]
+    home = {name: str(folder / name) for name in _FOLDERS}
+    passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+    os.environ.clear()
+    os.environ.update(
+        {**ADDED, **_FIXED, **passed, "HOME": home["home"], "TMPDIR": home["tmp"]}
+        | {"PWD": home["work"], **assigned}
+    )
+    tempfile.tempdir = None
+    os.chdir(home["work"])
+    _begin_streams(folder)
+
+
+def _begin_streams(folder: Path) -> None:
+    with (folder / "output").open("wb") as output, Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+        for descriptor in (1, 2):
+            os.dup2(output.fileno(), descriptor)
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    write_to(*(open(each, "w", encoding="utf-8", closefd=False, buffering=1) for each in (1, 2)))  # noqa: SIM115
+
+
+def _last_lines(file: Path) -> Iterator[str]:
+    """Yield the end of what was written past the streams, as by code in C that has failed."""
+    with suppress(OSError):
+        yield from file.read_bytes()[-2_000:].decode(errors="replace").splitlines()[-10:]
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """Provide an empty folder, the same one unless another run has it; remove it at the end."""
+    for number in count(1):
+        folder = _PLACE if number == 1 else _PLACE.with_name(f"{_PLACE.name}-{number}")
+        with _lock_of(folder) as is_ours:
+            if not is_ours:
+                continue
+            _clear(folder)  # of a run that was killed
+            for name in _FOLDERS:
+                (folder / name).mkdir()
+            try:
+                yield folder
+            finally:
+                _clear(folder)
+                folder.rmdir()
+            return
+
+
+def _clear(folder: Path) -> None:
+    (folder / "output").unlink(missing_ok=True)
+    for name in _FOLDERS:
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+@contextmanager
+def _lock_of(folder: Path) -> Iterator[bool]:
+    """Tell whether the folder is ours alone; the system releases the lock of a dead process."""
+    import fcntl  # noqa: PLC0415 - Windows has none, and no fork either
+
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # of another user
+        yield False
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        there = folder.stat()
+        is_ours = there.st_ino == os.fstat(lock).st_ino and there.st_uid == os.getuid()
+    except OSError:
+        is_ours = False
+    try:
+        yield is_ours
+    finally:
+        os.close(lock)

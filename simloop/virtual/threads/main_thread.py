@@ -1,0 +1,45 @@
+"""The real main thread of a process, as one more simulated thread of a run.
+
+A whole program needs it: Python allows signal handlers, and much else, only there. The loop of the
+run is in another thread then.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.threads.calls import result_in_thread
+from simloop.virtual.threads.scheduler import SimulatedThread, make_locked, threads_of
+
+T = TypeVar("T")
+
+
+class MainThread:
+    """The calling thread, which is the main one. It belongs to runs as long as it serves them."""
+
+    def __init__(self) -> None:
+        self._thread = threading.current_thread()
+        self._is_due = make_locked()
+        self._due: SimulatedThread | None = None
+
+    def serve(self, answer: Callable[[], NoReturn]) -> NoReturn:
+        """Call `answer`, which ends the process, in another thread, and run what `call` gives."""
+        threading.Thread(target=answer, name="simloop", daemon=True).start()
+        while True:
+            self._is_due.acquire()
+            assert self._due is not None
+            self._due.bootstrap()
+
+    async def call(self, loop: VirtualLoop, function: Callable[[], T]) -> T:
+        """Call `function` in the main thread and return its result, as `call_in_thread` does.
+
+        A first cancellation raises KeyboardInterrupt where the thread waits, as Ctrl-C does.
+        """
+
+        def start(work: Callable[[], Any]) -> threading.Thread:
+            self._due = threads_of(loop).adopt(self._thread, work)
+            self._is_due.release()
+            return self._thread
+
+        return await result_in_thread(function, start, ends=(KeyboardInterrupt,))

@@ -1,0 +1,275 @@
+"""Whole programs as agents: their surroundings, their output, their end, and their folder."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simloop import Reply, Scenario, ScenarioError, Trigger, run
+from simloop.check.trial import verify
+from simloop.errors import CheckFailed, Deadlock
+from simloop.runs.result import Result
+from simloop.trace import entries
+
+SAID = Scenario(prompt="Go.", model=[Reply(say="Done.")])
+SILENT = Scenario(prompt="Go.")
+
+ASKS = """
+import asyncio, sys
+from simloop.messages import UserMessage
+from simloop.virtual.threads.calls import run_blocking
+from simloop.world.world import current_world
+
+def ask(prompt):
+    completion = run_blocking(current_world().model.reply([UserMessage(prompt)]))
+    return completion.message.text
+
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Write a program; return a function that runs it."""
+    monkeypatch.chdir(tmp_path)
+
+    def runs(
+        text: str, scenario: Scenario = SILENT, command: str = "program.py {prompt}", **more: Any
+    ) -> Result:
+        (tmp_path / "program.py").write_text(text, "utf-8")
+        return run(scenario, loop=f"$ {command}", **more)
+
+    return runs
+
+
+def printed(result: Result, stream: str = "stdout") -> str:
+    return "".join(
+        each.text
+        for each in result.trace.entries
+        if isinstance(each, entries.Output) and each.stream == stream
+    )
+
+
+def test_a_program_gets_the_prompt_and_its_output_is_the_text_of_the_run(program: Any) -> None:
+    result = program(ASKS + "print('It says:', ask(sys.argv[1]))", SAID)
+    assert (result.outcome, result.exit, result.text) == ("completed", 0, "It says: Done.")
+    assert [request.messages[0].text for request in result.requests] == ["Go."]
+    assert printed(result) == "It says: Done.\n"
+
+
+def test_a_program_has_the_main_thread_with_signal_handlers_and_asyncio(program: Any) -> None:
+    result = program("""
+import asyncio, signal, threading
+assert threading.current_thread() is threading.main_thread()
+assert threading.enumerate() == [threading.main_thread()]
+signal.signal(signal.SIGTERM, lambda *_: None)
+async def main():
+    await asyncio.sleep(5)
+    return await asyncio.to_thread(lambda: "from a thread")
+print(asyncio.run(main()))
+""")
+    assert result.text == "from a thread"
+    assert result.elapsed_s == 5
+
+
+def test_threads_and_exit_functions_end_a_program_in_virtual_time(program: Any) -> None:
+    result = program("""
+import atexit, threading, time
+from concurrent.futures import ThreadPoolExecutor
+def late(seconds, word):
+    time.sleep(seconds)
+    print(word, time.monotonic())
+atexit.register(late, 3, "exit")
+threading.Thread(target=late, args=(2, "thread")).start()
+ThreadPoolExecutor(1).submit(late, 1, "pool")
+threading.Thread(target=late, args=(900, "never"), daemon=True).start()
+print("main")
+""")
+    assert result.text.splitlines() == ["main", "pool 1.0", "thread 2.0", "exit 5.0"]
+    assert result.elapsed_s == 5
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "stderr"),
+    [
+        ("import sys; sys.exit()", 0, ""),
+        ("import sys; sys.exit(3)", 3, ""),
+        ("import sys; sys.exit('no key')", 1, "no key\n"),
+        ("raise KeyboardInterrupt", 130, ""),
+    ],
+)
+def test_a_program_ends_with_the_status_that_python_gives_it(
+    program: Any, code: str, status: int, stderr: str
+) -> None:
+    result = program(code)
+    assert result.exit == status
+    assert result.trace.ends[-1].exit == status
+    assert printed(result, "stderr") == stderr
+    assert result.outcome == ("failed" if status else "completed")
+    assert result.message == (f"Error: exit status {status}" if status else "")
+
+
+def test_an_exception_of_a_program_is_told_with_its_traceback(program: Any) -> None:
+    result = program("def main():\n    raise ValueError('wrong')\nmain()")
+    assert (result.exit, result.message) == (1, "Error: ValueError: wrong")
+    assert printed(result, "stderr") == "ValueError: wrong\n"
+    (raised,) = result.exceptions
+    assert "    raise ValueError('wrong')" in raised.lines()
+
+
+def test_a_program_has_an_environment_and_folders_of_its_own(
+    program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "x")
+    monkeypatch.setenv("OPENAI_API_KEY", "real")
+    code = """
+import os, pathlib, tempfile
+print(sorted(os.environ.keys() & {"SECRET", "PATH", "MODE"}), os.environ["OPENAI_API_KEY"])
+print(os.environ["MODE"], pathlib.Path.home(), os.getcwd(), tempfile.gettempdir())
+print(list(pathlib.Path.home().iterdir()), list(pathlib.Path.cwd().iterdir()))
+(pathlib.Path.home() / "history").write_text("used")
+"""
+    first, second = (program(code, command="MODE=fast program.py") for _ in range(2))
+    assert first.text.splitlines()[0] == "['MODE', 'PATH'] simulated"
+    assert first.text.splitlines()[1].startswith("fast /tmp/simloop-program")
+    assert first.text.splitlines()[2] == "[] []"
+    assert first.trace.entries == second.trace.entries
+
+
+def test_the_files_of_the_scenario_are_in_the_working_folder(program: Any) -> None:
+    scenario = SILENT.model_copy(update={"files": {"src/a.py": "x = 1\n", ".env": "A=1"}})
+    code = """
+import pathlib
+pathlib.Path("src/a.py").write_text("x = 2\\n")
+pathlib.Path("b.txt").write_text(pathlib.Path(".env").read_text())
+pathlib.Path(".cache").write_text("hidden")
+pathlib.Path("c.bin").write_bytes(b"\\xff")
+"""
+    assert program(code, scenario).files == {"src/a.py": "x = 2\n", ".env": "A=1", "b.txt": "A=1"}
+
+
+def test_output_is_recorded_by_lines_and_as_it_is_flushed(program: Any) -> None:
+    result = program("""
+import sys, time
+print("one", end=" ")
+print("line")
+for word in "a", "b":
+    print(word, end="", flush=True)
+    time.sleep(1)
+sys.stdout.buffer.write(b"bytes\\n")
+sys.stderr.writelines(["x", "y"])
+print(sys.stdout.fileno(), sys.stdout.isatty(), sys.stdin.read() == "")
+""")
+    texts = [each.text for each in result.trace.entries if isinstance(each, entries.Output)]
+    assert texts == ["one line\n", "a", "b", "bytes\n", "1 False True\n", "xy"]
+
+
+def test_a_flood_of_output_is_cut(program: Any) -> None:
+    result = program("print('x' * 1_000_000)")
+    (output,) = [each for each in result.trace.entries if isinstance(each, entries.Output)]
+    assert output.text == "x" * 100_000 + "[and 900001 more characters]"
+    assert len(result.text) == 100_000
+
+
+def test_a_user_stops_a_program_as_with_ctrl_c(program: Any) -> None:
+    scenario = SILENT.model_copy(update={"abort": Trigger(at="3s")})
+    code = """
+import time
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("stopped at", time.monotonic())
+    raise
+"""
+    result = program(code, scenario)
+    assert (result.outcome, result.exit) == ("aborted", 130)
+    assert printed(result) == "stopped at 3.0\n"
+
+
+def test_a_program_that_swallows_ctrl_c_is_ended_all_the_same(program: Any) -> None:
+    scenario = SILENT.model_copy(update={"abort": Trigger(at="3s")})
+    code = """
+import time
+while True:
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("no")
+"""
+    assert program(code, scenario).outcome == "aborted"
+
+
+def test_a_program_that_waits_for_ever_is_a_deadlock(program: Any) -> None:
+    with pytest.raises(Deadlock, match=r"thread MainThread: program\.py:3 in <module>"):
+        program("\nimport threading\nthreading.Event().wait()")
+
+
+def test_a_process_that_breaks_is_told_with_its_last_words(program: Any) -> None:
+    code = "import ctypes, os\nos.write(2, b'fatal: no memory\\n')\nctypes.string_at(0)"
+    with pytest.raises(CheckFailed, match=r"killed by SIGSEGV(.|\n)*fatal: no memory"):
+        program(code)
+
+
+def test_each_prompt_starts_the_program_again_in_the_same_folder(program: Any) -> None:
+    scenario = SILENT.model_copy(update={"then": ["Again."]})
+    code = """
+import pathlib, sys
+past = pathlib.Path("past")
+past.write_text(past.read_text() + sys.argv[1] if past.exists() else sys.argv[1])
+print(past.read_text())
+"""
+    result = program(code, scenario)
+    assert [end.text for end in result.trace.ends] == ["Go.", "Go.Again."]
+
+
+def test_a_module_and_a_console_script_are_programs(program: Any) -> None:
+    code = "import sys\nprint(__name__, sys.argv[1:])"
+    assert program(code, command="python -m program 'a b'").text == "__main__ ['a b']"
+    assert program("", command="simloop --version").text.startswith("simloop ")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("no-such-script", "there is no console script `no-such-script`"),
+        ("python -m no_such_module", "there is no module `no_such_module`"),
+        ("none.py", "there is no file `none.py`"),
+        ("A=1", "a program needs a command line"),
+        ("say 'it", "cannot be read: No closing quotation"),
+    ],
+)
+def test_a_program_that_there_is_not_is_an_error_before_the_run(
+    program: Any, command: str, message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        program("", command=command)
+
+
+def test_a_program_takes_no_options(program: Any) -> None:
+    with pytest.raises(ScenarioError, match="takes no options"):
+        program("", loop_options={"fast": True})
+
+
+def test_two_runs_of_a_program_are_equal(program: Any) -> None:
+    code = ASKS + "import random, uuid\nprint(random.random(), uuid.uuid4(), ask('Go.'))"
+    program(code, SAID)
+    verdict = verify(SAID, loop="$ program.py")
+    assert verdict.deterministic
+    assert verdict.errors == []
+
+
+def test_an_expected_exit_status_is_compared(program: Any) -> None:
+    result = program("import sys; sys.exit(2)")
+    assert result.expect(exit=2).exit == 2
+    with pytest.raises(Exception, match=r"expect\.exit: expected 0, got 2"):
+        result.expect(exit=0)
+    with pytest.raises(Exception, match="only a whole program has an exit status"):
+        run(SAID).expect(exit=0)
+
+
+def test_the_process_of_this_test_is_as_before(program: Any) -> None:
+    before = (Path.cwd(), sys.argv[:], dict(os.environ), signal.getsignal(signal.SIGTERM))
+    program("import os, signal\nos.chdir('/')\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    assert before == (Path.cwd(), sys.argv, dict(os.environ), signal.getsignal(signal.SIGTERM))
