@@ -31,7 +31,9 @@ class RunOptions(TypedDict, total=False):
     single options of the loop. `expect_on` has expectations for this loop by names of bundled
     scenarios; a machine or an agent may have them as an attribute of that name. `tools` (functions
     or Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
-    function, or an object with `stream`) answers instead of a script. `retry` and `estimate_tokens`
+    function, or an object with `stream`) answers instead of a script. `services` answer HTTP
+    requests by the address of a service: each is an ASGI or a WSGI app, or a function that takes an
+    HttpRequest and returns an Answer, text, bytes or JSON. `retry` and `estimate_tokens`
     replace the policy and the estimate. Such code runs sealed: time, dates and randomness are
     virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`. With
     `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`. With `isolate`
@@ -48,6 +50,7 @@ class RunOptions(TypedDict, total=False):
     hooks: Hooks | None
     callbacks: Callbacks | None
     model: Model | Callable[..., Any] | None
+    services: Mapping[str, Callable[..., Any]]
     retry: RetryPolicy | None
     estimate_tokens: TokenEstimator | None
     hook_cost: bool

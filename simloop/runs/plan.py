@@ -7,7 +7,7 @@ script, the files, the faults of chance) is made anew for each run, by the metho
 import asyncio
 import copy
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
@@ -30,6 +30,7 @@ from simloop.scenario.fields import differs
 from simloop.scenario.loop_spec import spec_of
 from simloop.scenario.replies import parts_of_fault, past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.services import rules_of
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
@@ -39,6 +40,7 @@ from simloop.world.fake_model import FakeModel, FunctionModel, Model, ScriptedFa
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
+from simloop.world.services import Service
 from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import text_of
 from simloop.world.user_functions import UserFunction
@@ -57,6 +59,7 @@ class Surroundings(NamedTuple):
     files: Files | None
     tools: Mapping[str, Tool]
     sites: FaultSites | None = None
+    services: Sequence[Service] = ()
 
 
 class Plan:
@@ -95,6 +98,7 @@ class Plan:
         self.given = cast("RunOptions", {**given, "tools": tools})
         self.python = (
             *(f"tool {name}" for name in tools),
+            *(f"service {address}" for address in given.get("services") or ()),
             *(name for name in _CODE if given.get(name)),
             *(("loop",) if loop.is_own else ()),
         )
@@ -111,6 +115,7 @@ class Plan:
         """The behaviour of the tools that an agent's own code calls; a machine has none."""
         if loop.machine is None:
             self.behaviours = behaviours_of(scenario.tools)
+        self._services = _services_of(scenario, given)
         self._settings = _settings_of(scenario, given, loop.policies, history)
         self.content = content_of(scenario)
         self._digest = digest(self.content)
@@ -134,13 +139,15 @@ class Plan:
         """Return this plan for a scenario with another script, or other actions of the user.
 
         `scenario` differs from that of the plan in nothing but `prompt`, `then`, `model`,
-        `summaries`, `abort`, `queue` and `seed`. That costs no validation and no JSON, so the
-        header of such a run has no content of its scenario: a search makes thousands of runs, and
-        nobody reads their headers.
+        `summaries`, `services`, `abort`, `queue` and `seed`. That costs no validation and no JSON,
+        so the header of such a run has no content of its scenario: a search makes thousands of
+        runs, and nobody reads their headers.
         """
         other = copy.copy(self)
         other.source = other.scenario = scenario
         other._script = script_of(scenario)  # noqa: SLF001 - of the same class
+        if scenario.services is not self.scenario.services:
+            other._services = _services_of(scenario, self.given)  # noqa: SLF001
         other.content, other._digest = b"null", ""  # noqa: SLF001
         return other
 
@@ -170,11 +177,13 @@ class Plan:
             tools = {**file_tools_of(scenario, files), **tools}
         if scenario.hooks:
             _check_tools_of_hooks(scenario, tools)
+        services = [make() for make in self._services] if self._services else ()
         if scenario.faults is None:
-            return Surroundings(script, script, files, tools)
+            return Surroundings(script, script, files, tools, None, services)
         sites = FaultSites(scenario.faults, seeds)
         tools = {name: faulty_tool(tool, sites) for name, tool in tools.items()}
-        return Surroundings(script, FaultyModel(script, sites, parts_of_fault), files, tools, sites)
+        model = FaultyModel(script, sites, parts_of_fault)
+        return Surroundings(script, model, files, tools, sites, services)
 
     def _model(self) -> Model:
         given = self.given.get("model")
@@ -265,6 +274,21 @@ def script_of(scenario: Scenario) -> tuple[list[ScriptEntry], list[ScriptEntry]]
         [reply.entry(f"model.{index}") for index, reply in enumerate(scenario.model)],
         [reply.entry(f"summaries.{index}") for index, reply in enumerate(scenario.summaries)],
     )
+
+
+def _services_of(scenario: Scenario, given: RunOptions) -> list[Callable[[], Service]]:
+    """Return the functions that make the services of one run. Raises ScenarioError."""
+    scripted, apps = scenario.services.items(), given.get("services") or {}
+    made = [partial(Service, address, rules_of(address, routes)) for address, routes in scripted]
+    return [*made, *(app_of(app, address) for address, app in apps.items())]
+
+
+def app_of(app: Callable[..., Any], address: str) -> Callable[[], Service]:
+    """Return the function that makes a service of an app. Raises ScenarioError."""
+    from simloop.wire.apps import maker_of  # noqa: PLC0415 - few runs have one
+
+    make = maker_of(app, address)
+    return lambda: Service(address, app=make())
 
 
 def _settings_of(

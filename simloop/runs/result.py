@@ -272,6 +272,8 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     if expect.hooks is not None:
         ran = [" ".join(run) for run in looptrace.hook_log(record)]
         yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
+    if expect.services is not None:
+        yield from _services(expect, record)
     if expect.sent is not None:
         roles = [_roles(request.messages) for request in requests(record)]
         yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
@@ -279,6 +281,12 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
         refused = looptrace.refused(record)
         asked = [f"{each.what} {each.asked}" for each in refused]
         yield from _listed("refused", expect.refused, asked, [each.seq for each in refused])
+
+
+def _services(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
+    asked = [entry for entry in record if type(entry) is entries.ServiceRequest]
+    seqs, shown = [entry.seq for entry in asked], [_request_in_words(entry) for entry in asked]
+    yield from _listed("services", expect.services, asked, seqs, _request_fits, shown=shown)
 
 
 def _unused(expect: Expect, result: Result) -> Iterator[Mismatch]:
@@ -299,10 +307,13 @@ def _listed(
     got: Sequence[Any],
     seqs: list[int],
     fits: Callable[[Any, Any], bool] = operator.eq,
+    *,
+    shown: Sequence[Any] | None = None,
 ) -> Iterator[Mismatch]:
     place = None if wanted is None else _first_stray(wanted, got, fits)
     if place is not None:
-        yield Mismatch(key, wanted, got, seqs[place] if place < len(seqs) else None)
+        seq = seqs[place] if place < len(seqs) else None
+        yield Mismatch(key, wanted, got if shown is None else shown, seq)
 
 
 def _holds(wanted: Any, got: Any) -> bool:
@@ -357,6 +368,31 @@ def _roles_fit(wanted: str, got: str) -> bool:
 def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
     """Return whether a call matches; `{read: ...}` matches any arguments of `read`."""
     return wanted == got or (wanted.keys() == got.keys() and list(wanted.values()) == [REST])
+
+
+def _request_in_words(entry: entries.ServiceRequest) -> Any:
+    asked = f"{entry.method} {entry.service}{entry.path}"
+    return {asked: _read(entry.body)} if entry.body else asked
+
+
+def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
+    """Return whether a request to a service is the wanted one, given as `expect.services` says."""
+    asked, body = (wanted, REST) if isinstance(wanted, str) else next(iter(wanted.items()))
+    method, _, target = asked.partition(" ")
+    path = got.path if "?" in target else got.path.partition("?")[0]
+    url = path if target.startswith("/") else f"{got.service}{path}"
+    return (
+        method.upper() == got.method
+        and target == url
+        and (body in (REST, got.body) or body == _read(got.body))
+    )
+
+
+def _read(body: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return body
 
 
 def _seqs(record: list[AnyEntry], kind: type[AnyEntry]) -> list[int]:

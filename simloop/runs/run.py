@@ -20,12 +20,13 @@ from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
 from simloop.runs.isolation import collected, isolated
 from simloop.runs.options import RunOptions, check_scenario
-from simloop.runs.plan import Plan, header_with
+from simloop.runs.plan import Plan, app_of, header_with
 from simloop.runs.prompt import Performer, Timetable, run_prompt
 from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
 from simloop.scenario.catalog import name_of
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
+from simloop.scenario.services import Route, answer_of_fault, rules_of
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
@@ -41,6 +42,7 @@ from simloop.world.agent import Ending
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import ModelPort
 from simloop.world.refusals import Refusals
+from simloop.world.services import Service, ServicesPort
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError, describe, is_of_the_program
@@ -96,6 +98,8 @@ class Simulation:
         self._under_way = False
         self._start_ns = 0
         self._provider: Endpoint | None = None
+        self._services = [*self._around.services]
+        self._services_port: ServicesPort | None = None
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
         self._told: _Course | None = None
@@ -150,7 +154,10 @@ class Simulation:
     def unused_places(self) -> list[str]:
         """Return the places of unused replies, and of the user's actions that never happened."""
         replies = self.model.unused() if isinstance(self.model, FakeModel) else []
-        return [*replies, *self._never_came()]
+        return [*replies, *self._unused_answers(), *self._never_came()]
+
+    def _unused_answers(self) -> list[str]:
+        return [place for service in self._services for place in service.unused()]
 
     def _never_came(self) -> list[str]:
         return [] if self._timetable is None else self._timetable.never_came()
@@ -218,7 +225,10 @@ class Simulation:
         if self._world is not None:
             raise errors.ScenarioError("this simulation has been run", hint="make another one")
         try:
-            await self.converse()
+            try:
+                await self.converse()
+            finally:
+                await self._close_services()
             check_settings_of_tools(self.scenario, self.loop.name, self.trace)
             result = self.result()
             self._check_script(result)
@@ -284,15 +294,20 @@ class Simulation:
         raise error
 
     def _unused_error(self, never: list[str]) -> errors.ScriptUnused:
-        message = f"these actions of the user never happened: {', '.join(never)}"
+        answers = self._unused_answers()
+        others = {
+            "these answers of services were not used up": answers,
+            "these actions of the user never happened": never,
+        }
+        told = [f"{words}: {', '.join(places)}" for words, places in others.items() if places]
         try:
             if isinstance(self.model, FakeModel):
                 self.model.check_account()
         except errors.ScriptUnused as error:
-            error.message += f"; {message}" if never else ""
+            error.message = "; ".join((error.message, *told))
             return error
-        hint = "find out why the run ended early, or delete these actions"
-        return errors.ScriptUnused(message, key=never[0], hint=hint)
+        hint = "find out why the run ended early, or delete them"
+        return errors.ScriptUnused("; ".join(told), key=[*answers, *never][0], hint=hint)
 
     def _advice(self, stated: str) -> str:
         name, loop = name_of(self.scenario.path), self.loop
@@ -386,8 +401,9 @@ class Simulation:
         user = UserPort(recorder, loop)
         is_agent = self.loop.machine is None
         model = ModelPort(around.model, recorder, loop, raised, user.cancellation)
-        if is_agent:  # machines use the model port itself
+        if is_agent:  # a machine uses the model port itself, and counts its moves
             model.most = self._most_requests()
+        if is_agent or self._services:
             keeps = bool(self._plan.given.get("keep_bodies"))
             self._provider = Endpoint(model, scenario.wire, keep_bodies=keeps)
         self._world = world = World(
@@ -406,6 +422,8 @@ class Simulation:
             Refusals(recorder, scenario.offline, scenario.absent),
             self._provider,
         )
+        for service in self._services:
+            self._port_of(world).add(service)
         self._start_ns = loop.now_ns
         loop.progress.hear(recorder.has_grown)
         if scenario.mcp is not None:
@@ -445,6 +463,50 @@ class Simulation:
             self._provider.options = options
         self.scenario = self.scenario.model_copy(update={"wire": options})
         self.trace.header = header_with(self.trace.header, self.scenario)
+
+    def add_routes(self, address: str, routes: Sequence[Route]) -> Service:
+        """Add answers to a service, during the run too, and return it. The trace states them."""
+        known = self.scenario.services.get(address, ())
+        rules, service = rules_of(address, routes, len(known)), self._service_at(address)
+        if service is None:
+            service = Service(address)
+            self._add(service)
+        for rule in rules:
+            service.add(rule)
+        services = {**self.scenario.services, address: [*known, *routes]}
+        self.scenario = self.scenario.model_copy(update={"services": services})
+        self.trace.header = header_with(self.trace.header, self.scenario)
+        return service
+
+    def add_app(self, address: str, app: Callable[..., Any]) -> Service:
+        """Add a service that `app` answers, during the run too, and return it."""
+        service = app_of(app, address)()
+        self._add(service)
+        python = (*self.trace.header.python, f"service {address}")
+        self.trace.header = replace(self.trace.header, python=python)
+        return service
+
+    def _service_at(self, address: str) -> Service | None:
+        return next((each for each in self._services if each.address == address), None)
+
+    def _add(self, service: Service) -> None:
+        self._services.append(service)
+        if self._world is not None:
+            self._port_of(self._world).add(service)
+
+    def _port_of(self, world: World) -> ServicesPort:
+        model, sites = world.model, self._around.sites
+        if self._services_port is None:
+            given = model.recorder, model.loop, model.raised, model.cancellation
+            port = ServicesPort(*given, sites=sites, play=answer_of_fault)
+            self._services_port = port
+            if self._provider is not None:
+                self._provider.services = port
+        return self._services_port
+
+    async def _close_services(self) -> None:
+        if self._services_port is not None:
+            await self._services_port.aclose()
 
     def next_prompt(self) -> list[str]:
         """Return the first message that a loop without a queue has left, which is a prompt then."""

@@ -3,11 +3,12 @@
 Reading refuses an expectation that can never hold.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import Outcome
@@ -47,6 +48,17 @@ _Dots = Annotated[T, BeforeValidator(_spelled)]
 _RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], Discriminator(_rest_or_item)]]
 _Words = fields.Lax[list[_Dots[str]]]
 _Items: TypeAlias = Sequence[str | EllipsisType]
+
+
+def _asked(item: Any) -> Any:
+    names = [item] if isinstance(item, str) else [*item]
+    if item != REST and not (len(names) == 1 and _REQUEST.fullmatch(names[0])):
+        raise ValueError("must be a method with a path or a URL, such as GET /orders/7")
+    return item
+
+
+_REQUEST = re.compile(r"[A-Za-z]+ (/|https?://)\S*")
+_Asked = _Dots[Annotated[Either[Plain[str] | Form[dict[str, Any]]], AfterValidator(_asked)]]
 
 
 class _Bounds(fields.Strict):
@@ -197,6 +209,14 @@ class Expect(fields.Strict):
         description="The hooks that ran: point, name, and ok, blocked, failed or timed-out; ... "
         "for any number of others.",
     )
+    services: fields.Written[
+        fields.Lax[list[_Asked]] | None, Sequence[str | Mapping[str, Any] | EllipsisType] | None
+    ] = Field(
+        default=fields.kept(None),
+        description="The requests to services, in order: GET /orders/7, or with the whole URL, or "
+        "{POST /tickets: body} with the body as text or JSON; ... for any number of others. A path "
+        "without a query stands for any query.",
+    )
     messages: str | None = Field(
         default=None,
         description="The roles of the messages at the end; ... for any number of messages.",
@@ -245,6 +265,7 @@ class ExpectedTraffic(TypedDict, total=False):
     tools_run: _Items
     sent: _Items
     refused: _Items
+    services: Sequence[str | Mapping[str, Any] | EllipsisType]
     violates: dict[str, str]
 
 

@@ -4,7 +4,7 @@ The models read files, build scenarios in Python and produce the JSON Schema. On
 the effect of each field, because an editor shows that sentence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
@@ -18,11 +18,13 @@ from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.fields import (
     NO_TIME,
+    Lax,
     Many,
     Named,
     One,
     OneOrNone,
     Strict,
+    Written,
     WrittenDuration,
     WrittenDurationOrNone,
     defaults_of,
@@ -33,6 +35,7 @@ from simloop.scenario.fields import (
     wrong,
 )
 from simloop.scenario.replies import PastMessage, Reply, unpaired
+from simloop.scenario.services import Address, Route
 from simloop.trace.kinds import TRIGGERS
 from simloop.trace.recorder import MAX_TRACE_CHARS
 from simloop.world.chance import ChanceFaults
@@ -353,6 +356,13 @@ class Scenario(Strict):
     mcp: OneOrNone[McpServer] = Field(
         default=kept(None),
         description="The MCP server for agents that have their tools from one; machines have none.",
+    )
+    services: Written[
+        dict[Address, Lax[list[Lax[Route]]]], Mapping[str, Sequence[Route | Mapping[str, Any]]]
+    ] = Field(
+        default_factory=kept(dict),
+        description="The answers to HTTP requests that are not for a model, by the address of "
+        "their service: https://orders.example/api.",
     )
     shell_timeout: WrittenDuration = Field(
         default=kept(duration("30s")),

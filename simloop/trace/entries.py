@@ -205,8 +205,9 @@ class RequestRefused(Entry, frozen=True, gc=False):
 class Refused(Entry, frozen=True, gc=False):
     """The world refused a call, as a machine without a network or without that program does.
 
-    `what` is host or program, `asked` the host with its port, or the program. `place` is the file,
-    the line and the function that asked. `meant`: the scenario says that it is not there.
+    `what` is host, request (to a service that has no answer to it) or program, `asked` the request
+    or the program. `place` is the file, the line and the function that asked. `meant`: the scenario
+    says that it is not there.
     """
 
     what: str
@@ -232,8 +233,8 @@ class ServiceRequest(Entry, frozen=True, gc=False):
 class ServiceReply(Entry, frozen=True, gc=False):
     """The reply to a request of that number ended: with a status and a body, or in a failure.
 
-    `failure` is refused, lost or timed-out; a body may have begun before. The status is 0 if no
-    reply began.
+    `failure` is refused, lost, timed-out or closed (by the client); a body may have begun before.
+    The status is 0 if no reply began.
     """
 
     request: Count

@@ -1,7 +1,7 @@
-"""The endpoint: answers the HTTP requests of one run as its model provider does.
+"""The endpoint: answers the HTTP requests of one run as its model provider and its services do.
 
-Every request to the model goes through the run's ModelPort, which records it. An error of simloop
-is kept for the end of the run, because a client may swallow it or try again.
+Every request goes through the port of the model or that of the services, which records it. An error
+of simloop is kept for the end of the run, because a client may swallow it or try again.
 """
 
 import json
@@ -25,6 +25,8 @@ from simloop.world.world import current_world, note_refused
 
 if TYPE_CHECKING:
     from simloop.wire.exchange import Exchange
+    from simloop.wire.formats.wire_format import WireFormat
+    from simloop.world.services import ServicesPort
 
 _JSON = ("content-type", "application/json")
 _PROVIDERS = frozenset({"api.openai.com", "api.anthropic.com"})
@@ -41,15 +43,16 @@ def current_endpoint() -> "Endpoint | None":
 
 
 class Endpoint:
-    """The provider of models in one conversation, for HTTP requests.
+    """The provider of models, and the services, in one conversation, for HTTP requests.
 
     `options` can change at any time. With `keep_bodies`, `bodies` has the raw body of each request,
-    by its number.
+    by its number. `services` answer the requests that are for none of the models.
     """
 
     def __init__(self, port: ModelPort, options: WireOptions, *, keep_bodies: bool = False) -> None:
         self.port = port
         self.options = options
+        self.services: ServicesPort | None = None
         self.bodies: dict[int, bytes] = {}
         self._keep_bodies = keep_bodies
         self._failed_results: set[tuple[str, str]] = set()
@@ -82,20 +85,37 @@ class Endpoint:
     ) -> "Exchange | HttpReply":
         # Loaded with the first request, because most runs have none.
         from simloop.wire import exchange, formats  # noqa: PLC0415
+
+        services = self.services
+        found = None if services is None else services.at(request.url)
+        if services is not None and found is not None:  # before the models: its address is stated
+            course = services.course(*found, request)
+            if course is not None:
+                return exchange.Exchange(course, request, unreachable)
+        known = (make(self.options) for make in formats.FORMATS)
+        form = next((each for each in known if each.answers(request)), None)
+        if form is not None:
+            return self._asked(form, request, unreachable)
+        if services is None or found is None:
+            return self._unknown(request)
+        course = services.unscripted(*found, request)
+        _note_unknown("request", request)
+        return exchange.Exchange(course, request, unreachable)
+
+    def _asked(
+        self, form: "WireFormat", request: HttpRequest, unreachable: Callable[[], object]
+    ) -> "Exchange | HttpReply":
+        from simloop.wire import exchange  # noqa: PLC0415 - see above
         from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
-        path = urlsplit(request.url).path
-        known = [make(self.options) for make in formats.FORMATS]
-        form = next((each for each in known if each.answers(request)), None)
-        if form is None:
-            return self._unknown(request)
-        self._hosts[urlsplit(request.url).netloc] = None
+        parts = urlsplit(request.url)
+        self._hosts[parts.netloc] = None
         port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
         try:
             read = form.read(request)
         except WrongRequest as wrong:
             refused = form.refuse(wrong, port.requests + 1, created_s)
-            called, told = f"{request.method} {path}", writable(str(wrong))
+            called, told = f"{request.method} {parts.path}", writable(str(wrong))
             if wrong.is_limit:
                 told = f"{called} is answered with status {refused.status}: {told}"
                 port.recorder.record(entries.Note, told)
@@ -112,7 +132,9 @@ class Endpoint:
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
         answered = exchange.Answered(form, read, created_s)
-        return exchange.Exchange(stream, answered, request, unreachable)
+        return exchange.Exchange(
+            exchange.ModelCourse(stream, answered, request), request, unreachable
+        )
 
     def _marked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Mark results that the trace has as failed, by id and text: some formats have no word."""
@@ -134,17 +156,23 @@ class Endpoint:
 
         A program that counts its tokens at the provider, say, goes on without.
         """
-        parts = urlsplit(request.url)
-        place = askers_place_in_task(request.sender) if request.sender else askers_place()
-        # Without the port that the scheme has, which only some clients name, and without a query.
-        host = parts.netloc.removesuffix({"https": ":443", "http": ":80"}.get(parts.scheme, "\n"))
-        asked = f"{request.method} {parts.scheme}://{host}{parts.path}"
-        note_refused("host", parts.hostname or "", asked, place)
+        host = _note_unknown("host", request)
         if host not in _PROVIDERS and host not in self._hosts:
             raise ConnectionRefused
-        message = f"Unknown request URL: {request.method} {parts.path}."
+        message = f"Unknown request URL: {request.method} {request.path}."
         error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}
         return fixed(404, json.dumps({"error": error}).encode(), _NO_RETRY)
+
+
+def _note_unknown(what: str, request: HttpRequest) -> str:
+    """Record a request that nothing answers, and return its host."""
+    parts = urlsplit(request.url)
+    place = askers_place_in_task(request.sender) if request.sender else askers_place()
+    # Without the port that the scheme has, which only some clients name, and without a query.
+    host = parts.netloc.removesuffix({"https": ":443", "http": ":80"}.get(parts.scheme, "\n"))
+    asked = f"{request.method} {parts.scheme}://{host}{parts.path}"
+    note_refused(what, parts.hostname or "", asked, place)
+    return host
 
 
 def _failed(error: SimloopError) -> HttpReply:

@@ -1,7 +1,7 @@
-"""One request to the model over HTTP, and the course of its reply: a head, then pieces of a body.
+"""One request over HTTP, and the course of its reply: a head, then pieces of a body.
 
 A script knows parts; a client knows bytes, and time limits that it sets itself. This module stands
-between them, and these rules hold for every format and every client:
+between them, and these rules hold for every format, every service and every client:
 
 - The course of a reply is a generator of a head and of pieces. It never waits. Where nothing has
   come yet it yields None, and its caller waits, in a task or in a thread, so that asynchronous and
@@ -13,13 +13,13 @@ between them, and these rules hold for every format and every client:
   provider falls silent. Silence lasts until a time limit of the client is over, which ends the
   stream as the client ends it, and is recorded as such.
 - A client that cannot connect counts its limit for connecting, not the one for reading. Only the
-  whole request shows that, so the limit is exchanged when the stream says so.
+  whole request shows that, so the limit is exchanged when the course says so.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,51 +27,27 @@ from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
 from simloop.world import http
-from simloop.world.http import HttpReply, HttpRequest, TimedOut
+from simloop.world.http import Course, Head, HttpReply, HttpRequest, ReplySteps, TimedOut
 from simloop.world.model_port import RecordedStream
 
-
-class Head(NamedTuple):
-    """The status and the headers of a reply."""
-
-    status: int
-    headers: http.Headers
-
-
-ReplySteps = Generator[Head | bytes | None]
-"""The head of a reply, then its pieces; None asks the caller to wait."""
-
-
-class Answered(NamedTuple):
-    """A request that was read: its format, its contents, and the Unix time of its reply."""
-
-    form: WireFormat
-    request: WireRequest
-    created_s: int
+_OVER: Any = object()
 
 
 class Exchange:
-    """A request that was sent to the model. `stream` is the stream of its reply.
+    """A request that was sent, and the reply whose course is given.
 
     `unreachable` is called when it is known that no connection is made.
     """
 
     def __init__(
-        self,
-        stream: RecordedStream,
-        answered: Answered,
-        sent: HttpRequest,
-        unreachable: Callable[[], object],
+        self, course: Course, sent: HttpRequest, unreachable: Callable[[], object]
     ) -> None:
-        self.stream = stream
-        self._answered = answered
-        self._number = stream.request.number
+        self._course = course
+        self._steps = course.steps()
         self._sent = sent
         self._unreachable = unreachable
-        self.is_open = True
-        self._begun = False  # whether the headers are sent
         self._phase: http.Phase = "read"
-        self._course = self._steps()
+        self.is_open = True
 
     async def reply(self) -> HttpReply:
         """Return the reply when its headers are there. Raises ConnectionLost or TimedOut."""
@@ -85,17 +61,33 @@ class Exchange:
 
     async def next(self) -> Head | bytes | None:
         """Return the head, then each piece, then None; wait for it."""
+        step = next(self._steps, _OVER)
+        return await self._wait() if step is None else self._said(step)
+
+    def next_blocking(self) -> Head | bytes | None:
+        """Return the next step as `next` does, and block the calling thread until it is there."""
+        step = next(self._steps, _OVER)
+        return run_blocking(self._wait()) if step is None else self._said(step)
+
+    def _said(self, step: Any) -> Head | bytes | None:
+        if step is _OVER:
+            self.is_open = self._course.needs_closing
+            return None
+        said: Head | bytes = step
+        return said
+
+    async def _wait(self) -> Head | bytes | None:
         try:
             async with asyncio.timeout(self._sent.read_timeout_s) as limit:
-                for step in self._course:
-                    if step is not None:
-                        return step
-                    if self.stream.is_unreachable and self._phase == "read":
+                while True:
+                    if self._course.is_unreachable and self._phase == "read":
                         self._connect_within(limit)
-                    await self.stream.wait()
+                    await self._course.wait()
+                    step = next(self._steps, _OVER)
+                    if step is not None:
+                        return self._said(step)
         except TimeoutError:
             raise self._timed_out() from None
-        return None
 
     def _connect_within(self, limit: asyncio.Timeout) -> None:
         self._phase = "connect"
@@ -106,28 +98,60 @@ class Exchange:
     async def aclose(self) -> None:
         """Give up the rest of the reply."""
         self.is_open = False
-        self._course.close()
-        await self.stream.aclose()
+        self._steps.close()
+        await self._course.aclose()
 
     def _timed_out(self) -> TimedOut:
         sent, phase = self._sent, self._phase
         seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
         assert seconds is not None
-        silence = f"the client's {phase} timeout of {seconds:g} s is over"
-        if not self.stream.ended:
-            self.stream.fail(Fault(silence, code="timeout"))
+        self._course.time_out(f"the client's {phase} timeout of {seconds:g} s is over")
         return TimedOut(phase, seconds)
 
-    def _head(self) -> Head:
-        form, request, created_s = self._answered
-        self._begun = True
-        return Head(200, form.headers(request, self._number, created_s))
 
-    def _encoder(self) -> Encoder:
-        form, request, created_s = self._answered
-        return form.encoder(request, self._number, created_s)
+class Answered(NamedTuple):
+    """A request to the model that was read: format, contents, and the Unix time of its reply."""
 
-    def _steps(self) -> ReplySteps:
+    form: WireFormat
+    request: WireRequest
+    created_s: int
+
+
+class ModelCourse:
+    """The course of a reply of the model. `stream` is the recorded stream of its parts."""
+
+    def __init__(self, stream: RecordedStream, answered: Answered, sent: HttpRequest) -> None:
+        self.stream = stream
+        self._answered = answered
+        self._number = stream.request.number
+        self._sent = sent
+        self._begun = False  # whether the headers are sent
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Return whether no connection is made."""
+        return self.stream.is_unreachable
+
+    @property
+    def needs_closing(self) -> bool:
+        """Return whether the model's code has to clean up."""
+        return self.stream.needs_closing
+
+    async def wait(self) -> None:
+        """Give other tasks their turn, or wait for the next part."""
+        await self.stream.wait()
+
+    def time_out(self, silence: str) -> None:
+        """End the reply: a limit of the client is over."""
+        if not self.stream.ended:
+            self.stream.fail(Fault(silence, code="timeout"))
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self.stream.aclose()
+
+    def steps(self) -> ReplySteps:
+        """Yield the head and the pieces."""
         streams, framer = self._answered.request.streams, self._answered.form.framer()
         encoder: Encoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
@@ -163,6 +187,15 @@ class Exchange:
         if not streams:
             yield self._written(parts)
 
+    def _head(self) -> Head:
+        form, request, created_s = self._answered
+        self._begun = True
+        return Head(200, form.headers(request, self._number, created_s))
+
+    def _encoder(self) -> Encoder:
+        form, request, created_s = self._answered
+        return form.encoder(request, self._number, created_s)
+
     def _written(self, parts: list[Part]) -> bytes:
         encoder = self._encoder()
         if parts:
@@ -193,14 +226,13 @@ class ReplyBody:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async with aclosing(self._exchange) as exchange:
-            while piece := await exchange.next():
+            while (piece := await exchange.next()) is not None:
                 assert isinstance(piece, bytes)
                 yield piece
 
     def __iter__(self) -> Iterator[bytes]:
-        exchange = self._exchange
         try:
-            while piece := run_blocking(exchange.next()):
+            while (piece := self._exchange.next_blocking()) is not None:
                 assert isinstance(piece, bytes)
                 yield piece
         finally:

@@ -27,6 +27,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.waits import name_of_task
 from simloop.virtual.places import callers_place, place_of_error, place_of_task
 from simloop.virtual.threads.calls import call_in_thread
+from simloop.world.services import SERVES
 from simloop.world.user_functions import describe
 from simloop.world.world import World
 
@@ -208,7 +209,8 @@ class AgentRecord:
 
     def sleeps(self, wait_ns: int, place: str) -> None:
         """Record that a coroutine begins to sleep."""
-        self._record(entries.Sleep, wait_ns, writable(place))
+        if not SERVES.get():
+            self._record(entries.Sleep, wait_ns, writable(place))
 
     def blocked(self, took_ns: int, place: str) -> None:
         """Record that a call has blocked the event loop."""
@@ -217,7 +219,7 @@ class AgentRecord:
     def cancels(self, task: asyncio.Task[Any]) -> None:
         """Record that the program cancels a task."""
         frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
-        if is_of_simloop(frame):
+        if is_of_simloop(frame) or SERVES.get():
             return
         running = asyncio.current_task(task.get_loop()) is task
         place = callers_place(frame) if running else place_of_task(task)

@@ -1,4 +1,4 @@
-"""Faults that nobody planned, drawn from the seed at named sites in the model and the tools.
+"""Faults that nobody planned, drawn from the seed at named sites in the parties of the world.
 
 Two levels, as in FoundationDB's BUGGIFY: a site is switched on for a whole run or not at all, and
 while it is on it fires now and then. So one run suffers from a few faults often, and another one
@@ -9,9 +9,9 @@ Each site draws from a stream of its own, so a new site changes nothing at the o
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Ge, Le
 
@@ -20,9 +20,11 @@ from simloop.messages import Finish, Part, Request
 from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import GeneratedStream, Model, TimedPart, TimedStream, WholeStream
-from simloop.world.faults import FAULTS, ReplyFault, Stage
+from simloop.world.faults import FAULTS, SERVICE_FAULTS, ReplyFault, SiteFault, Stage
 from simloop.world.tools import Tool
 from simloop.world.user_functions import UserFunction
+
+_Fault = TypeVar("_Fault", ReplyFault, SiteFault)
 
 _SLOW_TOOL_S = 20.0
 _MOST_HEARD = 4
@@ -30,10 +32,10 @@ LOST_TOOL = "the tool lost its connection"
 """The message of a tool that fails by chance."""
 
 _OF_REPLIES = tuple(fault for fault in FAULTS if fault.site)
-_OF_TOOLS = ("tool.raises", "tool.slow")
-SITES = (*(fault.site for fault in _OF_REPLIES), *_OF_TOOLS)
+_OF_OTHERS = ("tool.raises", "tool.slow", *(fault.site for fault in SERVICE_FAULTS))
+SITES = (*(fault.site for fault in _OF_REPLIES), *_OF_OTHERS)
 """The names of the sites, in the order in which they are asked."""
-USUAL_SITES = (*(fault.site for fault in _OF_REPLIES if not fault.named_only), *_OF_TOOLS)
+USUAL_SITES = (*(fault.site for fault in _OF_REPLIES if not fault.named_only), *_OF_OTHERS)
 """The sites of a scenario that lists none."""
 
 
@@ -81,9 +83,13 @@ class FaultSites:
         return self._active[site] and draw() < self._chances.fire
 
     def of_reply(self) -> dict[Stage, ReplyFault]:
-        """Return the faults of one reply: at most one of each stage, the last one `INSTEAD`."""
-        drawn: dict[Stage, ReplyFault] = {}
-        for fault in _OF_REPLIES:
+        """Return the faults of one reply of the model."""
+        return self.drawn(_OF_REPLIES)
+
+    def drawn(self, faults: Iterable[_Fault]) -> dict[Stage, _Fault]:
+        """Return those of `faults` that happen: at most one of each stage, the last `INSTEAD`."""
+        drawn: dict[Stage, _Fault] = {}
+        for fault in faults:
             if fault.stage not in drawn and self.fires(fault.site):
                 drawn[fault.stage] = fault
                 if fault.stage is Stage.INSTEAD:

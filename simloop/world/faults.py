@@ -65,6 +65,24 @@ class ReplyFault(Struct, frozen=True, eq=False):
         return {**said, **self.keys}
 
 
+class SiteFault(Struct, frozen=True, eq=False):
+    """One fault of a party besides the model, which comes by chance at `site`.
+
+    `keys` are those that a script has for it, such as those of an answer of a service.
+    """
+
+    site: str
+    stage: Stage
+    keys: Keys
+
+
+SERVICE_FAULTS = (
+    SiteFault("service.slow", Stage.LATE, {"takes": "20s"}),
+    SiteFault("service.503", Stage.INSTEAD, {"status": 503}),
+    SiteFault("service.lost", Stage.INSTEAD, {"lost": "before-headers"}),
+)
+"""The faults of a service; one that is late may come with another."""
+
 _PHRASES = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden",
     404: "Not Found", 408: "Request Timeout", 413: "Content Too Large", 429: "Too Many Requests",

@@ -4,9 +4,11 @@ Nothing in here depends on an HTTP client, so that each transport only converts.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
+from urllib.parse import parse_qsl, urlsplit
 
 Headers = tuple[tuple[str, str], ...]
 """Names, in lower case, and values."""
@@ -28,6 +30,29 @@ class HttpRequest:
     connect_timeout_s: float | None = None
     read_timeout_s: float | None = None
     sender: asyncio.Task[Any] | None = None
+
+    @property
+    def path(self) -> str:
+        """Return the path of the URL, as it was sent."""
+        return urlsplit(self.url).path
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Return the parameters of the query; of several with one name, the last."""
+        return dict(parse_qsl(urlsplit(self.url).query, keep_blank_values=True))
+
+    @property
+    def text(self) -> str:
+        """Return the body as text; bytes that are no UTF-8 are written as escapes."""
+        return self.body.decode("utf-8", "backslashreplace")
+
+    def json(self) -> Any:
+        """Return the body, read as JSON. Raises ValueError for any other body."""
+        return json.loads(self.body)
+
+    def header(self, name: str) -> str | None:
+        """Return the value of the header `name` (lower case), or None."""
+        return next((value for key, value in self.headers if key == name), None)
 
 
 class HttpBody(Protocol):
@@ -55,6 +80,41 @@ class HttpReply:
     status: int
     headers: Headers
     body: HttpBody
+
+
+class Head(NamedTuple):
+    """The status and the headers of a reply."""
+
+    status: int
+    headers: Headers
+
+
+ReplySteps = Generator[Head | bytes | None]
+"""The head of a reply, then its pieces; None asks the caller to wait."""
+
+
+class Course(Protocol):
+    """The course of a reply: its steps, none of which waits, and the waits between them."""
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Return whether no connection is made: the client counts its limit for connecting."""
+
+    @property
+    def needs_closing(self) -> bool:
+        """Return whether `aclose` has work to do after the last step, too."""
+
+    def steps(self) -> ReplySteps:
+        """Yield the head and the pieces. Raises ConnectionLost or TimedOut."""
+
+    async def wait(self) -> object:
+        """Wait until another step may be there."""
+
+    def time_out(self, silence: str) -> object:
+        """Record that a limit of the client is over, in these words."""
+
+    async def aclose(self) -> object:
+        """Give up the rest of the reply."""
 
 
 class ConnectionLost(Exception):  # noqa: N818 - a failure of the simulated network, not of simloop

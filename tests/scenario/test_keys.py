@@ -54,6 +54,7 @@ def test_the_word_that_yaml_1_1_misreads_is_no_key_and_the_keys_are_named(trigge
         parse_scenario(f"prompt: x\nmodel: [{{say: y}}]\n{trigger}")
 
 
+ROUTE = ("services", "https://a.example", 0)
 WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "": ({"prompt": "x"}, ()),
     "ChanceFaults": ({"faults": {}}, ("faults",)),
@@ -75,6 +76,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "ReactOptions": ({"loops": {"react": {}}}, ("loops", "react")),
     "ReferenceOptions": ({"loops": {"reference": {}}}, ("loops", "reference")),
     "Reply": ({"model": [{"say": "x"}]}, ("model", 0)),
+    "Route": ({"services": {"https://a.example": [{"get": "/"}]}}, ROUTE),
     "ScriptedHook": ({"hooks": [{"at": "before_llm_call"}]}, ("hooks", 0)),
     "ScriptedTool": ({"tools": {"t": {}}}, ("tools", "t")),
     "Span": ({"expect": {"elapsed": {"min": "0s"}}}, ("expect", "elapsed")),
@@ -82,6 +84,10 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "TokenUsage": ({"model": [{"say": "x", "usage": {}}]}, ("model", 0, "usage")),
     "ToolExecution": ({"tool_execution": {}}, ("tool_execution",)),
     "Trigger": ({"abort": {"at": "1s"}}, ("abort",)),
+    "WhenAsked": (
+        {"services": {"https://a.example": [{"get": "/", "when": {}}]}},
+        (*ROUTE, "when"),
+    ),
     "When": ({"model": [{"say": "x", "when": {}}]}, ("model", 0, "when")),
     "WireOptions": ({"wire": {}}, ("wire",)),
 }

@@ -57,6 +57,8 @@ def simulation(*model: Reply | Mapping[str, Any], **options: Any) -> Simulation:
 def _is_code(name: str, value: object) -> bool:
     if name == "tools":
         return not isinstance(value, Mapping)
+    if name == "services" and isinstance(value, Mapping):
+        return any(map(callable, value.values()))
     return name in RunOptions.__annotations__ and not isinstance(value, BaseModel)
 
 

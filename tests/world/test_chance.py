@@ -48,7 +48,7 @@ def test_without_faults_nothing_happens() -> None:
     assert played(quiet).trace.entries == played(None).trace.entries
 
 
-@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("site", [site for site in SITES if site.startswith(("model", "tool"))])
 def test_a_site_that_is_on_shows(site: str) -> None:
     assert played(always(site), seed=5).trace.entries != played(None).trace.entries
 

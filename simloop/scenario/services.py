@@ -1,0 +1,277 @@
+"""The services of a scenario: the answers to HTTP requests that are not for a model.
+
+A route is an answer with the requests that it is for: a method with a path, and conditions. The
+first route that matches and is not used up answers.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal, NamedTuple, Self
+from urllib.parse import parse_qsl, unquote
+
+from pydantic import AfterValidator, Field, model_validator
+
+from simloop.scenario.expect import REST
+from simloop.scenario.fields import (
+    NO_TIME,
+    OneOrNone,
+    Strict,
+    WrittenDuration,
+    differs,
+    kept,
+    wrong,
+)
+from simloop.world.faults import FaultPlace, SiteFault
+from simloop.world.http import HttpRequest
+from simloop.world.services import ServiceRule, TimedAnswer, check_address, json_bytes, timed
+
+METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "any")
+"""The keys of a route that hold its path; one of them says its method."""
+_BODIES = ("json", "text", "pieces")
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+def _address(address: str) -> str:
+    check_address(address)
+    return address
+
+
+def _path(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError("must be a path that begins with /, such as /orders/{id}")
+    return path
+
+
+Address = Annotated[str, AfterValidator(_address)]
+"""The address of a service, such as `https://orders.example/api`."""
+_Path = Annotated[str, AfterValidator(_path)] | None
+
+
+class WhenAsked(Strict):
+    """The condition of a route, besides its path; a request must satisfy every given key."""
+
+    body: Any = Field(
+        default=None,
+        description="JSON that the body has: of a mapping at least these keys, with these values.",
+    )
+    contains: str | None = Field(default=None, description="Text that the body contains.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="Headers that the request has."
+    )
+
+    def matches(self, request: HttpRequest) -> bool:
+        """Return whether a request satisfies the condition."""
+        if any(request.header(name.lower()) != value for name, value in self.headers.items()):
+            return False
+        if self.contains is not None and self.contains not in request.text:
+            return False
+        try:
+            return self.body is None or _has(request.json(), self.body)
+        except (ValueError, RecursionError):
+            return False
+
+
+def _has(given: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict) and isinstance(given, dict):
+        return all(key in given and _has(given[key], value) for key, value in wanted.items())
+    return bool(given == wanted)
+
+
+with warnings.catch_warnings():  # pydantic has an old method `json`, which nothing calls
+    warnings.simplefilter("ignore", UserWarning)
+
+    class Answer(Strict):
+        """The answer of a service to one request: a status with a body, or a failure.
+
+        `{name}` in a text of it is the parameter of that name in the path of its route.
+        """
+
+        __slots__ = ("_played",)  # see Reply
+
+        status: Annotated[int, Field(ge=200, le=599)] = Field(
+            default=200, description="The HTTP status."
+        )
+        json: Any = Field(default=None, description="The body, sent as JSON.")
+        text: str | None = Field(default=None, description="The body as text.")
+        pieces: list[str] | None = Field(
+            default=None, description="The body as text that arrives in these pieces."
+        )
+        headers: dict[str, str] = Field(default_factory=dict, description="The response headers.")
+        takes: WrittenDuration = Field(
+            default=kept(NO_TIME), description="Virtual time before the status comes."
+        )
+        per_piece: WrittenDuration = Field(
+            default=kept(NO_TIME), description="Virtual time before each further piece."
+        )
+        lost: FaultPlace | None = Field(default=None, description="The connection is lost there.")
+        stall: FaultPlace | None = Field(default=None, description="Nothing comes from there on.")
+
+        @model_validator(mode="after")
+        def _is_one_answer(self) -> Self:
+            given = [name for name in (*_BODIES, "lost", "stall") if differs(self, name)]
+            bodies = [name for name in given if name in _BODIES]
+            if len(bodies) > 1:
+                raise wrong(bodies[1], f"an answer has one body: give one of {', '.join(bodies)}")
+            if {"lost", "stall"} <= {*given}:
+                raise wrong("stall", "an answer fails in one way: give either lost or stall")
+            if self.per_piece and not self.pieces:
+                raise wrong("per_piece", "this body is not in pieces: write pieces: [...]")
+            self._check_place(bodies)
+            try:
+                json_bytes(self.json)
+            except (TypeError, ValueError):
+                raise wrong("json", "this is not JSON: it has no NaN and no infinity") from None
+            return self
+
+        def _check_place(self, bodies: list[str]) -> None:
+            key, place = "stall" if self.lost is None else "lost", self.lost or self.stall
+            if place == "mid-output" and not bodies:
+                raise wrong(key, "mid-output needs a body: add json, text or pieces")
+            if place not in (None, "mid-output") and bodies:
+                raise wrong(key, f"{place} has no body before it: write mid-output")
+
+        def play(self, values: Mapping[str, str]) -> TimedAnswer:
+            """Return the answer, with the values of the parameters of the path."""
+            played: TimedAnswer | None = getattr(self, "_played", None)
+            if played is None:
+                played = self._timed({})
+                object.__setattr__(self, "_played", played)
+            return self._timed(values) if values and _names_one_of(values, played) else played
+
+        def _timed(self, values: Mapping[str, str]) -> TimedAnswer:
+            body = next((getattr(self, name) for name in _BODIES if differs(self, name)), None)
+            body, headers = _filled(body, values), _filled(self.headers, values)
+            return timed(
+                self.status,
+                body,
+                is_json=self.json is not None,
+                headers={name.lower(): value for name, value in headers.items()},
+                takes_ns=self.takes,
+                per_piece_ns=self.per_piece,
+                lost=self.lost,
+                stall=self.stall,
+            )
+
+
+def _names_one_of(values: Mapping[str, str], played: TimedAnswer) -> bool:
+    names = [f"{{{name}}}" for name in values]
+    texts = [value for _, value in played.headers]
+    return any(name in text for name in names for text in texts) or any(
+        name.encode() in piece for name in names for piece in played.pieces
+    )
+
+
+def _filled(value: Any, values: Mapping[str, str]) -> Any:
+    """Return `value`, in whose texts each `{name}` of `values` is its value."""
+    if not values:
+        return value
+    if isinstance(value, str):
+        return _PARAMETER.sub(lambda found: values.get(found[1], found[0]), value)
+    if isinstance(value, dict):
+        return {name: _filled(each, values) for name, each in value.items()}
+    return [_filled(each, values) for each in value] if isinstance(value, list) else value
+
+
+class Route(Answer):
+    """The answer of a service to the requests of one method and path."""
+
+    get: _Path = Field(default=None, description="GET requests with this path: /orders/{id}.")
+    post: _Path = Field(default=None, description="POST requests with this path.")
+    put: _Path = Field(default=None, description="PUT requests with this path.")
+    patch: _Path = Field(default=None, description="PATCH requests with this path.")
+    delete: _Path = Field(default=None, description="DELETE requests with this path.")
+    head: _Path = Field(default=None, description="HEAD requests with this path.")
+    options: _Path = Field(default=None, description="OPTIONS requests with this path.")
+    any: _Path = Field(default=None, description="Requests of any method with this path.")
+    when: OneOrNone[WhenAsked] = Field(
+        default=kept(None), description="Use it for such requests only."
+    )
+    times: Annotated[int, Field(ge=1)] | Literal["always"] = Field(
+        default="always",
+        description="How often it is used: a number must be reached, and always is any number.",
+    )
+
+    @model_validator(mode="after")
+    def _has_one_method(self) -> Self:
+        given = [name for name in METHODS if getattr(self, name) is not None]
+        if len(given) != 1:
+            known = ", ".join(METHODS)
+            raise wrong(given[1] if given else "", f"a route has one method: give one of {known}")
+        return self
+
+    def rule(self, position: str) -> ServiceRule:
+        """Return the route as the rule of a service at `position`."""
+        method = next(name for name in METHODS if getattr(self, name) is not None)
+        pattern = _pattern(getattr(self, method))
+        wanted, when = "" if method == "any" else method.upper(), self.when
+
+        def matches(request: HttpRequest, rest: str) -> Mapping[str, str] | None:
+            if wanted and request.method != wanted:
+                return None
+            values = pattern.values(rest)
+            return None if when is not None and not when.matches(request) else values
+
+        return ServiceRule(matches, self, position, None if self.times == "always" else self.times)
+
+
+def rules_of(address: str, routes: Iterable[Route], first: int = 0) -> list[ServiceRule]:
+    """Return routes as the rules of the service at an address; the first has that number."""
+    numbered = enumerate(routes, first)
+    return [route.rule(f"services.{address}.{number}") for number, route in numbered]
+
+
+class _Pattern(NamedTuple):
+    """The pattern of a path, with the parameters that its query must have."""
+
+    path: re.Pattern[str]
+    names: tuple[str, ...]
+    query: tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]
+
+    def values(self, rest: str) -> dict[str, str] | None:
+        """Return the values of the parameters of a path that matches, or None."""
+        path, _, query = rest.partition("?")
+        found = self.path.fullmatch(path or "/")
+        if found is None:
+            return None
+        values = dict(zip(self.names, map(unquote, found.groups()), strict=True))
+        if not self.query:
+            return values
+        given = parse_qsl(query, keep_blank_values=True)
+        for name, pattern, names in self.query:
+            texts = (pattern.fullmatch(value) for key, value in given if key == name)
+            match = next(filter(None, texts), None)
+            if match is None:
+                return None
+            values.update(zip(names, match.groups(), strict=True))
+        return values
+
+
+@lru_cache(maxsize=1_000)
+def _pattern(written: str) -> _Pattern:
+    path, _, query = written.partition("?")
+    ends = path.endswith(REST)
+    path, names = _expression(path.removesuffix(REST), "([^/]+)")
+    given = parse_qsl(query, keep_blank_values=True)
+    conditions = ((name, *_expression(value, "(.*)")) for name, value in given)
+    return _Pattern(
+        re.compile(path + ".*" * ends, re.DOTALL),
+        names,
+        tuple((name, re.compile(value, re.DOTALL), own) for name, value, own in conditions),
+    )
+
+
+def _expression(text: str, parameter: str) -> tuple[str, tuple[str, ...]]:
+    """Return a regular expression for a text with parameters, and their names."""
+    pieces = _PARAMETER.split(text)
+    pieces[::2] = map(re.escape, pieces[::2])
+    names = tuple(pieces[1::2])
+    pieces[1::2] = [parameter] * len(names)
+    return "".join(pieces), names
+
+
+@cache
+def answer_of_fault(fault: SiteFault) -> TimedAnswer:
+    """Return the answer of a service with a fault of the catalogue."""
+    return Answer(**fault.keys).play({})

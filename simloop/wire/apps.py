@@ -1,0 +1,436 @@
+"""Apps as services: an ASGI app, a WSGI app, or a function, inside the simulation of a run.
+
+An ASGI app has a thread with an event loop, as behind a server. So it lives as long as its run,
+whichever loop a client runs on, and its startup and shutdown come once. A WSGI app has a thread for
+each request. What they send goes through a channel, and they wait while much of it is not read.
+"""
+
+import asyncio
+import inspect
+import io
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from simloop.errors import ScenarioError
+from simloop.virtual.clock.listener import WAKE
+from simloop.virtual.threads.calls import InnerLoop
+from simloop.world.http import ConnectionLost, ConnectionRefused, Head, HttpRequest, ReplySteps
+from simloop.world.services import (
+    SERVES,
+    App,
+    FunctionApp,
+    ScriptedCourse,
+    ServicesPort,
+    TimedAnswer,
+    failed,
+)
+from simloop.world.user_functions import keep
+
+_UNREAD = 65_536
+"""The bytes that an app may send before the client reads them, as uvicorn has it."""
+_SHUTDOWN_S = 60
+_VERSIONS = {"version": "3.0", "spec_version": "2.4"}
+_OVER: Any = object()
+
+
+def maker_of(app: Any, address: str) -> Callable[[], App]:
+    """Return a function that makes the service of an app for one run. Raises ScenarioError."""
+    kind = _KINDS.get(_arguments(app))
+    if kind is None:
+        raise ScenarioError(
+            f"the service is {type(app).__name__}, which is neither an app nor a function",
+            key=f"services.{address}",
+            hint="give an ASGI app, a WSGI app, or a function that takes a request",
+        )
+    return lambda: kind(app, address)
+
+
+def _arguments(app: Any) -> int:
+    """Return how many arguments a call of `app` needs: 1 of a function, 2 of WSGI, 3 of ASGI."""
+    try:
+        parameters = inspect.signature(app).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    needed = [p for p in parameters if p.default is p.empty and p.kind in _POSITIONAL]
+    return len(needed)
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Channel:
+    """The course of a reply that another thread makes: it puts steps, and the client takes them.
+
+    `on_taken` is called when the client has taken a piece, and when it gives up.
+    """
+
+    is_unreachable = False
+    needs_closing = False
+
+    def __init__(self) -> None:
+        self.unread = 0
+        self.is_closed = self.has_begun = False
+        self.on_taken: Callable[[], object] = lambda: None
+        self._steps: deque[Any] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, *steps: Any) -> None:
+        """Add a head, pieces, or the exception that breaks the reply."""
+        if self.is_closed:
+            return
+        for step in steps:
+            self.has_begun = self.has_begun or type(step) is Head
+            self.unread += len(step) if type(step) is bytes else 0
+            self._steps.append(step)
+        if self._waiter is not None:
+            self._waiter.get_loop().call_soon_threadsafe(WAKE, self._waiter, None)
+
+    def end(self) -> None:
+        """Add the end of the reply."""
+        self.put(_OVER)
+
+    def fail(self, answer: TimedAnswer, request: HttpRequest) -> None:
+        """End the reply of an app that has failed, as a server does."""
+        if self.has_begun:
+            self.put(ConnectionLost())
+        else:
+            self.put(*ScriptedCourse(answer, request).steps(), _OVER)
+
+    def steps(self) -> ReplySteps:
+        """Yield the head and the pieces."""
+        while True:
+            while not self._steps:
+                yield None
+            step = self._steps.popleft()
+            if step is _OVER:
+                return
+            if isinstance(step, BaseException):
+                raise step
+            if type(step) is bytes:
+                self.unread -= len(step)
+                self.on_taken()
+            yield step
+
+    async def wait(self) -> None:
+        """Wait until the app has put something."""
+        if not self._steps:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def time_out(self, _: str) -> None:
+        """Do nothing: the client closes the reply."""
+
+    async def aclose(self) -> None:
+        """Tell the app that the client is gone."""
+        self.is_closed = True
+        self.on_taken()
+
+
+def _path_of(request: HttpRequest, address: str) -> tuple[str, str]:
+    """Return the path of the address, and that of the request after it, both decoded."""
+    base = urlsplit(address).path.rstrip("/")
+    return unquote(base), unquote(request.path[len(base) :]) or "/"
+
+
+# ---------------------------------------------------------------- ASGI
+
+
+class _AsgiApp:
+    def __init__(self, app: Any, address: str) -> None:
+        self._app, self._address = app, address
+        self._server: _Server | None = None
+
+    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> Channel:
+        if self._server is None:
+            self._server = _Server(self._app, self._address, port)
+        channel = Channel()
+        self._server.submit(request, channel)
+        return channel
+
+    async def aclose(self) -> None:
+        if self._server is not None:
+            await self._server.aclose()
+
+
+class _Server:
+    """The thread of an ASGI app, and its event loop."""
+
+    def __init__(self, app: Any, address: str, port: ServicesPort) -> None:
+        self._app, self._address, self._port = app, address, port
+        self._loop = InnerLoop(port.loop)
+        self._requests: asyncio.Queue[tuple[HttpRequest, Channel] | None] = asyncio.Queue()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # a set has no order
+        self._ended: Callable[[], object] = lambda: None
+        self._state: dict[str, Any] = {}
+        self._thread = threading.Thread(target=self._run, name=f"service {address}", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: HttpRequest, channel: Channel) -> None:
+        """Let the app answer a request through a channel."""
+        self._tell((request, channel))
+
+    def _tell(self, what: tuple[HttpRequest, Channel] | None) -> None:
+        self._loop.call_soon_threadsafe(self._requests.put_nowait, what)
+
+    async def aclose(self) -> None:
+        """Shut the app down, and wait for its end."""
+        if not self._thread.is_alive():
+            return
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+        self._ended = lambda: loop.call_soon_threadsafe(WAKE, over, None)
+        self._tell(None)
+        await asyncio.wait([over], timeout=_SHUTDOWN_S)
+
+    def _run(self) -> None:
+        SERVES.set(True)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+            self._ended()
+
+    async def _serve(self) -> None:
+        lifespan = _Lifespan(self._app, self._state)
+        failure = await lifespan.startup()
+        if failure is not None:
+            keep(self._port.raised, f"the service {self._address}", failure)
+        while (submitted := await self._requests.get()) is not None:
+            request, channel = submitted
+            if failure is not None:
+                channel.put(ConnectionRefused())
+                continue
+            task = self._loop.create_task(self._answer(request, channel))
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await lifespan.shutdown()
+
+    async def _answer(self, request: HttpRequest, channel: Channel) -> None:
+        conversation = _Conversation(request, channel, self._loop)
+        try:
+            await self._app(self._scope(request), conversation.receive, conversation.send)
+            conversation.check()
+        except Exception as error:  # noqa: BLE001 - an app is user code
+            if not (channel.is_closed and isinstance(error, OSError)):
+                channel.fail(failed(error, self._address, self._port), request)
+
+    def _scope(self, request: HttpRequest) -> dict[str, Any]:
+        parts, (base, path) = urlsplit(request.url), _path_of(request, self._address)
+        return {
+            "type": "http",
+            "asgi": _VERSIONS,
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": parts.scheme,
+            "path": base + path,
+            "raw_path": request.path.encode(),
+            "query_string": parts.query.encode(),
+            "root_path": base,
+            "headers": _raw_headers(request),
+            "client": ("127.0.0.1", 50_000),
+            "server": (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)),
+            "state": dict(self._state),
+        }
+
+
+def _raw_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
+    pairs = [(n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers]
+    if not any(name == b"host" for name, _ in pairs):
+        pairs.insert(0, (b"host", urlsplit(request.url).netloc.encode()))
+    return pairs
+
+
+class _Conversation:
+    """The messages between an app and its server about one request."""
+
+    def __init__(self, request: HttpRequest, channel: Channel, loop: InnerLoop) -> None:
+        self._request: HttpRequest | None = request
+        self._is_head = request.method == "HEAD"
+        self._channel = channel
+        self._head: Head | None = None
+        self._taken = asyncio.Event()
+        self.is_over = False
+        channel.on_taken = lambda: loop.call_soon_threadsafe(self._taken.set)
+
+    def check(self) -> None:
+        """Raise RuntimeError if the app has returned too early."""
+        if not self.is_over:
+            raise RuntimeError("the app returned before its response was complete")
+
+    async def receive(self) -> dict[str, Any]:
+        request, self._request = self._request, None
+        if request is not None:
+            return {"type": "http.request", "body": request.body, "more_body": False}
+        while not (self.is_over or self._channel.is_closed):
+            await self._wait()
+        return {"type": "http.disconnect"}
+
+    async def _wait(self) -> None:
+        self._taken.clear()
+        await self._taken.wait()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            given = message.get("headers", ())
+            texts = ([part.decode("latin-1") for part in pair] for pair in given)
+            headers = tuple((name.lower(), value) for name, value in texts)
+            self._head = Head(message["status"], headers)
+            return
+        if self._channel.is_closed:
+            raise ConnectionResetError("the client is gone")  # as ASGI says since version 2.4
+        if message["type"] != "http.response.body":
+            raise RuntimeError(f"no answer of an app: {message['type']}")
+        head, self._head = self._head, None
+        body = b"" if self._is_head else bytes(message.get("body", b""))
+        self._channel.put(*filter(None, (head, body)))
+        if not message.get("more_body", False):
+            self.is_over = True
+            self._channel.end()
+            self._taken.set()
+        while self._channel.unread > _UNREAD and not self._channel.is_closed:
+            await self._wait()
+
+
+class _Lifespan:
+    """The startup and the shutdown of an app. One that knows neither raises, or returns."""
+
+    def __init__(self, app: Any, state: dict[str, Any]) -> None:
+        self._app, self._state = app, state
+        self._asked: asyncio.Queue[str] = asyncio.Queue()
+        self._told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+
+    async def startup(self) -> Exception | None:
+        """Begin, and return the failure of the startup, if there is one."""
+        scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self._state}
+        self._task = asyncio.ensure_future(self._app(scope, self._receive, self._send))
+        told = await self._ask("startup")
+        if told is not None and told["type"] == "lifespan.startup.failed":
+            return RuntimeError(f"the startup failed: {told.get('message', '')}")
+        return None
+
+    async def shutdown(self) -> None:
+        """End: what goes wrong now is nobody's."""
+        await self._ask("shutdown")
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _receive(self) -> dict[str, Any]:
+        return {"type": f"lifespan.{await self._asked.get()}"}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if not message["type"].startswith("lifespan."):  # it takes the scope for a request
+            raise RuntimeError(f"no reply to lifespan: {message['type']}")
+        self._told.put_nowait(message)
+
+    async def _ask(self, what: str) -> dict[str, Any] | None:
+        """Return the reply of the app, or None if it has ended without one."""
+        assert self._task is not None
+        self._asked.put_nowait(what)
+        told = asyncio.ensure_future(self._told.get())
+        await asyncio.wait([told, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            return told.result()
+        told.cancel()
+        self._task.exception()  # looked at
+        return None
+
+
+# ---------------------------------------------------------------- WSGI
+
+
+class _WsgiApp:
+    def __init__(self, app: Any, address: str) -> None:
+        self._app, self._address = app, address
+
+    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> Channel:
+        channel, taken = Channel(), threading.Event()
+        channel.on_taken = taken.set
+
+        def answer() -> None:
+            SERVES.set(True)
+            try:
+                self._respond(request, channel, taken)
+            except Exception as error:  # noqa: BLE001 - an app is user code
+                channel.fail(failed(error, self._address, port), request)
+
+        threading.Thread(target=answer, name=f"service {self._address}", daemon=True).start()
+        return channel
+
+    async def aclose(self) -> None:
+        """Do nothing: each request has a thread of its own."""
+
+    def _respond(self, request: HttpRequest, channel: Channel, taken: threading.Event) -> None:
+        def send(body: bytes) -> None:
+            if head and body:
+                channel.put(head.pop())
+            channel.put(*([body] if body and request.method != "HEAD" else []))
+            while channel.unread > _UNREAD and not channel.is_closed:
+                taken.clear()
+                taken.wait()
+
+        def start_response(status: str, headers: Any, exc_info: Any = None) -> Any:
+            if exc_info is not None and channel.has_begun:
+                raise exc_info[1].with_traceback(exc_info[2])
+            pairs = tuple((name.lower(), value) for name, value in headers)
+            head[:] = [Head(int(status.split(maxsplit=1)[0]), pairs)]
+            return send
+
+        head: list[Head] = []
+        body = self._app(_environ(request, self._address), start_response)
+        try:
+            for piece in body:
+                send(piece)
+                if channel.is_closed:
+                    return
+        finally:
+            getattr(body, "close", lambda: None)()
+        channel.put(*head)
+        channel.end()
+
+
+def _environ(request: HttpRequest, address: str) -> dict[str, Any]:
+    parts, (base, path) = urlsplit(request.url), _path_of(request, address)
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": request.method,
+        # PEP 3333: the bytes of a path, read as Latin-1.
+        "SCRIPT_NAME": base.encode().decode("latin-1"),
+        "PATH_INFO": path.encode().decode("latin-1"),
+        "QUERY_STRING": parts.query,
+        "SERVER_NAME": parts.hostname or "",
+        "SERVER_PORT": str(parts.port or (443 if parts.scheme == "https" else 80)),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "127.0.0.1",
+        "CONTENT_LENGTH": str(len(request.body)),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": parts.scheme,
+        "wsgi.input": io.BytesIO(request.body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+        "HTTP_HOST": parts.netloc,
+    }
+    for name, value in request.headers:
+        key = name.upper().replace("-", "_")
+        if key == "CONTENT_TYPE":
+            environ[key] = value
+        elif key != "CONTENT_LENGTH":
+            environ[f"HTTP_{key}"] = value
+    return environ
+
+
+_KINDS: dict[int, Callable[[Any, str], App]] = {1: FunctionApp, 2: _WsgiApp, 3: _AsgiApp}
+"""The kinds of apps, by the number of their arguments."""

@@ -1,0 +1,490 @@
+"""The services of a world: the HTTP requests that are not for a model, and their answers.
+
+The port routes a request by its address and records what passes through it, whole or not. A reply
+is a course, as that of a model is, so that every client that is answered gets the answers of a
+script, of a function and of an app in the same way.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from itertools import chain
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from simloop.errors import ScenarioError, SimloopError
+from simloop.escape import writable
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.tasks import is_coroutine
+from simloop.virtual.progress import runaway
+from simloop.world.chance import FaultSites
+from simloop.world.faults import SERVICE_FAULTS, FaultPlace, SiteFault, Stage
+from simloop.world.http import (
+    ConnectionLost,
+    ConnectionRefused,
+    Course,
+    Head,
+    Headers,
+    HttpRequest,
+    ReplySteps,
+)
+from simloop.world.user_functions import UserError, keep
+from simloop.world.user_port import Cancellation
+
+MOST_RECORDED = 100_000
+"""The characters of a body that the trace holds."""
+MOST_BYTES = 200_000_000
+"""The bytes of a body after which the run is a runaway."""
+_WITHOUT_BODY = frozenset({204, 304})
+_PORTS = {"http": 80, "https": 443}
+_JSON = ("content-type", "application/json")
+_TEXT = ("content-type", "text/plain; charset=utf-8")
+_BYTES = ("content-type", "application/octet-stream")
+
+
+SERVES: ContextVar[bool] = ContextVar("serves", default=False)
+"""Whether the code of a service runs: its sleeps are not those of the agent."""
+
+
+class TimedAnswer(Struct, frozen=True):
+    """The answer to a request, with its times: before the head, and before each further piece."""
+
+    status: int = 200
+    headers: Headers = ()
+    pieces: tuple[bytes, ...] = ()
+    takes_ns: int = 0
+    per_piece_ns: int = 0
+    lost: FaultPlace | None = None
+    stall: FaultPlace | None = None
+
+
+class PlayableAnswer(Protocol):
+    """Something that can be played as an answer."""
+
+    def play(self, values: Mapping[str, str]) -> TimedAnswer:
+        """Return the answer, with the values of the path's parameters."""
+        ...
+
+
+class ServiceRule(Struct, frozen=True):
+    """One rule of a service: the requests that it answers, how, and how often.
+
+    `matches` gets a request and its path after the address of the service, with the query. It
+    returns the values of the path's parameters, or None. `times` None is any number, and `position`
+    is the place of the rule in the file.
+    """
+
+    matches: Callable[[HttpRequest, str], Mapping[str, str] | None]
+    answer: PlayableAnswer
+    position: str
+    times: int | None = None
+
+
+class App(Protocol):
+    """Code that answers the requests to a service."""
+
+    def course(self, request: HttpRequest, rest: str, port: "ServicesPort") -> Course:
+        """Return the course of the reply; `rest` is the path after the address."""
+        ...
+
+    async def aclose(self) -> None:
+        """End what answers."""
+
+
+class Service:
+    """One service: its address, and its rules, in order, or its app."""
+
+    def __init__(
+        self, address: str, rules: Iterable[ServiceRule] = (), app: App | None = None
+    ) -> None:
+        self.address = address
+        self.app = app
+        self.requests: list[HttpRequest] = []
+        """The requests so far."""
+        self._rules = [*rules]
+        self._played: dict[str, int] = {}
+
+    def add(self, rule: ServiceRule) -> None:
+        """Add a rule after the others, during the run too."""
+        self._rules.append(rule)
+
+    def choose(self, request: HttpRequest, rest: str) -> TimedAnswer | None:
+        """Return the answer of the first rule that matches and is not used up, or None."""
+        for rule in self._rules:
+            played = self._played.get(rule.position, 0)
+            if rule.times is not None and played >= rule.times:
+                continue
+            values = rule.matches(request, rest)
+            if values is not None:
+                self._played[rule.position] = played + 1
+                return rule.answer.play(values)
+        return None
+
+    def unused(self) -> list[str]:
+        """Return the positions of the rules that were used less often than they say."""
+        played = self._played
+        return [
+            rule.position
+            for rule in self._rules
+            if rule.times is not None and played.get(rule.position, 0) < rule.times
+        ]
+
+
+def split_address(url: str) -> tuple[str, str]:
+    """Return the origin of a URL, with its port, and the rest: the path and the query."""
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS.get(parts.scheme)}"
+    return origin, f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def check_address(address: str) -> None:
+    """Raise ValueError, with the correct form, for what is no address of a service."""
+    try:
+        parts = urlsplit(address)
+        is_address = parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or parts.query or parts.fragment:
+        raise ValueError("must be the address of a service, such as https://orders.example/api")
+
+
+class ServicesPort:
+    """The services of one conversation. `play` returns the answer that a fault of chance gives.
+
+    Requests are counted from 1, whatever their service.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        loop: VirtualLoop,
+        raised: list[UserError],
+        cancellation: Cancellation,
+        *,
+        sites: FaultSites | None = None,
+        play: Callable[[SiteFault], TimedAnswer] = lambda _: TimedAnswer(),
+    ) -> None:
+        self.recorder = recorder
+        self.loop = loop
+        self.raised = raised
+        self.cancellation = cancellation
+        self._sites = sites
+        self._play = play
+        self._services: dict[str, list[tuple[str, Service]]] = {}
+        self._requests = 0
+
+    def add(self, service: Service) -> None:
+        """Add a service. Raises ScenarioError if there is one at its address."""
+        origin, base = split_address(service.address)
+        base, here = base.rstrip("/"), self._services.setdefault(origin, [])
+        if any(base == other for other, _ in here):
+            hint = "state its answers in one place"
+            problem = f"there are two services at {service.address}"
+            raise ScenarioError(problem, key="services", hint=hint)
+        here.append((base, service))
+        here.sort(key=lambda each: -len(each[0]))
+
+    def at(self, url: str) -> tuple[Service, str] | None:
+        """Return the service with the longest address that begins `url`, and the rest of it."""
+        origin, rest = split_address(url)
+        for base, service in self._services.get(origin, ()):
+            if rest.startswith(base) and rest[len(base) : len(base) + 1] in ("", "/", "?"):
+                return service, rest[len(base) :]
+        return None
+
+    def course(self, service: Service, rest: str, request: HttpRequest) -> Course | None:
+        """Record a request to a service and return the course of its reply.
+
+        Returns None, and records nothing, if no rule of the service answers the request.
+        """
+        late_ns, answer = 0, None
+        if self._sites is not None:
+            drawn = self._sites.drawn(SERVICE_FAULTS)
+            if Stage.LATE in drawn:
+                late_ns = self._play(drawn[Stage.LATE]).takes_ns
+            if Stage.INSTEAD in drawn:  # the rules are not asked: a retry gets their answer
+                answer = self._play(drawn[Stage.INSTEAD])
+        if answer is None and service.app is None:
+            answer = service.choose(request, rest)
+            if answer is None:
+                return None
+        number = self._record(service, rest, request)
+        if answer is not None:
+            inner: Course = ScriptedCourse(answer, request)
+        else:
+            assert service.app is not None
+            inner = service.app.course(request, rest, self)
+        return _RecordedCourse(self, number, inner, late_ns)
+
+    def unscripted(self, service: Service, rest: str, request: HttpRequest) -> Course:
+        """Record a request that no rule answers, and return the course of a reply with 404."""
+        number = self._record(service, rest, request)
+        told = {"error": f"no answer is scripted for {request.method} {rest}"}
+        return _RecordedCourse(self, number, ScriptedCourse(answer_of((404, told)), request))
+
+    def _record(self, service: Service, rest: str, request: HttpRequest) -> int:
+        service.requests.append(request)
+        self._requests = number = self._requests + 1
+        body = shown(request.body[: MOST_RECORDED + 1], len(request.body)) if request.body else ""
+        path, method = writable(rest[:MOST_RECORDED]), writable(request.method)
+        recorded = number, service.address, method, path, body
+        self.recorder.record(entries.ServiceRequest, *recorded)
+        return number
+
+    async def aclose(self) -> None:
+        """End the apps: the run is over."""
+        for _, service in chain(*self._services.values()):
+            if service.app is not None:
+                await service.app.aclose()
+
+
+def shown(body: bytes, size: int) -> str:
+    """Return a body of `size` bytes, of which `body` is the beginning, as the trace has it."""
+    text = body.decode("utf-8", "backslashreplace")
+    if size <= MOST_RECORDED and len(text) <= MOST_RECORDED:
+        return text
+    return f"{text[:MOST_RECORDED]}... ({size} bytes)"
+
+
+def timed(
+    status: int, body: Any, *, is_json: bool, headers: Mapping[str, str], **more: Any
+) -> TimedAnswer:
+    """Return an answer with a body: JSON, text, bytes, a list of texts, or None.
+
+    Its kind is told in a header, unless `headers` does. Raises TypeError or ValueError for a value
+    that is no JSON.
+    """
+    kind = _JSON
+    pieces: tuple[bytes, ...] = (json_bytes(body),) if is_json else ()
+    if not is_json and body is not None:
+        kind = _BYTES if isinstance(body, bytes) else _TEXT
+        texts = body if isinstance(body, list) else [body]
+        pieces = tuple(t if isinstance(t, bytes) else t.encode("utf-8", "replace") for t in texts)
+    told = {kind[0]: kind[1], **headers} if is_json or body is not None else headers
+    return TimedAnswer(status, tuple(told.items()), pieces, **more)
+
+
+def answer_of(value: Any) -> TimedAnswer:
+    """Return a value as an answer: an Answer, text, bytes, JSON or None, or one after a status.
+
+    Raises TypeError or ValueError for a value that is none of these.
+    """
+    if hasattr(value, "play"):
+        played: TimedAnswer = value.play({})
+        return played
+    status = 204 if value is None else 200
+    if type(value) is tuple and len(value) == 2 and type(value[0]) is int:  # noqa: PLR2004
+        status, value = value
+    is_json = not isinstance(value, str | bytes | None)
+    return timed(status, value, is_json=is_json, headers={})
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return JSON with the keys in the order of `value`. Raises TypeError or ValueError."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "replace")
+
+
+class ScriptedCourse:
+    """The course of an answer that is known."""
+
+    needs_closing = False
+
+    def __init__(self, answer: TimedAnswer, request: HttpRequest) -> None:
+        self.is_unreachable = False
+        self._answer = answer
+        self._is_head = request.method == "HEAD"
+        self._wait_ns: int | None = None
+
+    def steps(self) -> ReplySteps:
+        """Yield the head and the pieces."""
+        answer = self._answer
+        place = answer.lost or answer.stall
+        self.is_unreachable = place == "before-connect"
+        yield from self._pause(answer.takes_ns)
+        if place in ("before-connect", "before-headers"):
+            yield from self._fail()
+        pieces, headers = answer.pieces, answer.headers
+        if place is None and len(pieces) == 1:
+            headers = (*headers, ("content-length", str(len(pieces[0]))))
+        yield Head(answer.status, headers)
+        if place == "after-headers":
+            yield from self._fail()
+        if self._is_head or answer.status in _WITHOUT_BODY:
+            return
+        for number, piece in enumerate(pieces if place is None else _half(pieces)):
+            if number:
+                yield from self._pause(answer.per_piece_ns)
+            yield piece
+        if place is not None:
+            yield from self._fail()
+
+    def _pause(self, wait_ns: int) -> ReplySteps:
+        if wait_ns:
+            self._wait_ns = wait_ns
+            yield None
+            self._wait_ns = None
+
+    def _fail(self) -> ReplySteps:
+        if self._answer.lost is not None:
+            raise ConnectionRefused if self.is_unreachable else ConnectionLost
+        while True:
+            yield None
+
+    async def wait(self) -> None:
+        """Wait for the time of the next step; a stall waits for ever."""
+        if self._wait_ns is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await asyncio.sleep(self._wait_ns / 1e9)
+
+    def time_out(self, _: str) -> None:
+        """Do nothing: the record says it."""
+
+    async def aclose(self) -> None:
+        """Do nothing: no code is behind it."""
+
+
+def _half(pieces: tuple[bytes, ...]) -> list[bytes]:
+    """Return the pieces up to the middle of the body, which is in the last of them."""
+    left, found = -(-sum(map(len, pieces)) // 2), []
+    for piece in pieces:
+        if left > 0:
+            found.append(piece[:left])
+            left -= len(piece)
+    return found
+
+
+class FunctionApp:
+    """A service whose answers a function of the user's gives, sync or async."""
+
+    def __init__(self, function: Callable[[HttpRequest], Any], address: str) -> None:
+        self._function = function
+        self._address = address
+
+    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> Course:
+        """Return the course of what the function returns."""
+        return _FunctionCourse(self._function, self._address, request, port)
+
+    async def aclose(self) -> None:
+        """Do nothing: the function has returned."""
+
+
+class _FunctionCourse(ScriptedCourse):
+    def __init__(
+        self,
+        function: Callable[[HttpRequest], Any],
+        address: str,
+        request: HttpRequest,
+        port: ServicesPort,
+    ) -> None:
+        super().__init__(TimedAnswer(), request)
+        self._given = function, address, request, port
+        self._is_called = False
+
+    def steps(self) -> ReplySteps:
+        while not self._is_called:
+            yield None
+        yield from super().steps()
+
+    async def wait(self) -> None:
+        if self._is_called:
+            await super().wait()
+            return
+        function, address, request, port = self._given
+        before = SERVES.set(True)
+        try:
+            value = function(request)
+            self._answer = answer_of(await value if is_coroutine(value) else value)
+        except Exception as error:  # noqa: BLE001 - a service is user code
+            self._answer = failed(error, address, port)
+        finally:
+            SERVES.reset(before)
+        self._is_called = True
+
+
+def failed(error: Exception, address: str, port: ServicesPort) -> TimedAnswer:
+    """Return the answer of a service whose code fails, as a server gives it; keep the exception.
+
+    An error of simloop ends the run.
+    """
+    if isinstance(error, SimloopError):
+        port.recorder.keep(error)
+        raise error
+    keep(port.raised, f"the service {address}", error)
+    return answer_of((500, "Internal Server Error"))
+
+
+class _RecordedCourse:
+    """The course of a reply, recorded as it ends; it may begin late."""
+
+    def __init__(self, port: ServicesPort, number: int, inner: Course, late_ns: int = 0) -> None:
+        self._port = port
+        self._number = number
+        self._inner = inner
+        self._late_ns = late_ns
+        self._status = self._size = 0
+        self._kept: list[bytes] = []
+        self._is_recorded = False
+
+    @property
+    def is_unreachable(self) -> bool:
+        return self._inner.is_unreachable
+
+    @property
+    def needs_closing(self) -> bool:
+        return self._inner.needs_closing
+
+    def steps(self) -> ReplySteps:
+        if self._late_ns:
+            yield None
+        try:
+            for step in self._inner.steps():
+                if type(step) is Head:
+                    self._status = step.status
+                elif step is not None:
+                    self._take(step)  # type: ignore[arg-type]
+                yield step
+        except ConnectionLost as error:
+            self._record("refused" if error.phase == "connect" else "lost")
+            raise
+        self._record("")
+
+    def _take(self, piece: bytes) -> None:
+        self._port.loop.progress.count(1)
+        if self._size <= MOST_RECORDED:
+            self._kept.append(piece)
+        self._size += len(piece)
+        if self._size > MOST_BYTES:
+            passed = f"the body of the reply to request {self._number} to a service"
+            error = runaway(f"{passed} passed {MOST_BYTES} bytes")
+            self._port.recorder.keep(error)
+            raise error
+
+    def _record(self, failure: str) -> None:
+        if not self._is_recorded:
+            self._is_recorded = True
+            body = shown(b"".join(self._kept)[: MOST_RECORDED + 1], self._size)
+            recorder = self._port.recorder
+            recorder.record(entries.ServiceReply, self._number, self._status, body, failure)
+
+    async def wait(self) -> None:
+        if self._late_ns:
+            late_ns, self._late_ns = self._late_ns, 0
+            await asyncio.sleep(late_ns / 1e9)
+        else:
+            await self._inner.wait()
+
+    def time_out(self, silence: str) -> None:
+        self._inner.time_out(silence)
+        self._record("timed-out")
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+        if not self._port.cancellation.closed:  # what goes on after a run is not in its trace
+            self._record("closed")
