@@ -17,7 +17,7 @@ from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.escape import escape, writable
 from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.kernel.machine import Feature
-from simloop.messages import Message, Queue
+from simloop.messages import Message, Outcome, Queue
 from simloop.runs.isolation import collected, isolated
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan, app_of, header_with
@@ -48,10 +48,11 @@ from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.user_port import UserPort
 from simloop.world.wire_options import WireOptions
-from simloop.world.world import World, inhabited
+from simloop.world.world import World, inhabited, leave_to_threads
 
 T = TypeVar("T")
 _NOTHING = contextlib.nullcontext()
+_STOPPED = (Outcome.ABORTED, Outcome.TIMED_OUT)
 
 
 class _Course(NamedTuple):
@@ -332,6 +333,9 @@ class Simulation:
         finally:
             if self._world is not None:
                 self._world.model.recorder.close()
+            footer, entries_now = self.trace.footer, len(self.trace.entries)
+            if footer is not None and footer.entries != entries_now:  # those of a thread came later
+                self.trace.footer = Footer(entries_now, footer.elapsed_ns)
 
     async def converse(self) -> None:
         """Run the prompts of the scenario, one after the other."""
@@ -368,6 +372,8 @@ class Simulation:
         try:
             with self._meter.run() if self._meter else _NOTHING, inhabited(world):
                 ending = await run_prompt(agent, prompt, world)
+                if ending.outcome not in _STOPPED:
+                    leave_to_threads(world)
         except BaseException as error:
             if is_of_the_program(error, world.model.loop):  # a machine is somebody's code
                 self._blame_machine(error)

@@ -5,6 +5,7 @@ inside one another.
 """
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,7 +43,14 @@ class World(Struct, frozen=True):
 def current_world() -> World | None:
     """Return the world of the run that the caller belongs to, or None outside of runs."""
     loop = loop_here()
-    return loop.worlds[-1] if loop is not None and loop.worlds else None
+    if loop is None:
+        return None
+    if loop.worlds_of_threads:
+        left = loop.worlds_of_threads.get(threading.get_ident())
+        if left is not None:
+            world: World = left
+            return world
+    return loop.worlds[-1] if loop.worlds else None
 
 
 @contextlib.contextmanager
@@ -55,8 +63,15 @@ def inhabited(world: World) -> Iterator[None]:
         yield
     finally:
         loop.worlds.remove(world)
-        if not loop.worlds:
+        if not loop.worlds and not loop.worlds_of_threads:
             loop.on_refusal = None
+
+
+def leave_to_threads(world: World) -> None:
+    """Let the threads that are still at work have `world` until they end, or their loop does."""
+    loop = world.model.loop
+    for ident in loop.threads.at_work() if loop.threads is not None else ():
+        loop.worlds_of_threads.setdefault(ident, world)
 
 
 def note_refused(what: str, name: str, asked: str, place: str) -> None:

@@ -2,9 +2,12 @@
 
 import asyncio
 import signal
+import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -20,12 +23,16 @@ from simloop import (
     ScriptedTool,
     ScriptExhausted,
     Trigger,
+    arun,
     run,
+    simulate,
 )
 from simloop.errors import CheckFailed, RunawayRun
 from simloop.messages import UserMessage
 from simloop.trace import entries
-from simloop.world.world import World
+from simloop.trace.codec import read_trace, write_trace
+from simloop.virtual.threads.calls import run_blocking
+from simloop.world.world import World, current_world, note
 
 
 def test_an_exception_ends_the_run_as_failed_and_keeps_its_traceback() -> None:
@@ -278,3 +285,76 @@ def test_a_ctrl_c_is_not_the_agents() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(Scenario(prompt="Go."), loop=computes)
+
+
+def test_a_thread_that_outlives_the_agent_has_its_world_until_the_run_is_closed(
+    tmp_path: Path,
+) -> None:
+    refused: list[str] = []
+
+    def late() -> None:
+        time.sleep(10)
+        world = current_world()
+        assert world is not None
+        note("late")
+        completion = run_blocking(world.model.reply([UserMessage("late")]))
+        note(completion.message.text)
+        try:
+            socket.create_connection(("nobody.example", 80))
+        except OSError as error:
+            refused.append(type(error).__name__)
+
+    def agent(prompt: str) -> str:
+        threading.Thread(target=late, name="late").start()
+        return prompt
+
+    scenario = Scenario(prompt="Go.", model=[Reply(say="Yes.")], expect=Expect(unused=1))
+    result = run(scenario, loop=agent)
+    kinds = [type(entry).__name__ for entry in result.trace.entries]
+    after = kinds[kinds.index("Ended") + 1 :]
+    assert after == ["Note", "Request", "TextDelta", "Finish", "Note", "Refused"]
+    assert refused == ["ConnectionRefusedError"]
+    assert result.elapsed_ns == 0
+    write_trace(result.trace, tmp_path / "trace.jsonl")
+    read = read_trace(tmp_path / "trace.jsonl")
+    assert read.entries == result.trace.entries
+    assert not read.truncated
+    assert run(scenario, loop=agent).trace.entries == result.trace.entries
+
+
+def test_a_thread_that_goes_on_after_a_stop_gets_no_answer() -> None:
+    def late() -> None:
+        try:
+            time.sleep(10)
+        finally:
+            worlds.append(current_world())
+
+    async def agent(prompt: str) -> str:
+        threading.Thread(target=late).start()
+        await asyncio.sleep(60)
+        return prompt
+
+    worlds: list[object] = []
+    result = run(Scenario(prompt="Go.", abort=Trigger(at="1s")), loop=agent)
+    assert result.outcome == "aborted"
+    assert worlds == [None]
+
+
+def test_each_run_of_one_simulation_answers_the_threads_that_it_has_left() -> None:
+    def late(prompt: str) -> None:
+        time.sleep(5)
+        note(f"late {prompt}")
+
+    def agent(prompt: str) -> str:
+        threading.Thread(target=late, args=(prompt,)).start()
+        return prompt
+
+    async def both() -> list[list[str]]:
+        results = [await arun(Scenario(prompt=prompt), loop=agent) for prompt in ("a", "b")]
+        await asyncio.sleep(60)
+        return [
+            [entry.text for entry in each.trace.entries if isinstance(entry, entries.Note)]
+            for each in results
+        ]
+
+    assert simulate(both()) == [["late a"], ["late b"]]

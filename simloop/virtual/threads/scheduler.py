@@ -450,6 +450,7 @@ class Threads:
         """Forget a thread at its end, and wake those that join it."""
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
+        self.loop.worlds_of_threads.pop(thread.ident, None)
         if thread.real is not None:
             _forget(thread)
         for joiner in thread.joiners:
@@ -659,6 +660,10 @@ class Threads:
     def _at_work(self) -> list[SimulatedThread]:
         frames = sys._current_frames()
         return [thread for thread in self.alive if not _is_idle(frames.get(thread.ident))]
+
+    def at_work(self) -> list[int]:
+        """Return the identifiers of the threads that have something to do."""
+        return [thread.ident for thread in self._at_work()]
 
     def left(self) -> list[ThreadLeft]:
         """Return the threads for which Python waits at exit."""
