@@ -72,6 +72,7 @@ from simloop.scenario.expect import Expect as Expect
 from simloop.scenario.fields import duration as duration
 from simloop.scenario.loader import load_scenario as load_scenario
 from simloop.scenario.loader import parse_scenario as parse_scenario
+from simloop.scenario.programs import Program as Program
 from simloop.scenario.replies import Http as Http
 from simloop.scenario.replies import Pace as Pace
 from simloop.scenario.replies import PastMessage as PastMessage
@@ -97,6 +98,7 @@ from simloop.world.fake_model import Model as Model
 from simloop.world.model_port import Completion as Completion
 from simloop.world.model_port import ModelCallFailed as ModelCallFailed
 from simloop.world.own_tools import traced as traced
+from simloop.world.program_scripts import Completed as Completed
 from simloop.world.tools import Tool as Tool
 from simloop.world.user_functions import UserError as UserError
 from simloop.world.user_functions import independent as independent

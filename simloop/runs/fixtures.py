@@ -22,6 +22,7 @@ from simloop.runs.result import Result, mismatches_so_far
 from simloop.runs.run import Simulation
 from simloop.scenario.expect import ExpectedTraffic
 from simloop.scenario.loader import expected
+from simloop.scenario.programs import Program, check_given
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import KeptTrace
@@ -31,6 +32,7 @@ from simloop.virtual.simulate import running_loop
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import Completion, ModelPort
 from simloop.world.own_tools import traced
+from simloop.world.program_scripts import ProgramFunction, ProgramScript
 from simloop.world.user_functions import message_of
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world, note
@@ -184,6 +186,21 @@ class Sim(_OfTest):
     def tool(self, function: F) -> F:
         """Return the function, whose calls are recorded as a tool's: see `simloop.traced`."""
         return traced(function)
+
+    def program(
+        self, command: str, *answers: Program | ProgramFunction, **given: Any
+    ) -> ProgramScript:
+        """Script the program whose command line begins with these words; the result has `.calls`.
+
+            git = sim.program("git status", stdout=" M a.py")
+            sim.program("pytest", Program(exit=1, takes="12s"), Program(stdout="1 passed"))
+            sim.program("upper", lambda args, stdin: stdin.upper())
+
+        The answers come in order, and the last one again; `given` are the keys of one answer.
+        """
+        answers = (*answers, *([Program(**given)] if given or not answers else []))
+        check_given({command: answers})
+        return self._simulation.add_program(command, *answers)
 
     def note(self, text: str) -> None:
         """Write a note into the trace: see `simloop.note`."""

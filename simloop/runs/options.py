@@ -13,6 +13,7 @@ from simloop.kernel.machine import Machine
 from simloop.kernel.policies import TokenEstimator
 from simloop.kernel.retry import RetryPolicy
 from simloop.scenario.catalog import Expectations
+from simloop.scenario.programs import ScriptedProgram, check_given
 from simloop.scenario.schema import Scenario
 from simloop.world.agent import Agent
 from simloop.world.fake_model import Model
@@ -38,7 +39,9 @@ class RunOptions(TypedDict, total=False):
     virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`. With
     `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`. With `isolate`
     the run is made in a fork of this process, so that nothing of it is left for the next one.
-    `unscripted` replaces that of the scenario.
+    `unscripted` replaces that of the scenario. `programs` has more scripts of programs by their
+    command lines: a function `(args, stdin) -> Completed` or `(args) -> Completed`, a Program, or a
+    list of them in order.
     """
 
     seed: int | None
@@ -57,6 +60,7 @@ class RunOptions(TypedDict, total=False):
     keep_bodies: bool
     isolate: bool
     unscripted: Literal["refuse", "fail"]
+    programs: Mapping[str, ScriptedProgram]
 
 
 _NAMES = tuple(RunOptions.__annotations__)
@@ -82,6 +86,7 @@ def check_options(options: RunOptions) -> None:
     if options.get("unscripted") not in {None, "refuse", "fail"}:
         message = f"unscripted is {options['unscripted']!r}"
         raise ScenarioError(message, key="unscripted", hint="give refuse or fail")
+    check_given(options.get("programs", {}))
     model = options.get("model")
     if isinstance(model, type) or not (hasattr(model, "stream") or callable(model) or not model):
         raise ScenarioError(

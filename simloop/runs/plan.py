@@ -100,8 +100,11 @@ class Plan:
             *(f"tool {name}" for name in tools),
             *(f"service {address}" for address in given.get("services") or ()),
             *(name for name in _CODE if given.get(name)),
+            *(f"program {key}" for key in given.get("programs", ())),
             *(("loop",) if loop.is_own else ()),
         )
+        self.programs: Mapping[str, Any] = {**scenario.programs, **given.get("programs", {})}
+        """The answers of the programs, by their command lines."""
         if given.get("model") is not None and (scenario.model or scenario.summaries):
             raise ScenarioError(
                 "there are two models: a script in the scenario, and `model`",

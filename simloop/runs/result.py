@@ -29,6 +29,7 @@ from simloop.trace.requests import requests
 from simloop.trace.timeline import timeline
 from simloop.virtual.border.output import NAMES, Output
 from simloop.world.files import Files
+from simloop.world.program_scripts import command_line, pattern_of
 from simloop.world.tools import Tool, wrong_arguments
 from simloop.world.user_functions import UserError
 
@@ -277,6 +278,11 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     if expect.sent is not None:
         roles = [_roles(request.messages) for request in requests(record)]
         yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
+    if expect.programs is not None:
+        started = [each for each in record if type(each) is entries.ProgramStarted]
+        lines = [command_line(each.args) for each in started]
+        seqs = [each.seq for each in started]
+        yield from _listed("programs", expect.programs, lines, seqs, _line_fits)
     if expect.refused is not None:
         refused = looptrace.refused(record)
         asked = [f"{each.what} {each.asked}" for each in refused]
@@ -363,6 +369,11 @@ def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
 def _roles_fit(wanted: str, got: str) -> bool:
     """Return whether the roles of messages match; `...` matches any number of roles."""
     return _first_stray(wanted.split(), got.split()) is None
+
+
+def _line_fits(wanted: str, got: str) -> bool:
+    """Return whether a command line matches; `*` matches any characters."""
+    return pattern_of(wanted).fullmatch(got) is not None
 
 
 def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:

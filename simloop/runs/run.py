@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -24,6 +24,8 @@ from simloop.runs.plan import Plan, app_of, header_with
 from simloop.runs.prompt import Performer, Timetable, run_prompt
 from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
 from simloop.scenario.catalog import name_of
+from simloop.scenario.programs import program_of_fault
+from simloop.scenario.programs import script_of as program_script
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.scenario.services import Route, answer_of_fault, rules_of
@@ -41,6 +43,7 @@ from simloop.wire.endpoint import Endpoint
 from simloop.world.agent import Ending
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import ModelPort
+from simloop.world.program_scripts import ProgramScript
 from simloop.world.refusals import Refusals
 from simloop.world.services import Service, ServicesPort
 from simloop.world.tools import Tool
@@ -49,6 +52,9 @@ from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.user_port import UserPort
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import World, inhabited, leave_to_threads
+
+if TYPE_CHECKING:
+    from simloop.world.programs import Programs
 
 T = TypeVar("T")
 _NOTHING = contextlib.nullcontext()
@@ -101,6 +107,7 @@ class Simulation:
         self._provider: Endpoint | None = None
         self._services = [*self._around.services]
         self._services_port: ServicesPort | None = None
+        self._programs: Programs | None = None
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
         self._told: _Course | None = None
@@ -430,6 +437,8 @@ class Simulation:
         )
         for service in self._services:
             self._port_of(world).add(service)
+        if self._plan.programs and loop.is_sealed:
+            self._open_programs(world)
         self._start_ns = loop.now_ns
         loop.progress.hear(recorder.has_grown)
         if scenario.mcp is not None:
@@ -438,6 +447,28 @@ class Simulation:
         for listener in self._listeners:
             recorder.listen(listener)
         return world
+
+    def _open_programs(self, world: World) -> "Programs":
+        # What a run without programs does not need is not loaded for it.
+        from simloop.virtual.border.processes import run_with_processes  # noqa: PLC0415
+        from simloop.world.programs import Programs  # noqa: PLC0415
+
+        model, around = world.model, self._around
+        scripts = [program_script(key, given) for key, given in self._plan.programs.items()]
+        self._programs = programs = Programs(
+            scripts, model.recorder, model.loop, model.raised, around.files, around.sites,
+            program_of_fault,
+        )  # fmt: skip
+        run_with_processes(model.loop, programs)
+        return programs
+
+    def add_program(self, command: str, *answers: Any) -> ProgramScript:
+        """Script a program during the run: see `RunOptions`. The script has its calls."""
+        world = self._world or self._open_world(running_loop())
+        script = program_script(command, answers)
+        programs = self._programs or self._open_programs(world)
+        programs.add(script)
+        return script
 
     def _most_requests(self) -> float:
         """Return the requests that an agent may make for one prompt.

@@ -226,6 +226,11 @@ class Expect(fields.Strict):
         description="The requests as sent: for each the roles of its messages. ... stands for any "
         "number of requests, and among the roles for any number of messages.",
     )
+    programs: fields.Written[_Words | None, _Items | None] = Field(
+        default=fields.kept(None),
+        description="The command lines of the programs started, in order, where * stands for any "
+        "characters; ... for any number of others.",
+    )
     refused: fields.Written[_Words | None, _Items | None] = Field(
         default=fields.kept(None),
         description="What the world refuses, in order, without what `offline` and `absent` name: "

@@ -17,8 +17,8 @@ from simloop.errors import ScenarioError
 from simloop.kernel.checks import written_name
 from simloop.scenario.yaml import Document, Loc
 
-PLAIN, FORM = "<plain>", "<form>"
-"""The tags of a value's two forms, as pydantic puts them into the place of a finding."""
+PLAIN, FORM, LIST = "<plain>", "<form>", "<list>"
+"""The tags of the forms of a value, as pydantic puts them into the place of a finding."""
 
 UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attributes_type"})
@@ -86,7 +86,7 @@ def _quotes(given: Any) -> str:
 def loc_of(error: Any) -> Loc:
     """Return the place of a finding; a check of a whole model names the wrong key."""
     key = error.get("ctx", {}).get("key")
-    loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM})
+    loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM, LIST})
     if not key or error["type"] in UNKNOWN_KEY:  # a name of a loop may have dots in it
         return (*loc, key) if key else loc
     return (*loc, *(int(part) if part.isdigit() else part for part in key.split(".")))

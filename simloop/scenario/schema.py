@@ -34,6 +34,7 @@ from simloop.scenario.fields import (
     no_items,
     wrong,
 )
+from simloop.scenario.programs import Scripted, check_programs
 from simloop.scenario.replies import PastMessage, Reply, unpaired
 from simloop.scenario.services import Address, Route
 from simloop.trace.kinds import TRIGGERS
@@ -338,6 +339,12 @@ class Scenario(Strict):
         description="Files in memory, by path, and with them five tools over them: "
         "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
     )
+    programs: Scripted = Field(
+        default_factory=kept(dict),
+        description="The programs that the agent may start, by the words with which their command "
+        "lines begin (* stands for any characters): the answer, or a list of answers in order; "
+        "`sh: files` is a shell over `files`.",
+    )
     offline: list[str] = Field(
         default_factory=no_items,
         description="Hosts that are meant not to answer, such as telemetry.example or "
@@ -459,6 +466,7 @@ class Scenario(Strict):
             Files(self.files)
         except OSError as error:
             raise wrong("files", str(error)) from None
+        check_programs(self.programs, has_files=self.files is not None)
         return self
 
     _path: str = PrivateAttr(default="")

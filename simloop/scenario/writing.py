@@ -32,14 +32,15 @@ _ORDER = {
         "title", "loop", "judge_as", "bugs", "loops", "seed", "shuffle_ties", "limits",
         "compaction", "retry", "context", "tool_execution", "hook_isolation", "hook_execution",
         "clock", "faults", "warn_after", "max_transitions", "max_trace_chars", "abort", "queue",
-        "system_prompt", "history", "prompt", "then", "files", "shell_timeout", "services", "tools",
-        "hooks", "model", "summaries", "expect", "expect_on",
+        "system_prompt", "history", "prompt", "then", "files", "shell_timeout", "services",
+        "programs", "offline", "absent", "unscripted", "tools", "hooks", "model", "summaries",
+        "expect", "expect_on",
     ))
 }  # fmt: skip
 """The order of the keys: the settings, the prompt, the world, the expectations."""
 _SPREAD = frozenset(
-    {"queue", "history", "files", "services", "tools", "hooks", "model", "summaries", "expect",
-     "expect_on"}
+    {"queue", "history", "files", "services", "programs", "tools", "hooks", "model", "summaries",
+     "expect", "expect_on"}
 )  # fmt: skip
 """The keys whose items stand on lines of their own, even if all of them fit on one."""
 

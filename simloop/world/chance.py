@@ -20,7 +20,14 @@ from simloop.messages import Finish, Part, Request
 from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import GeneratedStream, Model, TimedPart, TimedStream, WholeStream
-from simloop.world.faults import FAULTS, SERVICE_FAULTS, ReplyFault, SiteFault, Stage
+from simloop.world.faults import (
+    FAULTS,
+    PROGRAM_FAULTS,
+    SERVICE_FAULTS,
+    ReplyFault,
+    SiteFault,
+    Stage,
+)
 from simloop.world.tools import Tool
 from simloop.world.user_functions import UserFunction
 
@@ -32,7 +39,9 @@ LOST_TOOL = "the tool lost its connection"
 """The message of a tool that fails by chance."""
 
 _OF_REPLIES = tuple(fault for fault in FAULTS if fault.site)
-_OF_OTHERS = ("tool.raises", "tool.slow", *(fault.site for fault in SERVICE_FAULTS))
+_OF_OTHERS = (
+    "tool.raises", "tool.slow", *(fault.site for fault in (*SERVICE_FAULTS, *PROGRAM_FAULTS)),
+)  # fmt: skip
 SITES = (*(fault.site for fault in _OF_REPLIES), *_OF_OTHERS)
 """The names of the sites, in the order in which they are asked."""
 USUAL_SITES = (*(fault.site for fault in _OF_REPLIES if not fault.named_only), *_OF_OTHERS)

@@ -83,6 +83,13 @@ SERVICE_FAULTS = (
 )
 """The faults of a service; one that is late may come with another."""
 
+PROGRAM_FAULTS = (
+    SiteFault("program.slow", Stage.LATE, {"takes": "20s"}),
+    SiteFault("program.fails", Stage.INSTEAD, {"stderr": "failed by chance\n", "exit": 1}),
+    SiteFault("program.killed", Stage.AMID, {"signal": "SIGKILL"}),
+)
+"""The faults of a program, which dies after half of its output if it is killed."""
+
 _PHRASES = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden",
     404: "Not Found", 408: "Request Timeout", 413: "Content Too Large", 429: "Too Many Requests",

@@ -42,7 +42,7 @@ class ProgramAnswer(Struct, frozen=True, kw_only=True):
     hangs: bool = False
     endless: bool = False
     ignores: frozenset[int] = frozenset()
-    contains: str | None = None
+    contains: tuple[str, ...] | None = None
     times: int | None = None
     function: ProgramFunction | None = None
 
@@ -65,7 +65,7 @@ class ProgramScript:
         self.words = words_of(key)
         self.is_shell = answers is None
         self.calls: list[ProgramCall] = []
-        self._patterns = [_pattern(word) for word in self.words]
+        self._patterns = [pattern_of(word) for word in self.words]
         self._answers = list(answers or ())
         self._left = [each.times for each in self._answers]
 
@@ -84,6 +84,10 @@ class ProgramScript:
             return False
         return all(p.fullmatch(arg) for p, arg in zip(self._patterns[1:], args[1:], strict=False))
 
+    def names(self, program: str) -> bool:
+        """Return whether the first word is the name of a program."""
+        return self._patterns[0].fullmatch(program) is not None
+
     def has_answer(self) -> bool:
         """Return whether an answer is left."""
         return any(left is None or left > 0 for left in self._left)
@@ -92,7 +96,7 @@ class ProgramScript:
         """Return the next answer for a call with this input, and use it up; None if none fits."""
         for index, answer in enumerate(self._answers):
             left = self._left[index]
-            if left == 0 or (answer.contains is not None and answer.contains not in text):
+            if left == 0 or not all(each in text for each in answer.contains or ()):
                 continue
             if left is not None:
                 self._left[index] = left - 1
@@ -100,7 +104,8 @@ class ProgramScript:
         return None
 
 
-def _pattern(word: str) -> re.Pattern[str]:
+def pattern_of(word: str) -> re.Pattern[str]:
+    """Return the pattern of a text in which `*` stands for any characters."""
     return re.compile(".*".join(map(re.escape, word.split("*"))), re.DOTALL)
 
 

@@ -6,8 +6,7 @@ script of `git status`, and `sh: files` gives it the commands of a shell over th
 # ruff: noqa: SLF001 - a process that runs is a part of the port
 
 import shlex
-import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.border.processes import Process, Script, Signalled
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.world.chance import FaultSites
+from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
 from simloop.world.files import Files
 from simloop.world.program_scripts import (
     SHELLS,
@@ -34,8 +34,6 @@ from simloop.world.user_functions import UserError, describe, keep
 
 MOST_CHARS = 100_000
 """The characters of one input or output that the trace keeps."""
-_SLOW_NS = 20 * 10**9
-_CHANCE_FAILED = "the program failed by chance\n"
 
 
 class Programs:
@@ -49,6 +47,7 @@ class Programs:
         raised: list[UserError],
         files: Files | None = None,
         sites: FaultSites | None = None,
+        play: Callable[[SiteFault], ProgramAnswer] = lambda _: ProgramAnswer(),
     ) -> None:
         self.scripts = list(scripts)
         self._recorder = recorder
@@ -56,25 +55,35 @@ class Programs:
         self._raised = raised
         self._files = files
         self._sites = sites
+        self._play = play
         self._started = 0
 
     def has(self, name: str) -> bool:
         """Return whether a program of that name is scripted, or is a shell."""
-        return name in SHELLS or any(each._patterns[0].fullmatch(name) for each in self.scripts)
+        return name in SHELLS or any(each.names(name) for each in self.scripts)
+
+    @property
+    def has_files(self) -> bool:
+        """Return whether a shell works on the files in memory."""
+        return any(each.is_shell for each in self.scripts)
+
+    def add(self, script: ProgramScript) -> None:
+        """Add a script, which goes before an equal one that is there."""
+        self.scripts.insert(0, script)
 
     def launch(self, process: Process) -> Script | None:
         """Return the script of a process; None if it is absent."""
         args = process.start.args
         script = self._script_for(args)
         line = line_of_shell(args)
-        if script is None and line is None:
+        if script is None and args[0].rpartition("/")[2] not in SHELLS:
             return None
         self._started += 1
         running = _Running(self, process, self._started)
         running.record_start()
         if script is not None and not script.is_shell:
             return partial(running.play, script, args)
-        return partial(running.shell, line or "", has_files=script is not None)
+        return partial(running.shell, line or "")
 
     def _script_for(self, args: Sequence[str]) -> ProgramScript | None:
         """Return the script of a command line. That of a shell with `-c` may be for its line."""
@@ -153,34 +162,34 @@ class _Running:
         if answer is None:
             await write("stderr", f"{args[0]}: no answer of the script fits this input\n")
             return 1
-        process, sites = self._process, self._port._sites
+        process, port = self._process, self._port
+        drawn = {} if port._sites is None else port._sites.drawn(PROGRAM_FAULTS)
+        if Stage.LATE in drawn:
+            await process.sleep(port._play(drawn[Stage.LATE]).takes_ns)
+        if Stage.INSTEAD in drawn:
+            answer = port._play(drawn[Stage.INSTEAD])
+        amid = port._play(drawn[Stage.AMID]) if Stage.AMID in drawn else None
         process.ignores = answer.ignores
-        if sites is not None and sites.fires("program.slow"):
-            await process.sleep(_SLOW_NS)
-        if sites is not None and sites.fires("program.fails"):
-            await write("stderr", _CHANCE_FAILED)
-            return 1
-        is_killed = sites is not None and sites.fires("program.killed")
         if answer.function is not None:
             return await self._of_function(answer.function, args, text, write)
-        await self._pieces(answer, write, is_killed=is_killed)
-        if is_killed:
-            raise Signalled(signal.SIGKILL)
+        await self._pieces(answer, write, is_cut=amid is not None)
+        if amid is not None:
+            raise Signalled(amid.signal)
         if answer.hangs:
             await process.hang()
         if answer.signal:
             raise Signalled(answer.signal)
         return answer.exit
 
-    async def _pieces(self, answer: ProgramAnswer, write: Write, *, is_killed: bool) -> None:
+    async def _pieces(self, answer: ProgramAnswer, write: Write, *, is_cut: bool) -> None:
         process = self._process
         await process.sleep(answer.takes_ns)
-        count = len(answer.pieces) // 2 if is_killed else len(answer.pieces)
+        count = len(answer.pieces) // 2 if is_cut else len(answer.pieces)
         while True:
             for piece in answer.pieces[:count]:
                 await process.sleep(piece.after_ns)
                 await write(piece.stream, piece.text)  # type: ignore[arg-type]
-            if is_killed or not answer.endless:
+            if is_cut or not answer.endless:
                 return
 
     async def _of_function(
@@ -210,29 +219,33 @@ class _Running:
 
     # ------------------------------------------------------------ a shell
 
-    async def shell(self, line: str, *, has_files: bool) -> int:
-        """Run the command line of a shell."""
-        process = self._process
-        text = self._note_input(process.take_input())
-        if not line:  # a shell that reads its commands
-            text += self._note_input(await process.read_input())
-            line, text = text, ""
+    async def shell(self, line: str) -> int:
+        """Run the command line of a shell, or that of its file or its input if it is empty."""
+        process, args = self._process, self._process.start.args
+        files = self._port._files or Files()
+        text = ""
+        try:
+            if line:
+                text = self._note_input(process.take_input())
+            elif args[1:] and args[1][:1] != "-":
+                line = files.read(args[1])
+            else:
+                line = self._note_input(await process.read_input())
+        except OSError as error:
+            await self._write("stderr", f"sh: 0: cannot open {error}\n")
+            return MISUSED
 
         async def sleep(seconds: float) -> None:
             await process.sleep(round(seconds * 1e9))
 
-        port = self._port
-        files = port._files or Files()
-        shell = Shell(files, sleep, partial(self._command, has_files=has_files))
+        shell = Shell(files, sleep, self._command)
         try:
-            return await shell.run(line, self._write)
+            return await shell.run(line, self._write, text or None)
         except ValueError as error:
             await self._write("stderr", f"sh: 1: {error}\n")
             return MISUSED
 
-    async def _command(
-        self, words: list[str], text: str, write: Write, *, has_files: bool
-    ) -> int | None:
+    async def _command(self, words: list[str], text: str, write: Write) -> int | None:
         """Run a scripted program as a command of the shell; None if the shell has to know it."""
         script = self._port.find(words)
         if script is not None and not script.is_shell:
@@ -240,7 +253,7 @@ class _Running:
                 return await self.answer(script, words, text, write)
             except Signalled as error:
                 return 128 + int(error.args[0])
-        if knows(words[0]) and (has_files or words[0] in _WITHOUT_FILES):
+        if knows(words[0]) and (self._port.has_files or words[0] in _WITHOUT_FILES):
             return None
         self._process.note_absent(words)
         await write("stderr", f"sh: 1: {words[0]}: not found\n")

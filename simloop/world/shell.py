@@ -82,20 +82,24 @@ class Shell:
         self._sleep = sleep
         self._start = start
 
-    async def run(self, line: str, write: Write) -> int:
-        """Run a command line and return its exit status. Raises ValueError for unknown syntax."""
+    async def run(self, line: str, write: Write, text: str | None = None) -> int:
+        """Run a command line and return its exit status; its first command gets `text` as input.
+
+        Raises ValueError for unknown syntax.
+        """
         code, piped = 0, cast("str | None", None)
         commands = parse(line)
         for command, after in zip(commands, [*commands, None][1:], strict=True):
             skips = (command.joint == "&&" and code) or (command.joint == "||" and not code)
             if skips or (command.joint == "|" and piped is None):
                 continue
-            text = piped if command.joint == "|" else command.text
+            given = text if command is commands[0] and command.text is None else command.text
+            given = piped if command.joint == "|" else given
             if after is None or after.joint != "|":
-                code, piped = await self._perform(command, text, write), None
+                code, piped = await self._perform(command, given, write), None
             else:
                 to_pipe: list[str] = []
-                code = await self._perform(command, text, _collecting(to_pipe, write))
+                code = await self._perform(command, given, _collecting(to_pipe, write))
                 piped = "".join(to_pipe)
         return code
 

@@ -72,6 +72,8 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "Pace": ({"model": [{"say": "x", "pace": {}}]}, ("model", 0, "pace")),
     "PastMessage": ({"history": [{"user": "x"}]}, ("history", 0)),
     "PiOptions": ({"loops": {"pi": {}}}, ("loops", "pi")),
+    "Program": ({"programs": {"git": {}}}, ("programs", "git")),
+    "ProgramPiece": ({"programs": {"git": {"pieces": [{}]}}}, ("programs", "git", "pieces", 0)),
     "Queued": ({"queue": [{"say": "x", "at": "1s"}]}, ("queue", 0)),
     "ReactOptions": ({"loops": {"react": {}}}, ("loops", "react")),
     "ReferenceOptions": ({"loops": {"reference": {}}}, ("loops", "reference")),

@@ -53,7 +53,7 @@ def test_a_site_that_is_on_shows(site: str) -> None:
     assert played(always(site), seed=5).trace.entries != played(None).trace.entries
 
 
-@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("site", [site for site in SITES if site.startswith(("model", "tool"))])
 def test_one_seed_gives_one_run(site: str) -> None:
     assert encode(played(always(site), 5).trace) == encode(played(always(site), 5).trace)
 

@@ -1,0 +1,208 @@
+"""The programs of a scenario, as people write them: a command line, and the answers to it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from simloop.errors import ScenarioError
+from simloop.scenario.expect import Contains
+from simloop.scenario.fields import (
+    NO_TIME,
+    Lax,
+    Many,
+    OneOrNone,
+    Strict,
+    Written,
+    WrittenDuration,
+    differs,
+    kept,
+    no_items,
+    wrong,
+)
+from simloop.scenario.mistakes import FORM, LIST, PLAIN
+from simloop.world.faults import SiteFault
+from simloop.world.program_scripts import (
+    FILES,
+    SHELLS,
+    OutputPiece,
+    ProgramAnswer,
+    ProgramFunction,
+    ProgramScript,
+    words_of,
+)
+
+# The numbers of POSIX; `signal` would make an enum of them at each start of simloop.
+_SIGNALS = {
+    "SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11,
+    "SIGPIPE": 13, "SIGTERM": 15,
+}  # fmt: skip
+SignalName = Literal[
+    "SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM"
+]  # fmt: skip
+_REQUESTS = {"hang-up": 1, "interrupt": 2, "terminate": 15}
+Request = Literal["hang-up", "interrupt", "terminate"]
+_ENDS = ("exit", "signal", "hangs", "endless")
+
+
+class ProgramPiece(Strict):
+    """A part of a program's output."""
+
+    after: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Virtual time before it, after the part before."
+    )
+    stdout: str = Field(default="", description="The text on its standard output.")
+    stderr: str = Field(default="", description="The text on its standard error.")
+
+
+class Program(Strict):
+    """One answer of a program: it waits, writes its output, and ends."""
+
+    stdout: str = Field(default="", description="The text on its standard output.")
+    stderr: str = Field(default="", description="The text on its standard error.")
+    pieces: Many[ProgramPiece] = Field(
+        default_factory=kept(no_items), description="The output in parts, each at its time."
+    )
+    endless: bool = Field(
+        default=False, description="The parts come again and again, until a signal ends it."
+    )
+    takes: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Virtual time before its output."
+    )
+    exit: Annotated[int, Field(ge=0, le=255)] = Field(default=0, description="Its exit status.")
+    signal: SignalName | None = Field(
+        default=None, description="It dies by this signal after its output."
+    )
+    hangs: bool = Field(
+        default=False, description="It does not end after its output, until a signal ends it."
+    )
+    ignores: Request | list[Request] = Field(
+        default_factory=no_items,
+        description="The requests to end that it ignores; only SIGKILL ends it then.",
+    )
+    stdin: OneOrNone[Contains] = Field(
+        default=kept(None),
+        description="Makes it a rule: use it if the standard input, read to its end, has this.",
+    )
+    times: Annotated[int, Field(ge=1)] | Literal["always"] | None = Field(
+        default=None,
+        description="How often it may be used: by default always, and in a list once if it is "
+        "neither the last answer nor a rule.",
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        ends = [name for name in _ENDS if differs(self, name)]
+        if len(ends) > 1:
+            raise wrong(ends[1], f"a program ends in one way, not in several: {', '.join(ends)}")
+        if self.pieces and (self.stdout or self.stderr):
+            raise wrong("pieces", "give the output either as a whole or in pieces")
+        if self.endless and not self.pieces:
+            raise wrong("endless", "there are no pieces that could come again")
+        return self
+
+    def answer(self, *, is_last: bool) -> ProgramAnswer:
+        """Return the answer of a script."""
+        pieces = self.pieces or [ProgramPiece(stdout=self.stdout, stderr=self.stderr)]
+        ignores = [self.ignores] if isinstance(self.ignores, str) else self.ignores
+        once = not is_last and self.stdin is None
+        times = self.times or (1 if once else "always")
+        return ProgramAnswer(
+            pieces=tuple(part for piece in pieces for part in _parts(piece)),
+            takes_ns=self.takes,
+            exit=self.exit,
+            signal=_SIGNALS.get(self.signal or "", 0),
+            hangs=self.hangs,
+            endless=self.endless,
+            ignores=frozenset(_REQUESTS[each] for each in ignores),
+            contains=None if self.stdin is None else tuple(self.stdin.texts),
+            times=None if times == "always" else times,
+        )
+
+
+def _parts(piece: ProgramPiece) -> list[OutputPiece]:
+    texts = (("stdout", piece.stdout), ("stderr", piece.stderr))
+    found = [(stream, text) for stream, text in texts if text] or [("stdout", "")]
+    return [
+        OutputPiece(piece.after if number == 0 else 0, stream, text)
+        for number, (stream, text) in enumerate(found)
+    ]
+
+
+def _form(value: Any) -> str:
+    return PLAIN if isinstance(value, str) else LIST if isinstance(value, list | tuple) else FORM
+
+
+def _has_words(key: str) -> str:
+    words_of(key)
+    return key
+
+
+_Answers = Annotated[
+    Annotated[Literal["files"], Tag(PLAIN)]
+    | Annotated[Lax[Program], Tag(FORM)]
+    | Annotated[Lax[list[Lax[Program]]], Tag(LIST)],
+    Discriminator(_form),
+]
+Given = Program | Mapping[str, Any] | Literal["files"]
+Scripted = Written[
+    dict[Annotated[str, AfterValidator(_has_words)], _Answers],
+    Mapping[str, Given | Sequence[Program | Mapping[str, Any]]],
+]
+"""The programs of a scenario by their command lines."""
+
+
+def check_programs(programs: Mapping[str, Any], *, has_files: bool) -> None:
+    """Raise an error at the key of a program without an answer, or that cannot work on files."""
+    for key, answers in programs.items():
+        if not answers:
+            raise wrong(f"programs.{key}", "give at least one answer")
+        if answers != FILES:
+            continue
+        if words_of(key)[-1] not in SHELLS:
+            raise wrong(
+                f"programs.{key}", f"only a shell works on files: {', '.join(sorted(SHELLS))}"
+            )
+        if not has_files:
+            raise wrong(f"programs.{key}", "the scenario has no files: add `files`, if only {}")
+
+
+ScriptedProgram = Program | ProgramFunction | Sequence[Program | ProgramFunction]
+"""The answers of a program in Python."""
+
+
+def check_given(programs: Mapping[str, Any]) -> None:
+    """Raise ScenarioError for the answers of programs, given in Python, that are none."""
+    for key, given in programs.items():
+        try:
+            words_of(key)
+        except ValueError as error:
+            raise ScenarioError(str(error), key=f"programs.{key}") from None
+        each = given if isinstance(given, list | tuple) else [given]
+        if not each or not all(isinstance(one, Program) or callable(one) for one in each):
+            raise ScenarioError(
+                "this is no answer of a program",
+                key=f"programs.{key}",
+                hint='give a function, Program(stdout="..."), or a list of them',
+            )
+
+
+def script_of(key: str, given: Any) -> ProgramScript:
+    """Return the script of a command line for one run."""
+    if given == FILES:
+        return ProgramScript(key, None)
+    each = given if isinstance(given, list | tuple) else [given]
+    last = len(each) - 1
+    answers = [_answer(one, is_last=number == last) for number, one in enumerate(each)]
+    return ProgramScript(key, answers)
+
+
+def _answer(given: Program | ProgramFunction, *, is_last: bool) -> ProgramAnswer:
+    if isinstance(given, Program):
+        return given.answer(is_last=is_last)
+    return ProgramAnswer(function=given, times=None if is_last else 1)
+
+
+def program_of_fault(fault: SiteFault) -> ProgramAnswer:
+    """Return the answer that a fault of chance gives."""
+    return Program(**fault.keys).answer(is_last=True)

@@ -1,0 +1,302 @@
+"""The port of the programs: which script answers, what the trace shows, the faults of chance."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from simloop import Completed, Program, Result, RunawayRun, Scenario, ScenarioError, run
+from simloop.messages import Outcome
+from simloop.trace import entries
+from simloop.trace.codec import encode
+from simloop.world.chance import ChanceFaults
+from simloop.world.program_scripts import ProgramScript, command_line
+
+
+def sh(*args: str, **options: Any) -> tuple[int, str, str]:
+    done = subprocess.run(args, capture_output=True, text=True, check=False, **options)
+    return done.returncode, done.stdout, done.stderr
+
+
+def played(code: Callable[[], Any], programs: Any = None, **scenario: Any) -> Result:
+    """Run an agent that runs `code`, and returns what that returns as text."""
+
+    def agent(prompt: str) -> str:
+        return str(code())
+
+    given = {key: each for key, each in (programs or {}).items() if callable(each)}
+    stated = {key: each for key, each in (programs or {}).items() if key not in given}
+    return run(Scenario(prompt="Go.", programs=stated, **scenario), loop=agent, programs=given)
+
+
+def of(result: Result, kind: type[Any]) -> list[Any]:
+    return [each for each in result.trace.entries if type(each) is kind]
+
+
+# ------------------------------------------------------------------ which script
+
+
+@pytest.mark.parametrize(
+    ("key", "args", "fits"),
+    [
+        ("git", ["git", "status"], True),
+        ("git status", ["git", "status", "--short"], True),
+        ("git status", ["git"], False),
+        ("git status", ["git", "stash"], False),
+        ("git", ["/usr/bin/git", "log"], True),
+        ("/usr/bin/git", ["/usr/bin/git"], True),
+        ("/usr/bin/git", ["git"], False),
+        ("git", ["gitk"], False),
+        ("git *", ["git", "anything", "more"], True),
+        ("git *", ["git"], False),
+        ("python *.py", ["python", "src/a.py"], True),
+        ("python *.py", ["python", "-m", "a.py"], False),
+        ("git commit -m 'a b'", ["git", "commit", "-m", "a b"], True),
+        ("git commit -m [x]", ["git", "commit", "-m", "x"], False),
+    ],
+)
+def test_a_key_fits_the_command_lines_that_begin_with_its_words(
+    key: str,
+    args: list[str],
+    fits: bool,  # noqa: FBT001 - both are tested
+) -> None:
+    assert ProgramScript(key, []).matches(args) is fits
+
+
+def test_the_key_with_the_most_words_answers() -> None:
+    programs = {"git": Program(stdout="any"), "git log": Program(stdout="log")}
+    code = lambda: (sh("git", "log", "-1")[1], sh("git", "show")[1])  # noqa: E731
+    assert played(code, programs).text == "('log', 'any')"
+
+
+def test_answers_come_in_order_and_the_last_one_again() -> None:
+    answers = [{"exit": 1}, {"exit": 2, "times": 2}, {"exit": 3}]
+    code = lambda: [sh("make")[0] for _ in range(5)]  # noqa: E731
+    assert played(code, {"make": answers}).text == "[1, 2, 2, 3, 3]"
+
+
+def test_an_answer_with_a_condition_is_a_rule_and_what_is_used_up_is_absent() -> None:
+    answers = [{"stdin": {"contains": "x"}, "stdout": "an x"}, {"stdout": "none", "times": 1}]
+
+    def code() -> Any:
+        first = [sh("look", input=text)[1] for text in ("ax", "b", "x")]
+        return first, sh("look", input="c")
+
+    result = played(code, {"look": answers})
+    assert result.text == (
+        "(['an x', 'none', 'an x'], (1, '', 'look: no answer of the script fits this input\\n'))"
+    )
+    once = played(lambda: (sh("make"), sh("make")), {"make": Program(times=1)})
+    assert once.outcome is Outcome.FAILED
+    assert "FileNotFoundError" in once.message
+
+
+def test_a_command_line_of_a_shell_is_answered_as_the_program_or_as_a_whole() -> None:
+    programs = {"pytest": Program(stdout="1 passed\n"), "a | b": Program(stdout="whole\n")}
+
+    def code() -> Any:
+        return (
+            sh("sh", "-c", "pytest -q"), sh("bash", "-lc", "a | b"),
+            sh("sh", "-c", "pytest && nope; echo $?")[0], sh("sh", "-c", "pytest | wc -l"),
+            sh("sh", "-c", "ls"), sh("sh", input="pytest\npytest -x\n"),
+            sh("sh", "-c", "wc -l; head", input="1\n2\n")[1], sh("sh", "no.sh"),
+        )  # fmt: skip
+
+    result = played(code, programs)
+    assert result.text == str((
+        (0, "1 passed\n", ""), (0, "whole\n", ""), 2, (0, "1\n", ""),
+        (127, "", "sh: 1: ls: not found\n"), (0, "1 passed\n1 passed\n", ""),
+        "2\n", (2, "", "sh: 0: cannot open no.sh: no such file or folder\n"),
+    ))  # fmt: skip
+    assert [each.asked for each in of(result, entries.Refused)] == ["ls"]
+
+
+def test_a_shell_over_the_files_changes_them() -> None:
+    code = lambda: (os.system("cat a > b && make"), sh("bash", "-c", "ls; cat b"))  # noqa: E731
+    result = played(code, {"sh": "files", "make": Program(exit=2)}, files={"a": "text\n"})
+    assert result.text == "(512, (0, 'a\\nb\\ntext\\n', ''))"
+    assert result.files == {"a": "text\n", "b": "text\n"}
+
+
+def test_a_program_that_nobody_scripted_is_absent_though_the_machine_has_it() -> None:
+    def code() -> Any:
+        import shutil  # noqa: PLC0415
+
+        with pytest.raises(FileNotFoundError):
+            sh("ls")
+        return shutil.which("ls"), shutil.which("git"), shutil.which("sh")
+
+    result = played(code, {"git": Program()})
+    assert result.text == "(None, '/usr/bin/git', '/usr/bin/sh')"
+    assert [(each.what, each.asked) for each in of(result, entries.Refused)] == [("program", "ls")]
+
+
+# ------------------------------------------------------------------ functions
+
+
+def test_a_function_gets_the_words_and_the_input_and_may_wait() -> None:
+    def wc(args: tuple[str, ...], stdin: str) -> Completed:
+        time.sleep(2)
+        return Completed(f"{len(stdin)} {args[1:]}\n", "slow\n", 4)
+
+    def code() -> Any:
+        return sh("wc", "-c", input="four"), time.monotonic()
+
+    result = played(code, {"wc": wc})
+    assert result.text == "((4, \"4 ('-c',)\\n\", 'slow\\n'), 2.0)"
+
+
+def test_a_function_that_fails_is_a_program_that_fails_and_its_traceback_is_kept() -> None:
+    def broken(args: tuple[str, ...]) -> str:
+        raise KeyError(args[0])
+
+    result = played(lambda: sh("tool"), {"tool": broken})
+    assert result.text == "(1, '', \"KeyError: 'tool'\\n\")"
+    assert [each.where for each in result.exceptions] == ["the program tool"]
+
+
+def test_a_function_is_ended_with_its_process() -> None:
+    ended = []
+
+    def slow(args: tuple[str, ...]) -> None:
+        try:
+            time.sleep(60)
+        finally:
+            ended.append(time.monotonic())
+
+    def code() -> Any:
+        with pytest.raises(subprocess.TimeoutExpired):
+            sh("slow", timeout=3)
+
+    assert played(code, {"slow": slow}).outcome is Outcome.COMPLETED
+    assert ended == [pytest.approx(3)]
+
+
+def test_a_function_that_returns_no_text_is_named() -> None:
+    with pytest.raises(ScenarioError, match="the function of tool returned no text"):
+        played(lambda: sh("tool"), {"tool": lambda args: 5})
+
+
+@pytest.mark.parametrize("given", [5, [], [5], "files"])
+def test_what_is_no_answer_is_refused(given: Any) -> None:
+    with pytest.raises(ScenarioError, match="no answer of a program") as caught:
+        run(Scenario(prompt="Go."), loop=lambda prompt: "", programs={"git": given})
+    assert caught.value.key == "programs.git"
+
+
+# ------------------------------------------------------------------ the record
+
+
+def test_the_trace_shows_each_program_its_input_its_output_and_its_end() -> None:
+    programs = {
+        "upper": lambda args, stdin: stdin.upper(),
+        "log": Program(pieces=[{"after": "1s", "stdout": "a"}, {"after": "2s", "stderr": "b"}]),
+        "killed": Program(signal="SIGSEGV", takes="1s"),
+    }
+    code = lambda: (sh("upper", input="in"), sh("log", cwd="/"), sh("killed")[0])  # noqa: E731
+    result = played(code, programs)
+    shown = [
+        (type(each).__name__, each.at_ns // 10**9, *structs.astuple(each)[2:])
+        for each in result.trace.entries
+        if type(each).__name__.startswith("Program")
+    ]  # fmt: skip
+    assert shown == [
+        ("ProgramStarted", 0, 1, ("upper",), ""),
+        ("ProgramInput", 0, 1, "in"),
+        ("ProgramOutput", 0, 1, "stdout", "IN"),
+        ("ProgramEnded", 0, 1, 0),
+        ("ProgramStarted", 0, 2, ("log",), "/"),
+        ("ProgramOutput", 1, 2, "stdout", "a"),
+        ("ProgramOutput", 3, 2, "stderr", "b"),
+        ("ProgramEnded", 3, 2, 0),
+        ("ProgramStarted", 3, 3, ("killed",), ""),
+        ("ProgramEnded", 4, 3, -11),
+    ]
+    assert result.text.endswith(", -11)")
+
+
+def test_what_programs_print_to_the_terminal_is_the_output_of_the_agent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = lambda: subprocess.run(["hello"], check=True).returncode  # noqa: E731
+    assert played(code, {"hello": Program(stdout="out\n", stderr="err\n")}).text == "0"
+    assert capsys.readouterr() == ("out\n", "err\n")
+
+
+def test_the_command_lines_are_expected_in_order() -> None:
+    code = lambda: (os.system("git log | head -1"), sh("make", "all", "x y"))  # noqa: E731
+    result = played(code, {"git": Program(), "make": Program()})
+    result.expect(programs=["git log | head -1", "make all 'x y'"])
+    result.expect(programs=["git *", ...])
+    with pytest.raises(AssertionError, match=r"expect\.programs: expected"):
+        result.expect(programs=["make *", ...])
+
+
+def test_a_command_line_is_that_of_the_shell() -> None:
+    assert command_line(["/bin/sh", "-c", "a | b"]) == "a | b"
+    assert command_line(["sh", "script.sh"]) == "sh script.sh"
+    assert command_line(["git", "commit", "-m", "a b"]) == "git commit -m 'a b'"
+
+
+# ------------------------------------------------------------------ hostile programs
+
+
+def test_50_megabytes_are_read_whole_and_bounded_in_the_trace() -> None:
+    size = 50_000_000
+    result = played(lambda: len(sh("huge")[1]), {"huge": lambda args: "x" * size})
+    assert result.text == str(size)
+    (output,) = of(result, entries.ProgramOutput)
+    assert output.text == f"{'x' * 100_000}[... and {size - 100_000} more characters]"
+
+
+def test_an_output_without_an_end_ends_the_run() -> None:
+    programs = {"yes": Program(pieces=[{"stdout": "y" * 50_000}], endless=True)}
+    with pytest.raises(RunawayRun, match="max_trace_chars=1000000"):
+        played(lambda: sh("yes"), programs, max_trace_chars=1_000_000)
+
+
+def test_bytes_and_controls_arrive_as_they_are_and_are_written_as_text() -> None:
+    raw = b"\x1b[2J\xff\x00\r\n"
+    code = lambda: subprocess.run(["raw"], capture_output=True, check=True).stdout  # noqa: E731
+    result = played(code, {"raw": lambda args: Completed(raw)})
+    assert result.text == str(raw)
+    assert [each.text for each in of(result, entries.ProgramOutput)] == ["\x1b[2J\\xff\x00\r\n"]
+
+
+def test_a_program_that_never_ends_is_a_deadlock_that_names_it() -> None:
+    with pytest.raises(Exception, match=r"thread server: .*waits for a signal"):
+        played(lambda: sh("server"), {"server": Program(hangs=True)})
+
+
+# ------------------------------------------------------------------ chance
+
+
+@pytest.mark.parametrize(
+    ("site", "text"),
+    [
+        ("program.fails", "(1, '', 'failed by chance\\n')"),
+        ("program.killed", "(-9, 'one', '')"),
+        ("program.slow", "(0, 'onetwo', '')"),
+    ],
+)
+def test_a_fault_of_chance_shows(site: str, text: str) -> None:
+    faults = ChanceFaults(activate=1.0, fire=1.0, sites=[site])
+    program = Program(pieces=[{"stdout": "one"}, {"stdout": "two"}])
+    result = played(lambda: sh("tool"), {"tool": program}, faults=faults)
+    assert (result.text, result.elapsed_s) == (text, 20.0 if site == "program.slow" else 0.0)
+
+
+def test_equal_runs_give_equal_bytes() -> None:
+    faults = ChanceFaults(activate=1.0, fire=0.5)
+
+    def code() -> Any:
+        return [sh("tool") for _ in range(20)], os.system("tool; tool")
+
+    def one() -> bytes:
+        return encode(played(code, {"tool": Program(stdout="x", takes="1s")}, faults=faults).trace)
+
+    assert one() == one()
