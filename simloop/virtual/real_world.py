@@ -26,10 +26,8 @@ END = "raise an exception to end the program"
 
 LOOP_METHODS = {
     TRANSPORT: (
-        "create_server create_unix_server"
-        " create_datagram_endpoint connect_accepted_socket start_tls sendfile"
-        " sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into"
-        " sock_sendall sock_sendto sock_accept sock_sendfile"
+        "create_unix_server create_datagram_endpoint start_tls sendfile"
+        " sock_recvfrom sock_recvfrom_into sock_sendto sock_sendfile"
     ),
     "call the handler itself, for instance with loop.call_later": (
         "add_signal_handler remove_signal_handler"

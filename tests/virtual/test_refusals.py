@@ -12,7 +12,7 @@ import sys
 import threading
 import types
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from incases import in_cases
@@ -21,8 +21,6 @@ from simloop import ScenarioError, simulate
 from simloop.virtual.border.refusals import watch_reaches
 from simloop.virtual.real_world import noted_interrupts
 from simloop.virtual.simulate import run_virtual, running_loop
-
-NOWHERE = ("127.0.0.1", 9)
 
 
 def using(use: Callable[[socket.socket], object], kind: int = socket.SOCK_STREAM) -> object:
@@ -47,7 +45,6 @@ def tls(use: Callable[[ssl.SSLSocket], object]) -> object:
 
 
 REACHES: dict[str, Callable[[], object]] = {
-    "socket.bind": lambda: using(lambda one: one.bind(NOWHERE)),
     "os.fork": lambda: os.fork(),
     "os.forkpty": lambda: os.forkpty(),
     "os.exec of 'x'": lambda: os.execv("/nonexistent", ["x"]),
@@ -203,7 +200,6 @@ LOOP_REACHES: dict[str, Callable[[], Awaitable[object]]] = {
     "loop.subprocess_exec": lambda: asyncio.create_subprocess_exec("true"),
     "loop.subprocess_shell": lambda: asyncio.create_subprocess_shell("true"),
     "loop.getaddrinfo": lambda: running_loop().getaddrinfo("localhost", 80),
-    "loop.sock_recv": lambda: running_loop().sock_recv(cast("Any", None), 1),
     "loop.add_signal_handler": lambda: soon(
         running_loop().add_signal_handler, signal.SIGINT, print
     ),

@@ -12,9 +12,9 @@ import pytest
 from loopback import unreachable
 from wire import ASK, CHAT, in_run
 
-from simloop import Deadlock, Pace, Reply, Scenario, ScenarioError, run
+from simloop import Deadlock, Pace, Reply, Scenario, run
 from simloop.trace.codec import encode
-from simloop.trace.entries import LeftBehind
+from simloop.trace.entries import LeftBehind, Refused
 
 pytestmark = pytest.mark.sdks
 
@@ -170,10 +170,17 @@ def test_urllib3_repeats_the_attempt_to_connect_as_often_as_it_should() -> None:
     assert found == [(200, 5.0)]
 
 
-def test_an_unknown_host_is_refused_by_name(client: Any) -> None:
-    refused = r"POST /v1/today at api\.weather\.test.*, called at test_other_clients\.py:\d+ in by_"
-    with pytest.raises(ScenarioError, match=refused):
-        heard(client, url="https://api.weather.test/v1/today")
+def test_an_unknown_host_is_refused_as_the_client_says_it(client: Any) -> None:
+    found: Heard = []
+
+    async def main() -> None:
+        found.extend(await client(url="https://api.weather.test/v1/today"))
+
+    result = in_run(main)
+    (refused,) = [each for each in result.trace.entries if type(each) is Refused]
+    assert refused.asked == "POST https://api.weather.test/v1/today"
+    assert refused.place.startswith("test_other_clients.py:")
+    assert [name for _, name in found] in (["ClientConnectorError"], ["ConnectionError"])
 
 
 async def leaves_a_session(_: str) -> str:
@@ -240,3 +247,52 @@ def test_a_session_that_a_module_keeps_is_left_behind_by_each_run_that_uses_it()
         "session"
     ]
     asyncio.run(SHARED.pop().close())
+
+
+async def by_httpx(url: str) -> str:
+    httpx = importlib.import_module("httpx")
+    async with httpx.AsyncClient() as client:
+        said: str = (await client.get(url)).text
+        return said
+
+
+async def text_by_aiohttp(url: str) -> str:
+    aiohttp = importlib.import_module("aiohttp")
+    async with aiohttp.ClientSession() as session, session.get(url) as reply:
+        said: str = await reply.text()
+        return said
+
+
+async def in_thread(name: str, url: str) -> str:
+    get = importlib.import_module(name).get
+    said: str = await asyncio.to_thread(lambda: get(url).text)
+    return said
+
+
+def test_a_server_of_the_agents_own_is_reached_by_each_client() -> None:
+    uvicorn = importlib.import_module("uvicorn")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(3)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"you asked " + scope["raw_path"]})
+
+    async def agent(prompt: str) -> str:
+        server = uvicorn.Server(uvicorn.Config(app, port=8000, log_level="error", lifespan="off"))
+        serving = asyncio.create_task(server.serve())
+        await asyncio.sleep(1)
+        found = [
+            await by_httpx("http://127.0.0.1:8000/a"),
+            await text_by_aiohttp("http://localhost:8000/b"),
+            await in_thread("requests", "http://127.0.0.1:8000/c"),
+            await in_thread("httpx", "http://127.0.0.1:8000/d"),
+        ]
+        server.should_exit = True
+        await serving
+        return f"{prompt} {', '.join(found)} in {time.monotonic():.1f} s"
+
+    first, second = (run(Scenario(prompt="Go:"), loop=agent) for _ in range(2))
+    assert first.text.startswith(
+        "Go: you asked /a, you asked /b, you asked /c, you asked /d in 13."
+    )
+    assert encode(first.trace) == encode(second.trace)

@@ -10,17 +10,15 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from simloop.virtual.border.answers import Answers, stand_in
 from simloop.virtual.clock.transports import absent
 from simloop.virtual.real_world import is_exempt
 
-# In a mapping: the names of a module that hold originals are exchanged, in this one too.
-_ORIGINALS: dict[str, Any] = {
-    "getaddrinfo": _socket.getaddrinfo,
-    "getnameinfo": _socket.getnameinfo,
-}
+# In a tuple: the names of a module that hold originals are exchanged, in this one too.
+_ORIGINAL: Any = (_socket.getaddrinfo,)
 _LOCAL = ("127.0.0.1", "::1")
 _NUMERIC = (socket.AF_INET, socket.AF_INET6)
 # Addresses for documentation (RFC 5737 and RFC 3849), which no machine has.
@@ -76,7 +74,7 @@ def look_up(answers: Answers, host: Any, *given: Any, **named: Any) -> list[Any]
     family, flags = named.get("family", said[1]), named.get("flags", said[4])
     if host is not None and not flags & socket.AI_NUMERICHOST:
         host = _address_of(answers, _text(host), is_v6=family == socket.AF_INET6)
-    found: list[Any] = _ORIGINALS["getaddrinfo"](host, *given, **named)
+    found: list[Any] = _ORIGINAL[0](host, *given, **named)
     return found
 
 
@@ -84,33 +82,18 @@ _UNSAID = (None, 0, 0, 0, 0)
 """The port, the family, the type, the protocol and the flags of a look-up that says nothing."""
 
 
-def _named_address(answers: Answers, host: Any) -> str:
+def _unnamed(answers: Answers, host: Any) -> OSError | None:
     host = _text(host)
-    if not (_is_local(host) or _is_numeric(host)):
-        answers.loop.note_refused("host", host, host)
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    return _address_of(answers, host)
-
-
-def _by_name(answers: Answers, host: Any) -> tuple[str, list[str], list[str]]:
-    return _text(host), [], [_named_address(answers, host)]
-
-
-def _by_address(_: Answers, host: Any) -> tuple[str, list[str], list[str]]:
-    if not _is_local(_text(host)):
-        raise socket.herror(1, "Unknown host")
-    return "localhost", [], [_LOCAL[0]]
-
-
-def _name_info(_: Answers, address: Any, flags: int) -> tuple[str, str]:
-    host, port = _ORIGINALS["getnameinfo"](address, flags | socket.NI_NUMERICHOST)
-    return host, port
+    if _is_local(host) or _is_numeric(host):
+        return None
+    answers.loop.note_refused("host", host, host)
+    return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 
 # ---------------------------------------------------------------- connections
 
 
-def refused(answers: Answers, connecting: Any, address: Any) -> OSError:
+def _refused(answers: Answers, connecting: Any, address: Any) -> OSError:
     """Return the error of a socket that cannot reach `address`; the run records it."""
     if connecting.family == socket.AF_UNIX:
         path = os.fsdecode(address)
@@ -129,11 +112,40 @@ def _is_address(connecting: Any, address: Any) -> bool:
     return isinstance(address, tuple) and len(address) > 1
 
 
+def _is_stream_here(connecting: Any, address: Any) -> bool:
+    if connecting.family not in _NUMERIC or connecting.type != socket.SOCK_STREAM:
+        return False
+    return address[0] in {"", "0.0.0.0", "::"} or _is_local(_text(address[0]))  # noqa: S104 - nothing is bound
+
+
+def _connects_here(answers: Answers, connecting: Any, address: Any) -> bool:
+    network = answers.loop.network
+    if network is None or not _is_stream_here(connecting, address):
+        return False
+    return bool(network.connect(connecting, address))
+
+
+def _bind(original: Any) -> Callable[..., Any]:
+    def bind(answers: Answers, binding: Any, address: Any) -> Any:
+        if not _is_address(binding, address):
+            return original(binding, address)
+        if _is_stream_here(binding, address):
+            from simloop.virtual.border.loopback import network_of  # noqa: PLC0415 - few runs need it
+
+            return network_of(answers.loop).bind(binding, address)
+        answers.loop.note_refused("call", "socket.bind", f"socket.bind to {address!r}")
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    return bind
+
+
 def _connect(original: Any) -> Callable[..., Any]:
     def connect(answers: Answers, connecting: Any, address: Any) -> Any:
         if not _is_address(connecting, address):
             return original(connecting, address)  # which says what is wrong with it
-        raise refused(answers, connecting, address)
+        if not _connects_here(answers, connecting, address):
+            raise _refused(answers, connecting, address)
+        return None
 
     return connect
 
@@ -142,7 +154,9 @@ def _connect_ex(original: Any) -> Callable[..., Any]:
     def connect_ex(answers: Answers, connecting: Any, address: Any) -> Any:
         if not _is_address(connecting, address):
             return original(connecting, address)
-        return refused(answers, connecting, address).errno
+        if _connects_here(answers, connecting, address):
+            return 0
+        return _refused(answers, connecting, address).errno
 
     return connect_ex
 
@@ -151,27 +165,15 @@ def _send(original: Any, least: int) -> Callable[..., Any]:
     def send(answers: Answers, sending: Any, *given: Any) -> Any:
         if len(given) < least or not _is_address(sending, given[-1]):
             return original(sending, *given)
-        raise refused(answers, sending, given[-1])
+        raise _refused(answers, sending, given[-1])
 
     return send
-
-
-def _send_to(original: Any) -> Callable[..., Any]:
-    return _send(original, 2)
-
-
-def _send_message(original: Any) -> Callable[..., Any]:
-    return _send(original, 4)
 
 
 # ---------------------------------------------------------------- programs
 
 
 def _start(answers: Answers, args: Sequence[Any], *_: Any, **__: Any) -> int:
-    raise absent(answers.loop, args)
-
-
-def _spawn(answers: Answers, _path: Any, args: Sequence[Any], *_: Any, **__: Any) -> int:
     raise absent(answers.loop, args)
 
 
@@ -201,14 +203,8 @@ def _stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
 def _functions() -> dict[Any, Callable[..., Any]]:
     answered: list[tuple[Any, str, Callable[..., Any]]] = [
         (_socket, "getaddrinfo", look_up),
-        (_socket, "gethostbyname", _named_address),
-        (_socket, "gethostbyname_ex", _by_name),
-        (_socket, "gethostbyaddr", _by_address),
-        (_socket, "getnameinfo", _name_info),
         (_socket, "gethostname", lambda _: "localhost"),
         (os, "system", _system),
-        (os, "posix_spawn", _spawn),
-        (os, "posix_spawnp", _spawn),
     ]
     try:
         import _posixsubprocess  # noqa: PLC0415 - Windows has none
@@ -226,10 +222,23 @@ FUNCTIONS = _functions()
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     (_socket.socket, name, _stand_in(original, making(original)))
     for name, making in (
-        ("connect", _connect), ("connect_ex", _connect_ex), ("sendto", _send_to),
-        ("sendmsg", _send_message),
+        ("bind", _bind),
+        ("connect", _connect),
+        ("connect_ex", _connect_ex),
+        ("sendto", partial(_send, least=2)),
+        ("sendmsg", partial(_send, least=4)),
     )
     for original in [vars(_socket.socket).get(name)]
     if original is not None
-)  # fmt: skip
+)
 """Class, attribute and stand-in of the methods of sockets."""
+
+EVENTS: dict[str, Callable[..., Exception | None]] = {
+    "socket.gethostbyname": _unnamed,
+    "socket.gethostbyaddr": lambda *_: socket.herror(1, "Unknown host"),
+    "socket.getnameinfo": lambda *_: socket.gaierror(
+        socket.EAI_NONAME, "Name or service not known"
+    ),
+    "os.posix_spawn": lambda answers, _path, args, _env: absent(answers.loop, args),
+}
+"""The error of a call, by its audit event: fewer names to exchange for each simulation."""

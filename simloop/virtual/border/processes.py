@@ -396,11 +396,9 @@ def _waitpid(processes: Processes, pid: int, options: int, /) -> tuple[int, int]
     return (0, 0) if ended is None else (ended.pid, ended.status or 0)
 
 
-_NO_USAGE = resource.struct_rusage((0,) * 16)
-
-
 def _wait4(processes: Processes, pid: int, options: int, /) -> tuple[int, int, Any]:
-    return (*_waitpid(processes, pid, options), _NO_USAGE)
+    # Not kept in the module: at exit, Python 3.11 may clear the class before such an object.
+    return (*_waitpid(processes, pid, options), resource.struct_rusage((0,) * 16))
 
 
 def _waitid(processes: Processes, idtype: int, number: int, options: int, /) -> Any:

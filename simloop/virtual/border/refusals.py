@@ -11,12 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from simloop.virtual import real_world
+from simloop.virtual.border.absence import EVENTS
 from simloop.virtual.border.answers import answers_here
+from simloop.virtual.clock.loop import loop_here
 
+_ABSENT = "absent"
 _ADVICE = {
     event: advice for advice, events in real_world.AUDIT_EVENTS.items() for event in events.split()
-}
-_LONGEST = 100
+} | dict.fromkeys(EVENTS, _ABSENT)
 _hooks: list[Callable[..., None]] = []
 
 
@@ -55,9 +57,16 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
     advice = _ADVICE.get(event)
     __tracebackhide__ = True
-    if advice is None or answers_here() is None:
+    if advice is None:
         return
-    if not (advice is real_world.THREAD and _is_simulated(args[0])):
+    answers = answers_here()
+    if answers is None:
+        return
+    if advice == _ABSENT:
+        error = None if real_world.is_exempt(sys._getframe(1)) else EVENTS[event](answers, *args)  # noqa: SLF001 - the caller
+        if error is not None:
+            raise error
+    elif not (advice is real_world.THREAD and _is_simulated(args[0])):
         _refuse(_described(event, args), advice)
 
 
@@ -66,8 +75,6 @@ def _is_simulated(function: Any) -> bool:
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
-    if event == "socket.connect" and isinstance(args[1], tuple | str):
-        return f"{event} to {args[1]!r}"[:_LONGEST]
     place = real_world.COMMANDS.get(event)
     return event if place is None else real_world.with_command(event, args[place])
 
@@ -81,8 +88,24 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 """Original function -> the stand-in that refuses it on a sealed loop."""
 
+
+def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
+    """Return a method of sockets that is refused, unless the socket is one of the run's network."""
+    refusing = _refusing(original, f"socket.{name.lstrip('_')}", real_world.TRANSPORT)
+
+    @functools.wraps(original)
+    def method(one: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        loop = loop_here()
+        if loop is not None and loop.network is not None and loop.network.has(one):
+            return loop.network.answer(name, original, one, *args)
+        return refusing(one, *args, **kwargs)
+
+    return method
+
+
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
-    (kind, name, _refusing(vars(kind)[name], f"socket.{name.lstrip('_')}", real_world.TRANSPORT))
+    (kind, name, _without_waiting(vars(kind)[name], name))
     for place, names in real_world.SILENT_METHODS.items()
     for kind in [_named(*place)]
     for name in names.split()

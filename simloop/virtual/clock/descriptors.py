@@ -5,6 +5,7 @@
 
 import asyncio
 import select
+import weakref
 from typing import Any, cast
 
 from simloop.virtual.clock.transports import ReachingLoop
@@ -18,6 +19,10 @@ class LoopWithPipes(ReachingLoop):
 
     Only noted pipes (border/pipes.py) can be watched. A run without any refuses all of them.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._transports = weakref.WeakValueDictionary[int, Any]()
 
     def _pipes_for(self, method: str) -> Any:
         """Return the pipes of the run. Raises the refusal of a method if it has none."""
@@ -84,6 +89,16 @@ class LoopWithPipes(ReachingLoop):
             await transport._wait()
             raise
         return transport
+
+
+for _name in (
+    "_start_serving", "_stop_serving", "_accept_connection", "_accept_connection2",
+    "_ensure_fd_no_transport", "_make_socket_transport", "sock_recv", "_sock_recv",
+    "sock_recv_into", "_sock_recv_into", "sock_sendall", "_sock_sendall", "sock_accept",
+    "_sock_accept", "_sock_read_done", "_sock_write_done",
+):  # fmt: skip
+    # Those of asyncio need nothing but readers and writers.
+    setattr(LoopWithPipes, _name, vars(asyncio.selector_events.BaseSelectorEventLoop)[_name])
 
 
 def _number(fd: Any) -> int:

@@ -80,6 +80,11 @@ class ReachingLoop(asyncio.BaseEventLoop):
         except OSError as error:
             raise type(error)(error.errno, f"Connect call failed {address}") from None
 
+    async def create_server(self, *args: Any, **kwargs: Any) -> Any:
+        """Serve on the machine itself, as asyncio does."""
+        self._check_sealed("create_server")
+        return await super().create_server(*args, **kwargs)
+
     async def create_unix_connection(self, _: Any, path: Any = None, **__: Any) -> Any:
         """Connect to a socket in the file system. Raises OSError."""
         self._check_sealed("create_unix_connection")

@@ -55,6 +55,15 @@ def _patched(owner: Any, name: str, function: Callable[..., Any]) -> _Patch:
     return _Patch(owner, name, original, ours)
 
 
+def _endpoint_for(host: Any, port: int | None) -> Endpoint | None:
+    """Return the endpoint that answers for a host; None for a server of the program itself."""
+    endpoint = current_endpoint()
+    network = None if endpoint is None else endpoint.port.loop.network
+    if network is not None and network.serves(str(host), port):
+        return None
+    return endpoint
+
+
 # The conversions are loaded with the client that needs them.
 # ruff: noqa: PLC0415
 def _httpx(module: Any) -> Iterator[_Patch]:
@@ -63,13 +72,13 @@ def _httpx(module: Any) -> Iterator[_Patch]:
     conversion = conversion_of(module)
 
     async def asynchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = current_endpoint()
+        endpoint = _endpoint_for(request.url.host, request.url.port)
         if endpoint is None:
             return await original(transport, request)
         return await conversion.answer(endpoint, request, _retries(transport))
 
     def synchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = current_endpoint()
+        endpoint = _endpoint_for(request.url.host, request.url.port)
         if endpoint is None:
             return original(transport, request)
         return conversion.answer_blocking(endpoint, request, _retries(transport))
@@ -112,7 +121,7 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
         report_session(loop_here(), session)
 
     async def connecting(original: Any, connector: Any, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - aiohttp's signature
-        endpoint = current_endpoint()
+        endpoint = _endpoint_for(req.url.host, req.url.port)
         if endpoint is None:
             return await original(connector, req, traces, timeout)
         return await connected(endpoint, connector, req, timeout)
@@ -136,7 +145,7 @@ def _urllib3(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.sockets import WireSocket
 
     def connecting(original: Any, connection: Any) -> None:
-        endpoint = current_endpoint()
+        endpoint = _endpoint_for(connection.host, connection.port)
         if endpoint is None:
             original(connection)
             return

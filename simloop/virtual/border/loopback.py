@@ -1,0 +1,231 @@
+"""Servers of a program on its own machine, and the connections to them from inside of the run.
+
+The kernel holds the bytes, as those of pipes (pipes.py): a socket that is bound, or connected, gets
+the descriptor of one end of a pair of connected sockets. No port of the machine is taken, so that
+the numbers of ports are the same in each run, and no other process sees the server.
+"""
+
+import _socket
+import errno
+import functools
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready
+from simloop.virtual.border.processes import run_with_pipes
+from simloop.virtual.clock.loop import VirtualLoop, loop_here
+
+_FIRST_PORT = 49152
+"""The first port for those who ask for any."""
+_HERE = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "::", "::1"})  # noqa: S104 - nothing is bound
+_LOCAL: dict[int, tuple[str]] = {socket.AF_INET: ("127.0.0.1",), socket.AF_INET6: ("::1",)}
+# The flow and the scope of an address.
+_MORE: dict[int, tuple[int, ...]] = {socket.AF_INET: (), socket.AF_INET6: (0, 0)}
+_Key = tuple[int, int]
+"""The device and the inode of a socket."""
+
+
+class _Server:
+    """A socket that is bound to a port. A byte through `bell` says that a connection waits."""
+
+    def __init__(self, port: int, bell: socket.socket) -> None:
+        self.port = port
+        self.bell = bell
+        self.listens = False
+        self.waiting: deque[tuple[int, Any]] = deque()
+
+
+class Loopback:
+    """The servers and the connections of one run."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.pipes: Pipes = run_with_pipes(loop)
+        self._servers: dict[_Key, _Server] = {}
+        self._names: dict[_Key, tuple[Any, Any]] = {}
+        self._next_port = _FIRST_PORT
+
+    def has(self, one: Any) -> bool:
+        """Return whether a socket is one of this network."""
+        return bool(self.pipes.has(one.fileno()))
+
+    def end(self) -> None:
+        """Close what the program has left open."""
+        for server in self._servers.values():
+            server.bell.close()
+            for descriptor, _ in server.waiting:
+                os.close(descriptor)
+
+    def server_at(self, family: int, port: int) -> _Server | None:
+        """Return the server that listens at a port, or None."""
+        for key, each in self._servers.items():
+            if each.port == port and each.listens and self._names[key][0][0] in _LOCAL[family]:
+                return each
+        return None
+
+    def serves(self, host: str, port: int | None) -> bool:
+        """Return whether a server of this run listens there."""
+        families = (family for family in _LOCAL if host in _HERE)
+        return any(self.server_at(family, port or 0) is not None for family in families)
+
+    def bind(self, one: Any, address: Any) -> None:
+        """Bind a socket to a port of this network. Raises OSError for a port that is taken."""
+        family, port = one.family, address[1]
+        if port == 0:
+            port, self._next_port = self._next_port, self._next_port + 1
+        elif self.server_at(family, port) is not None:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        bell, end = socket.socketpair()
+        self._take(one, end, ((*_LOCAL[family], port, *_MORE[family]), None))
+        self._servers[_key(one)] = _Server(port, bell)
+
+    def listen(self, one: Any) -> None:
+        """Let a bound socket take connections."""
+        self._servers[_key(one)].listens = True
+
+    def connect(self, one: Any, address: Any) -> bool:
+        """Connect a socket to a server of this run. Return whether there is one."""
+        server = self.server_at(one.family, address[1])
+        if server is None or address[0] not in _HERE:
+            return False
+        here = _LOCAL[one.family]
+        mine = (*here, self._next_port, *_MORE[one.family])
+        theirs = (*here, server.port, *_MORE[one.family])
+        self._next_port += 1
+        near, far = socket.socketpair()
+        self.pipes.note((near.fileno(), far.fileno()))
+        self._names[_key(far)] = theirs, mine
+        self._take(one, near, (mine, theirs))
+        server.waiting.append((far.detach(), mine))
+        os.write(server.bell.fileno(), b"c")
+        self.pipes.changed()
+        return True
+
+    def accept(self, one: Any) -> tuple[int, Any]:
+        """Return the descriptor of the next connection of a server, and its address."""
+        self._wait(one, READ)
+        if not is_ready(one.fileno(), READ):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        os.read(one.fileno(), 1)
+        return self._servers[_key(one)].waiting.popleft()
+
+    def answer(self, name: str, original: Callable[..., Any], one: Any, *given: Any) -> Any:
+        """Answer a call of the method `name` that may wait."""
+        match name:
+            case "listen":
+                self.listen(one)
+                return None
+            case "_accept":
+                return self.accept(one)
+            case "send":
+                return self._send(original, one, *given)
+            case "sendall":
+                rest = memoryview(given[0]).cast("B")
+                while rest:
+                    rest = rest[self._send(_SEND, one, rest, *given[1:]) :]
+                return None
+            case _:
+                self._wait(one, READ)
+                found = original(one, *given)
+                self.pipes.changed()
+                return found
+
+    def _send(self, send: Callable[..., Any], one: Any, data: Any, flags: int = 0) -> int:
+        self._wait(one, WRITE)
+        # A write of more than the kernel takes at once would wait in real time.
+        sent: int = send(one, data, flags | socket.MSG_DONTWAIT)
+        self.pipes.changed()
+        return sent
+
+    def name_of(self, one: Any, *, is_peer: bool) -> Any:
+        """Return the address of a socket, or of its peer. Raises OSError without a peer."""
+        name = self._names[_key(one)][is_peer]
+        if name is None:
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+        return name
+
+    def close(self, one: Any) -> None:
+        """Forget a socket that is closed, and the server that it was."""
+        server = self._servers.pop(_key(one), None)
+        if server is not None:
+            server.bell.close()
+
+    def _take(self, one: Any, end: socket.socket, names: tuple[Any, Any]) -> None:
+        """Put an end of a pair in the place of the descriptor of a socket."""
+        os.dup2(end.fileno(), one.fileno(), inheritable=False)
+        end.close()
+        self.pipes.note((one.fileno(), one.fileno()))
+        os.set_blocking(one.fileno(), one.gettimeout() is None)
+        self._names[_key(one)] = names
+
+    def _wait(self, one: Any, event: int) -> None:
+        seconds = one.gettimeout()
+        if seconds == 0:
+            return
+        look = functools.partial(is_ready, one.fileno(), event)
+        if not self.pipes.wait_for(look, seconds, "a socket"):
+            raise TimeoutError("timed out")
+
+
+def _key(one: Any) -> _Key:
+    found = os.fstat(one.fileno())
+    return found.st_dev, found.st_ino
+
+
+_SEND = _socket.socket.send
+
+
+def _answering(name: str, answer: Callable[..., Any]) -> tuple[type, str, Any]:
+    """Return the stand-in of a method of sockets, which answers for those of the run's network."""
+    original = vars(_socket.socket)[name]
+
+    @functools.wraps(original)
+    def stand_in(one: Any, *given: Any) -> Any:
+        loop = loop_here()
+        network = None if loop is None else loop.network
+        if network is None or not network.has(one):
+            return original(one, *given)
+        return answer(network, original, one, *given)
+
+    return _socket.socket, name, stand_in
+
+
+def _close(network: Loopback, original: Any, one: Any) -> None:
+    network.close(one)
+    original(one)
+    network.pipes.changed()
+
+
+def _shut_down(network: Loopback, original: Any, one: Any, how: int) -> None:
+    original(one, how)
+    network.pipes.changed()
+
+
+_exchange = Exchange(
+    StandIns(
+        {},
+        (
+            _answering("close", _close),
+            _answering("shutdown", _shut_down),
+            _answering("getsockname", lambda net, _, one: net.name_of(one, is_peer=False)),
+            _answering("getpeername", lambda net, _, one: net.name_of(one, is_peer=True)),
+            # The options of TCP, which a pair does not have.
+            _answering("setsockopt", lambda *_: None),
+            _answering("getsockopt", lambda *_: 0),
+        ),
+        kept_by=frozenset(),
+    )
+)
+
+
+def network_of(loop: VirtualLoop) -> Loopback:
+    """Return the network of the run on a loop; the first call makes it."""
+    if loop.network is None:
+        loop.network = Loopback(loop)
+        _exchange.enter()
+        loop.at_end += [loop.network.end, _exchange.leave]
+    network: Loopback = loop.network
+    return network
