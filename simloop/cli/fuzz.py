@@ -87,6 +87,12 @@ _SECONDS = 30.0
     "--dask", default="", metavar="ADDRESS",
     help="Search on the Dask cluster whose scheduler is at ADDRESS; needs the extra `dask`.",
 )  # fmt: skip
+@click.option(
+    "--isolate/--no-isolate",
+    default=None,
+    help="Make each run in a process of its own; by default if that costs less than a third of the "
+    "runs of your own agent.",
+)
 @formats("json")
 def command(
     *,
@@ -99,6 +105,7 @@ def command(
     folder: Path | None,
     jobs: int,
     dask: str,
+    isolate: bool | None,
     output_format: str,
 ) -> int:
     """Search generated worlds for failures of a loop.
@@ -111,7 +118,7 @@ def command(
     check_loop_exists(loop)
     scenarios = tuple(scenario_text(each) for each in _read(sources))
     code = executor.code_digest() if folder else ""
-    settings = executor.SearchSettings(loop, seed, scenarios, code, added_names())
+    settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate)
     if runs is None and seconds is None:
         seconds = _SECONDS
     sums = Sums(settings)

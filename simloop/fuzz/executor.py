@@ -51,12 +51,13 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
     scenarios: tuple[str, ...] = ()
     code: str = ""
     invariants: tuple[str, ...] = ()
+    isolate: bool | None = None
 
     def search(self) -> Search:
         """Return a search with these settings, before its first world. Raises ScenarioError."""
         add_invariants(*self.invariants)  # in another process
         varied = [parse_scenario(text) for text in self.scenarios]
-        return Search(self.loop, seed=self.seed, scenarios=varied)
+        return Search(self.loop, seed=self.seed, scenarios=varied, isolate=self.isolate)
 
 
 class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):

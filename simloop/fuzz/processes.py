@@ -75,9 +75,11 @@ class Twin:
         self._asked: tuple[int, Scenario, str] | None = None
 
     def send(
-        self, number: int, world: Scenario, record: Iterable[AnyEntry]
+        self, number: int, world: Scenario, record: Iterable[AnyEntry], *, isolates: bool = False
     ) -> tuple[int, Scenario] | None:
         """Send a world with the entries of its run; return the previous world if its run differed.
+
+        `isolates` is whether that run was made in a process of its own.
 
         The search does not wait: the next call, or `answer`, returns the answer for this world.
         """
@@ -87,7 +89,7 @@ class Twin:
             self._process = _started({"PYTHONHASHSEED": seed})
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(_request(world, "digest"))
+            self._process.stdin.write(_request(world, "digest", isolates=isolates))
             self._process.stdin.flush()
         except BrokenPipeError:  # a run has ended it; the search makes the same run
             self.end()
@@ -111,8 +113,9 @@ class Twin:
         return (number, world) if answer not in (None, digest) else None
 
 
-def _request(scenario: Scenario, judge: _Judging) -> bytes:
-    return json.dumps({"judge": judge}).encode() + b"\n" + content_of(scenario) + b"\n"
+def _request(scenario: Scenario, judge: _Judging, *, isolates: bool = False) -> bytes:
+    asked = json.dumps({"judge": judge, "isolates": isolates})
+    return asked.encode() + b"\n" + content_of(scenario) + b"\n"
 
 
 def _started(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -148,15 +151,15 @@ def main(given: str, parent: str) -> None:
         os.dup2(2, 1)
         lines = iter(sys.stdin.buffer.readline, b"")
         for asked, scenario in zip(lines, lines, strict=True):
-            answers.write(json.dumps(_answered(json.loads(asked)["judge"], scenario)) + "\n")
+            answers.write(json.dumps(_answered(**json.loads(asked), content=scenario)) + "\n")
             answers.flush()
 
 
-def _answered(judge: _Judging, content: bytes) -> Any:
+def _answered(judge: _Judging, content: bytes, *, isolates: bool) -> Any:
     try:
         scenario = Scenario.model_validate_json(content)
         if judge == "digest":
-            return digest_of(trial(Plan(scenario, {}), UNJUDGED).entries)
+            return digest_of(trial(Plan(scenario, {"isolate": isolates}), UNJUDGED).entries)
         rules = Rules(expectations=judge.startswith("file"))
         return failure_of(Plan(scenario, {}), rules, twice=judge.endswith("twice"))
     except ScenarioError as error:

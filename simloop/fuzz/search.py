@@ -13,7 +13,9 @@ tried and left out: it found no fault of tests/loopbench sooner.
 
 import contextlib
 import gc
+import os
 import re
+import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +31,8 @@ from simloop.fuzz.goals import GOALS, Goals
 from simloop.fuzz.processes import Twin, failure_alone
 from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
 from simloop.kernel.limits import Limits
-from simloop.runs.loop import is_made, kept_limits, loop_of
+from simloop.runs.isolation import can_isolate, isolated
+from simloop.runs.loop import Loop, is_made, kept_limits, loop_of
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.loop_spec import spec_of
@@ -116,6 +119,9 @@ _ELSEWHERE = 100
 _LOOKED_AT = 8
 """Goals are counted in one run of this many."""
 _OBJECTS = 50_000
+_TIMED, _DEAR = 4, 3
+"""The runs that are timed before it is chosen whether each gets a process of its own, and how many
+times as long as that a run must take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +148,10 @@ class Search:
     `runs`, `cpu_s` and `virtual_ns` are those so far. A further call of `run` continues the search.
     `number` is the number of the newest world; a caller that sets it to n continues with world
     n + 1. With `scenarios`, each world is a variation of one of them. `invariants` replace the
-    catalogue. `twin` is the process that repeats runs. Raises ScenarioError if `loop` is not a
-    loop, or if it cannot run one of the scenarios.
+    catalogue. `twin` is the process that repeats runs. With `isolate`, each run is made in a
+    process of its own; without True or False, those of an agent of the user's own are, if that
+    costs less than a third of them. Raises ScenarioError if `loop` is not a loop, or if it cannot
+    run one of the scenarios.
     """
 
     def __init__(
@@ -153,6 +161,7 @@ class Search:
         seed: int = 0,
         scenarios: Sequence[Scenario] = (),
         invariants: Sequence[Invariant] | None = None,
+        isolate: bool | None = None,
         **given: Any,
     ) -> None:
         self.loop, self.seed = loop, seed
@@ -163,6 +172,7 @@ class Search:
         self.name = chosen.name
         chosen.check()  # one error, and not one for each run
         machine = chosen.machine
+        self._isolation = _isolation_of(chosen, isolate=isolate)
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
         self._abilities = Abilities.of(chosen)
         self._bases = [base_of(each, self._abilities, self._named) for each in scenarios]
@@ -234,10 +244,12 @@ class Search:
         return found
 
     def _next(self) -> FoundFailure | None:
-        start_s = time.process_time()
+        start_s = _cpu_s()
         plan, rules = self._next_world()
         world = plan.source
-        verdict = trial(plan, rules, Until.VIOLATION)
+        isolates = self._isolation.is_chosen
+        with self._isolation.timed():
+            verdict = trial(plan.isolated() if isolates else plan, rules, Until.VIOLATION)
         self.runs += 1
         record = verdict.entries
         failure, elsewhere = verdict.failure(), None
@@ -247,10 +259,11 @@ class Search:
             run_again(verdict)
             failure = verdict.failure()
             if self.twin is not None and self.number % _ELSEWHERE == 0:
-                elsewhere = self._found_elsewhere(self.twin.send(self.number, world, record))
+                sent = self.twin.send(self.number, world, record, isolates=isolates)
+                elsewhere = self._found_elsewhere(sent)
         if self.number % _LOOKED_AT == 0:
             self.goals.add(record)
-        self.cpu_s += time.process_time() - start_s
+        self.cpu_s += _cpu_s() - start_s
         if failure is None:
             return elsewhere
         found = self.failures.add(failure, world, self.number, self.cpu_s)
@@ -277,6 +290,53 @@ class Search:
         if self._invariants is not None or not plan.has_file:
             return failure_of(plan, Rules(self._invariants, expectations=False), twice=twice)
         return failure_alone(plan.by_itself(), "search twice" if twice else "search")
+
+
+def _cpu_s() -> float:
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+class _Isolation:
+    """The choice to make each run in a process of its own; `is_chosen` begins false if it waits.
+
+    The first runs are made in this process: they import what the agent imports late, which each
+    fork has then.
+    """
+
+    def __init__(self, *, is_chosen: bool, waits: bool) -> None:
+        self.is_chosen = is_chosen
+        self._waits = waits
+        self._took_s: list[float] = []
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Choose after some runs, each in such a block."""
+        start_s = time.perf_counter()
+        yield
+        if self._waits:
+            self._took_s.append(time.perf_counter() - start_s)
+            if len(self._took_s) == _TIMED:
+                self._waits = False
+                self.is_chosen = _DEAR * _fork_s() < statistics.median(self._took_s)
+
+
+_ISOLATIONS: dict[str, _Isolation] = {}
+"""The choices of this process by the names of the loops: a search may be made anew many times."""
+
+
+def _isolation_of(loop: Loop, *, isolate: bool | None) -> _Isolation:
+    is_agent = loop.is_own and loop.machine is None and loop.program is None
+    if isolate is not None or not is_agent or not can_isolate():
+        return _Isolation(is_chosen=bool(isolate), waits=False)
+    return _ISOLATIONS.setdefault(loop.name, _Isolation(is_chosen=False, waits=True))
+
+
+def _fork_s() -> float:
+    start_s = time.perf_counter()
+    for _ in range(_TIMED):
+        isolated(int)
+    return (time.perf_counter() - start_s) / _TIMED
 
 
 @contextlib.contextmanager

@@ -40,11 +40,13 @@ def test_run_shows_the_output_of_a_program_and_judges_its_exit_status(cli: Cli) 
     assert again in failed.stdout
 
 
+@pytest.mark.slow
 def test_a_scenario_names_its_program_as_the_loop(cli: Cli) -> None:
     cli.write("c", f"{PASSES}loop: $ {COMMAND}\n")
     assert cli("check", "c.simloop.yaml").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_recorded_trace_of_a_program_is_replayed(cli: Cli) -> None:
     assert cli("record", "a.simloop.yaml", "--program", COMMAND, "--to", "t").exit_code == 0
     (trace,) = Path("t").glob("*.jsonl")
@@ -53,6 +55,7 @@ def test_a_recorded_trace_of_a_program_is_replayed(cli: Cli) -> None:
     assert cli("replay", trace, "--loop", f"$ {COMMAND}").exit_code == 0
 
 
+@pytest.mark.slow
 def test_fuzz_searches_worlds_for_a_program(cli: Cli) -> None:
     shown = cli("fuzz", "--program", COMMAND, "--runs", "2", "--format", "json")
     assert json.loads(shown.stdout)["loop"] == f"$ {COMMAND}"
@@ -72,6 +75,7 @@ def test_a_program_that_there_is_not_ends_the_command(cli: Cli) -> None:
     assert "there is no console script `no-such-script`" in shown.stderr
 
 
+@pytest.mark.slow
 def test_isolated_runs_share_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(cli.folder)
     cli.file("counting.py", "calls = []\ndef agent(prompt: str) -> str:\n"

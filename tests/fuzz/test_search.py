@@ -1,8 +1,12 @@
+import os
+
 import pytest
+from searching import asks, plain
 
 from simloop import Reply, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.machines import bounded_model_calls
 from simloop.check.trial import Failure
+from simloop.fuzz import search
 from simloop.fuzz.search import FoundFailures, Group, Search
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
@@ -149,3 +153,25 @@ def test_another_rule_or_another_shape_is_another_finding() -> None:
     for name, text in (("a", "x 1"), ("b", "x 1"), ("a", "y 1")):
         assert failures.add(Failure(name, text, ""), SMALL, 1, 0.0) is not None
     assert len(failures) == 3
+
+
+@pytest.mark.slow
+def test_runs_in_processes_of_their_own_keep_nothing() -> None:
+    assert not list(Search("searching:remembers", isolate=True).run(runs=9))
+
+
+@pytest.mark.parametrize(("cost_s", "is_chosen"), [(0.0, True), (60.0, False)])
+def test_a_search_isolates_runs_where_that_is_cheap(
+    monkeypatch: pytest.MonkeyPatch, *, cost_s: float, is_chosen: bool
+) -> None:
+    monkeypatch.setattr(search, "_ISOLATIONS", {})
+    monkeypatch.setattr(search, "_fork_s", lambda: cost_s)
+    processes = []
+
+    @plain
+    async def tells_its_process(prompt: str, world: World) -> str:
+        processes.append(os.getpid())
+        return await asks(prompt, world)
+
+    list(Search(tells_its_process).run(runs=7))
+    assert len(processes) == (4 if is_chosen else 7)

@@ -119,6 +119,7 @@ def test_an_exception_of_a_program_is_told_with_its_traceback(program: Any) -> N
     assert "    raise ValueError('wrong')" in raised.lines()
 
 
+@pytest.mark.slow
 def test_a_program_has_an_environment_and_folders_of_its_own(
     program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +253,7 @@ def test_a_program_takes_no_options(program: Any) -> None:
         program("", loop_options={"fast": True})
 
 
+@pytest.mark.slow
 def test_two_runs_of_a_program_are_equal(program: Any) -> None:
     code = ASKS + "import random, uuid\nprint(random.random(), uuid.uuid4(), ask('Go.'))"
     program(code, SAID)
