@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -187,7 +187,11 @@ def is_of_the_program(namespace: dict[str, Any]) -> bool:
 
 
 def _owner_of(frame: Any) -> _Owner:
-    file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
+    return _owner(frame.f_code.co_filename, str(frame.f_globals.get("__name__")))
+
+
+@lru_cache(maxsize=4096)
+def _owner(file: str, module: str) -> _Owner:
     if _is_ours(module):
         # The stand-ins are functions of Python for a program.
         return _Owner.PYTHON if module == _STAND_INS else _Owner.SIMLOOP

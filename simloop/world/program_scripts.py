@@ -78,15 +78,13 @@ class ProgramScript:
         """Return whether the command line begins with the words, or `whole`: is equal to them."""
         if len(args) < len(self.words) or (whole and len(args) != len(self.words)):
             return False
-        name = args[0].rpartition("/")[2]
-        first = self._patterns[0]
-        if not (first.fullmatch(name) or first.fullmatch(args[0])):
+        if not (self.names(args[0].rpartition("/")[2]) or self.names(args[0])):
             return False
-        return all(p.fullmatch(arg) for p, arg in zip(self._patterns[1:], args[1:], strict=False))
+        return all(map(_fits, self.words[1:], self._patterns[1:], args[1:]))
 
     def names(self, program: str) -> bool:
         """Return whether the first word is the name of a program."""
-        return self._patterns[0].fullmatch(program) is not None
+        return _fits(self.words[0], self._patterns[0], program)
 
     def has_answer(self) -> bool:
         """Return whether an answer is left."""
@@ -102,6 +100,10 @@ class ProgramScript:
                 self._left[index] = left - 1
             return answer
         return None
+
+
+def _fits(word: str, pattern: re.Pattern[str], given: str) -> bool:
+    return word == given or ("*" in word and pattern.fullmatch(given) is not None)
 
 
 def pattern_of(word: str) -> re.Pattern[str]:

@@ -299,7 +299,7 @@ async def lines_and_other_tasks(unit: float) -> Any:
     assert child.stdout is not None
     lines = [line async for line in child.stdout]
     ticking.cancel()
-    return lines, await child.wait(), len(ticks) > 6
+    return lines, await child.wait(), len(ticks) > 2
 
 
 async def a_timeout_and_a_kill(unit: float) -> Any:

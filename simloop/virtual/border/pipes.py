@@ -24,8 +24,8 @@ from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_he
 T = TypeVar("T")
 
 # The originals. This exchange leaves the modules of simloop alone.
-_read, _write, _close, _fstat, _get_blocking = (
-    os.read, os.write, os.close, os.fstat, os.get_blocking,
+_read, _write, _close, _dup2, _fstat, _get_blocking = (
+    os.read, os.write, os.close, os.dup2, os.fstat, os.get_blocking,
 )  # fmt: skip
 _pipe, _poll, _select = os.pipe, select.poll, select.select
 READ, WRITE = select.POLLIN, select.POLLOUT
@@ -53,6 +53,8 @@ class Pipes:
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
         self._noted: set[tuple[int, int]] = set()
+        # The descriptors that are surely ends of noted pipes: to ask the kernel takes 1 us.
+        self._ends: set[int] = set()
         self._waiting: list[SimulatedThread] = []
         self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
 
@@ -65,26 +67,37 @@ class Pipes:
         for end in ends:
             found = _fstat(end)
             self._noted.add((found.st_dev, found.st_ino))
+        self._ends.update(ends)
         return ends
 
     def has(self, descriptor: int) -> bool:
         """Return whether a descriptor is an end of a noted pipe."""
+        if descriptor in self._ends:
+            return True
         try:
             found = _fstat(descriptor)
         except (OSError, OverflowError):
             return False
-        return (found.st_dev, found.st_ino) in self._noted
+        if (found.st_dev, found.st_ino) not in self._noted:
+            return False
+        self._ends.add(descriptor)
+        return True
+
+    def lost(self, descriptor: int) -> None:
+        """Forget the number of a descriptor that is closed: another one may get it."""
+        self._ends.discard(descriptor)
 
     def changed(self) -> None:
         """Let all who wait look again."""
         for each in self._waiting:
-            each.threads.wake(each)
+            if not each.is_ready:
+                each.threads.wake(each)
         for loop in self._watched:
             loop.look_at_pipes()
 
     def wait(self, descriptor: int, event: int) -> None:
         """Wait until an end of a noted pipe is ready, unless it is in non-blocking mode."""
-        if _get_blocking(descriptor):
+        if not is_ready(descriptor, event) and _get_blocking(descriptor):
             self.wait_for(functools.partial(is_ready, descriptor, event))
 
     def wait_for(self, look: Callable[[], T], seconds: float | None = None, what: str = _WHAT) -> T:
@@ -181,9 +194,10 @@ def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         loop = loop_here()
-        if loop is None or loop.pipes is None:
+        pipes = None if loop is None else loop.pipes
+        if pipes is None:
             return original(*args, **kwargs)
-        return answer(loop.pipes, *args, **kwargs)
+        return answer(pipes, *args, **kwargs)
 
     return stand_in
 
@@ -224,9 +238,17 @@ def _write_some(pipes: Pipes, fd: int, data: memoryview) -> int:
 
 def _close_one(pipes: Pipes, fd: int) -> None:
     is_noted = pipes.has(fd)
+    pipes.lost(fd)
     _close(fd)
     if is_noted:
         pipes.changed()
+
+
+def _duplicate_to(pipes: Pipes, fd: int, fd2: int, *more: Any, **named: Any) -> int:
+    pipes.lost(fd2)
+    found = _dup2(fd, fd2, *more, **named)
+    pipes.changed()  # what was open there is closed
+    return found
 
 
 def _select_from(
@@ -273,6 +295,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     os.read: exchanged(os.read, _read_from),
     os.write: exchanged(os.write, _write_to),
     os.close: exchanged(os.close, _close_one),
+    os.dup2: exchanged(os.dup2, _duplicate_to),
     select.select: exchanged(select.select, _select_from),
     select.poll: _polling(select.poll, 1e-3),
 }  # fmt: skip
@@ -284,7 +307,7 @@ if hasattr(select, "epoll"):
 def _descriptor(pipes: Pipes, file: io.FileIO) -> int:
     """Return the descriptor of a file that is a noted pipe, or else -1."""
     fd = -1 if file.closed else file.fileno()
-    return fd if pipes.has(fd) else -1
+    return fd if fd >= 0 and pipes.has(fd) else -1
 
 
 _FILE: Any = vars(io.FileIO)
@@ -326,6 +349,7 @@ def _write_file(pipes: Pipes, file: io.FileIO, data: Any, /) -> Any:
 
 def _close_file(pipes: Pipes, file: io.FileIO) -> None:
     fd = _descriptor(pipes, file)
+    pipes.lost(fd)
     _FILES["close"](file)
     if fd >= 0:
         pipes.changed()

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from simloop.errors import SimloopError
@@ -51,7 +51,6 @@ class Start(NamedTuple):
 
     args: tuple[str, ...]
     cwd: str = ""
-    env: Mapping[str, str] | None = None
 
 
 Script = Callable[[], Coroutine[Any, Any, int]]
@@ -142,6 +141,7 @@ class Process:
             return
         self.status = status
         for each in self._descriptors.values():
+            self._pipes.lost(each)
             _close(each)
         self._descriptors.clear()
         for tell in self.at_end:
@@ -345,14 +345,11 @@ def _absent(processes: Processes, args: Sequence[Any]) -> FileNotFoundError:
 
 def _fork_exec(processes: Processes, *given: Any) -> int:
     # Python 3.11 to 3.14 have these in their places.
-    args, _, _, _, cwd, env, stdin, _, _, stdout, _, stderr, _, _, _, new_session, group = given[
-        :17
-    ]
+    args, _, _, _, cwd, _, stdin, _, _, stdout, _, stderr, _, _, _, new_session, group = given[:17]
     if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - it may be bytes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd)
-    variables = None if env is None else dict(os.fsdecode(each).split("=", 1) for each in env)
     folder = "" if cwd is None else os.fsdecode(cwd)
-    start = Start(tuple(map(os.fsdecode, args)), folder, variables)
+    start = Start(tuple(map(os.fsdecode, args)), folder)
     group = 0 if new_session else group
     started = processes.start(start, stdin, stdout, stderr, group=group)
     if started is None:
@@ -361,7 +358,7 @@ def _fork_exec(processes: Processes, *given: Any) -> int:
 
 
 def _posix_spawn(
-    processes: Processes, path: Any, argv: Any, env: Any, *,
+    processes: Processes, path: Any, argv: Any, _env: Any, *,
     file_actions: Any = (), setpgroup: int = -1, setsid: bool = False, **_: Any,
 ) -> int:  # fmt: skip
     descriptors, opened = [-1, -1, -1], []
@@ -372,9 +369,8 @@ def _posix_spawn(
             descriptors[rest[0]] = _open(*rest[1:])
             opened.append(descriptors[rest[0]])
     words = (os.fsdecode(path), *map(os.fsdecode, list(argv)[1:]))
-    given = {os.fsdecode(name): os.fsdecode(value) for name, value in dict(env).items()}
     group = 0 if setsid else setpgroup
-    started = processes.start(Start(words, "", given), *descriptors, group=group)
+    started = processes.start(Start(words), *descriptors, group=group)
     for each in opened:
         _close(each)
     if started is None:
