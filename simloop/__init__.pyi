@@ -86,6 +86,9 @@ from simloop.scenario.schema import Scenario as Scenario
 from simloop.scenario.schema import ScriptedHook as ScriptedHook
 from simloop.scenario.schema import ScriptedTool as ScriptedTool
 from simloop.scenario.schema import Trigger as Trigger
+from simloop.scenario.services import Answer as Answer
+from simloop.scenario.services import Route as Route
+from simloop.scenario.services import WhenAsked as WhenAsked
 from simloop.trace.codec import read_trace as read_trace
 from simloop.trace.codec import write_trace as write_trace
 from simloop.trace.events import Event as Event
@@ -95,6 +98,7 @@ from simloop.wire.mcp_server import mcp_session as mcp_session
 from simloop.world.agent import Agent as Agent
 from simloop.world.fake_model import FakeModel as FakeModel
 from simloop.world.fake_model import Model as Model
+from simloop.world.http import HttpRequest as HttpRequest
 from simloop.world.model_port import Completion as Completion
 from simloop.world.model_port import ModelCallFailed as ModelCallFailed
 from simloop.world.own_tools import traced as traced

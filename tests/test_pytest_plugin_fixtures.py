@@ -148,7 +148,7 @@ def test_a_marker_with_something_else_says_what_it_takes(project: pytest.Pyteste
     result = play(project, source)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["the marker simloop takes seed=, loop=, judge_as=, loop_options=, seeds=, *, not 5, sede"]
+        ["the marker simloop takes seed=, loop=, judge_as=, loop_options=, *seeds=, *, not 5, sede"]
     )
 
 

@@ -11,9 +11,9 @@ import pytest
 if TYPE_CHECKING:
     from simloop.runs.fixtures import Played
 
-_OF_RUNS = ("seed", "loop", "judge_as", "loop_options", "unscripted")
+_OF_RUNS = ("seed", "loop", "judge_as", "loop_options", "unscripted", "services")
 """The arguments of `simloop.run` that the marker takes too."""
-_OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties", "max_transitions", "unscripted")
+_OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties", "max_transitions", "unscripted", "services")
 TAKES = ", ".join(f"{name}=" for name in dict.fromkeys((*_OF_RUNS, *_OF_ASYNC_TESTS)))
 USERS = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
 """The fixtures for which a plain test may be marked."""
@@ -38,7 +38,7 @@ def settings_of(item: pytest.Item) -> dict[str, Any]:
 def settings_of_async(item: pytest.Item) -> dict[str, Any]:
     """Return the settings for the runs of an async test, with its seeds as a list.
 
-    `max_transitions` and `unscripted` are there if the marker, or a flag, states them.
+    `max_transitions`, `services` and `unscripted` are there if the marker, or a flag, states them.
     """
     settings = _marked(item, _OF_ASYNC_TESTS, "for `simloop_run`; an async test is its own agent")
     seed, seeds = item.config.getoption("--simloop-seed"), settings.get("seeds")
@@ -47,7 +47,7 @@ def settings_of_async(item: pytest.Item) -> dict[str, Any]:
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         pytest.fail(f"seeds= is a number of runs, such as 200, not {seeds!r}", pytrace=False)
     unscripted = item.config.getoption("--simloop-unscripted") or settings.get("unscripted")
-    stated = {name: settings[name] for name in settings if name == "max_transitions"}
+    stated = {name: settings[name] for name in settings if name in ("max_transitions", "services")}
     stated |= {"unscripted": unscripted} if unscripted else {}
     several = [settings.get("seed", 0)] if seeds is None else [*range(seeds)]
     return {

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, Unpack
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 
 import msgspec
 
@@ -25,14 +25,18 @@ from simloop.scenario.loader import expected
 from simloop.scenario.programs import Program, check_given
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
+from simloop.scenario.services import Route, WhenAsked
 from simloop.trace.codec import KeptTrace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.virtual.simulate import running_loop
 from simloop.world.fake_model import FakeModel
+from simloop.world.faults import FaultPlace
+from simloop.world.http import HttpRequest
 from simloop.world.model_port import Completion, ModelPort
 from simloop.world.own_tools import traced
 from simloop.world.program_scripts import ProgramFunction, ProgramScript
+from simloop.world.services import Service
 from simloop.world.user_functions import message_of
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world, note
@@ -62,6 +66,7 @@ class AsyncTest:
         replies: Sequence[Reply] = (),
         max_transitions: int | None = None,
         unscripted: Literal["refuse", "fail"] = "refuse",
+        services: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self._body = body
         self._error: BaseException | None = None
@@ -76,7 +81,8 @@ class AsyncTest:
             unscripted=unscripted,
         )
         agent: Any = _agent(self._answer, name)
-        self.simulation = Simulation(scenario, seed=seed, loop=agent, keep_bodies=True)
+        given = {"seed": seed, "loop": agent, "keep_bodies": True, "services": services or {}}
+        self.simulation = Simulation(scenario, **cast("RunOptions", given))
         trace = self.simulation.trace
         python = (*trace.header.python, OF_A_TEST)
         trace.header = msgspec.structs.replace(trace.header, python=python)
@@ -160,8 +166,109 @@ class _OfTest:
         return self._begun.simulation
 
 
+class RouteKeys(TypedDict, total=False):
+    """The keys of a route of a service, besides its method and its path: see `Route`."""
+
+    status: int
+    json: Any
+    text: str
+    pieces: list[str]
+    headers: dict[str, str]
+    takes: str
+    per_piece: str
+    lost: FaultPlace
+    stall: FaultPlace
+    when: Mapping[str, Any] | WhenAsked
+    times: int | Literal["always"]
+
+
+class SimService:
+    """A service in the simulation of one test: its script, and what it was asked.
+
+    Each method answers the requests of that HTTP method and path, with the keys of a route in a
+    scenario file. The first answer that matches and is not used up is sent.
+    """
+
+    def __init__(self, add: Callable[[Route], object], seen: Callable[[], Service]) -> None:
+        self._add = add
+        self._seen = seen
+
+    @property
+    def requests(self) -> list[HttpRequest]:
+        """Return the requests so far."""
+        return list(self._seen().requests)
+
+    def get(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer GET requests: `orders.get("/orders/{id}", json={"state": "shipped"})`."""
+        self._add(Route(get=path, **answer))
+
+    def post(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer POST requests."""
+        self._add(Route(post=path, **answer))
+
+    def put(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer PUT requests."""
+        self._add(Route(put=path, **answer))
+
+    def patch(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer PATCH requests."""
+        self._add(Route(patch=path, **answer))
+
+    def delete(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer DELETE requests."""
+        self._add(Route(delete=path, **answer))
+
+    def head(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer HEAD requests."""
+        self._add(Route(head=path, **answer))
+
+    def options(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer OPTIONS requests."""
+        self._add(Route(options=path, **answer))
+
+    def any(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer requests of any method."""
+        self._add(Route(any=path, **answer))
+
+
 class Sim(_OfTest):
     """The run of an async test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: list[Callable[[Simulation], object]] = []
+
+    def begin(self, test: AsyncTest) -> None:
+        """Begin a run of the test, which has the services that were given before."""
+        super().begin(test)
+        for add in self._before:
+            add(test.simulation)
+
+    def service(self, address: str, app: Callable[..., Any] | None = None) -> SimService:
+        """Return the service at an address, to be scripted in a fixture or in the body of the test.
+
+            orders = sim.service("https://orders.example/api")
+            orders.get("/orders/{id}", json={"state": "shipped"}, takes="80ms")
+            ...
+            assert [each.path for each in orders.requests] == ["/api/orders/7"]
+
+        A request that none of its answers matches gets status 404, and is listed as refused. With
+        `app`, an ASGI app, a WSGI app or a function answers: see `RunOptions.services`.
+        """
+        if app is None:
+            self._add(lambda simulation: simulation.add_routes(address, ()))
+        else:
+            self._add(lambda simulation: simulation.add_app(address, app))
+        return SimService(
+            lambda route: self._add(lambda simulation: simulation.add_routes(address, (route,))),
+            lambda: self._simulation.add_routes(address, ()),
+        )
+
+    def _add(self, add: Callable[[Simulation], object]) -> None:
+        if self._test is None:
+            self._before.append(add)
+        else:
+            add(self._simulation)
 
     @property
     def now(self) -> float:
@@ -289,8 +396,8 @@ class Provider(_OfTest):
             provider.expect(requests=3, elapsed={"max": "15s"})
 
         It checks at once, so call it after the agent has returned. The keys are requests, elapsed,
-        calls, tools_run and sent. `violates` states what is known to be wrong, for the check at the
-        end of the test. Raises ExpectationFailed, with one line for each
+        calls, tools_run, sent, services and refused. `violates` states what is known to be wrong,
+        for the check at the end of the test. Raises ExpectationFailed, with one line for each
         expectation that does not hold.
         """
         for key in given:

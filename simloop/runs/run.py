@@ -503,12 +503,14 @@ class Simulation:
 
     def add_routes(self, address: str, routes: Sequence[Route]) -> Service:
         """Add answers to a service, during the run too, and return it. The trace states them."""
-        known = self.scenario.services.get(address, ())
-        rules, service = rules_of(address, routes, len(known)), self._service_at(address)
+        known = self.scenario.services.get(address, [])
+        service = next((each for each in self._services if each.address == address), None)
         if service is None:
             service = Service(address)
             self._add(service)
-        for rule in rules:
+        if not routes:
+            return service
+        for rule in rules_of(address, routes, len(known)):
             service.add(rule)
         services = {**self.scenario.services, address: [*known, *routes]}
         self.scenario = self.scenario.model_copy(update={"services": services})
@@ -522,9 +524,6 @@ class Simulation:
         python = (*self.trace.header.python, f"service {address}")
         self.trace.header = replace(self.trace.header, python=python)
         return service
-
-    def _service_at(self, address: str) -> Service | None:
-        return next((each for each in self._services if each.address == address), None)
 
     def _add(self, service: Service) -> None:
         self._services.append(service)

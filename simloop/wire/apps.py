@@ -86,8 +86,9 @@ class Channel:
             self.has_begun = self.has_begun or type(step) is Head
             self.unread += len(step) if type(step) is bytes else 0
             self._steps.append(step)
-        if self._waiter is not None:
-            self._waiter.get_loop().call_soon_threadsafe(WAKE, self._waiter, None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.get_loop().call_soon_threadsafe(WAKE, waiter, None)
 
     def end(self) -> None:
         """Add the end of the reply."""

@@ -102,6 +102,10 @@ class Service:
     def __init__(
         self, address: str, rules: Iterable[ServiceRule] = (), app: App | None = None
     ) -> None:
+        try:
+            check_address(address)
+        except ValueError as error:
+            raise ScenarioError(f"`{address}` {error}", key="services") from None
         self.address = address
         self.app = app
         self.requests: list[HttpRequest] = []
@@ -110,7 +114,10 @@ class Service:
         self._played: dict[str, int] = {}
 
     def add(self, rule: ServiceRule) -> None:
-        """Add a rule after the others, during the run too."""
+        """Add a rule after the others, during the run too. Raises ScenarioError for an app."""
+        if self.app is not None:
+            hint = "give it another address, or answer in the app"
+            raise ScenarioError(f"an app answers {self.address}", key="services", hint=hint)
         self._rules.append(rule)
 
     def choose(self, request: HttpRequest, rest: str) -> TimedAnswer | None:

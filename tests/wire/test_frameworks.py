@@ -17,6 +17,7 @@ CLIENTS = tuple(
     for name in (
         "clients/test_interception.py", "test_mcp_server.py",
         "test_other_clients.py", "test_sdk_faults.py", "test_sdk_retries.py",
+        "test_service_clients.py",
     )
 )  # fmt: skip
 PLUGIN = ("tests/test_pytest_plugin_async.py", "tests/test_pytest_plugin_async_fixtures.py")

@@ -206,6 +206,12 @@ def test_a_body_is_recorded_up_to_a_bound() -> None:
         assert body == "x" * services.MOST_RECORDED + "... (200000 bytes)"
 
 
+def test_a_body_of_fifty_megabytes_is_answered_and_named_by_its_size() -> None:
+    (found,), result = asked(lambda _: b"x" * 50_000_000, sent())
+    assert len(found.body) == 50_000_000
+    assert replies(result)[0][2].endswith("... (50000000 bytes)")
+
+
 def test_bytes_that_are_no_text_are_written_as_escapes() -> None:
     _, result = asked([{"post": "/x", "text": "\x1b[31m"}], sent("POST /x", b"\xff\x00a"))
     request = next(e for e in result.trace.entries if isinstance(e, entries.ServiceRequest))
