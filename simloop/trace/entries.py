@@ -316,11 +316,12 @@ class TaskCancelled(Entry, frozen=True, gc=False):
 
 
 class LeftBehind(Entry, frozen=True, gc=False):
-    """A prompt ends, and a task or a thread of the agent goes on, or it has left something open.
+    """A prompt ends, and a task, a thread or a program of the agent goes on, or something is open.
 
-    `what` is task, thread, session (nobody closed it) or exception (no code looked at it). `name`
-    is empty for a task that the program has not named; it is the text of an exception. `place` is
-    where the task waits, the session was opened or the exception was raised.
+    `what` is task, thread, program, session (nobody closed it) or exception (no code looked at
+    it). `name` is empty for a task that the program has not named; it is the text of an exception.
+    `place` is where the task waits, the program was started, the session was opened or the
+    exception was raised.
     """
 
     what: str

@@ -243,7 +243,7 @@ class AgentRecord:
             self._next = len(record)
 
     def end(self, unseen: Iterable[BaseException]) -> None:
-        """Record what is left behind: sessions, tasks and threads that go on, `unseen` exceptions.
+        """Record what is left behind: sessions, tasks, threads and programs that go on, exceptions.
 
         Idle workers do not count.
         """
@@ -262,6 +262,8 @@ class AgentRecord:
         for name, place in self._loop.unfinished_threads():
             if name not in self._earlier_threads:
                 self._record(entries.LeftBehind, "thread", writable(name), writable(place))
+        for name, place in self._loop.unfinished_programs():
+            self._record(entries.LeftBehind, "program", writable(name), writable(place))
         for error in unseen:
             place = writable(place_of_error(error))
             self._record(entries.LeftBehind, "exception", describe(error), place)

@@ -4,6 +4,7 @@ An error says what a file system would say, as an OSError whose message is `path
 nothing. Every listing is sorted, so that the same steps give the same bytes.
 """
 
+import copy
 import fnmatch
 from collections.abc import Mapping
 
@@ -40,19 +41,40 @@ class Files:
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self._texts: dict[str, str] = {}
         self._folders = {ROOT}
+        self._here = ROOT
         for path, text in (texts or {}).items():
             self.write(path, text)
 
+    def at(self, path: str) -> "Files":
+        """Return these files as they are seen from a folder: relative paths begin there."""
+        if not self.is_folder(path):
+            is_file = self.exists(path)
+            raise (
+                NotADirectoryError(_message(path, "is a file")) if is_file else self._no_file(path)
+            )
+        seen = copy.copy(self)
+        seen._here = self._name(path)  # noqa: SLF001 - of this class
+        return seen
+
+    @property
+    def here(self) -> str:
+        """Return the folder at which relative paths begin, from the root."""
+        return "/" if self._here == ROOT else f"/{self._here}"
+
+    def _name(self, path: str) -> str:
+        is_below = self._here != ROOT and path[:1] not in {"/", ""}
+        return normalise(f"{self._here}/{path}" if is_below else path)
+
     def read(self, path: str) -> str:
         """Return the text of a file."""
-        name = normalise(path)
+        name = self._name(path)
         if name not in self._texts:
             raise self._no_file(path)
         return self._texts[name]
 
     def write(self, path: str, text: str, *, parents: bool = True) -> None:
         """Replace the text of a file. Without `parents` the folder must exist."""
-        name = normalise(path)
+        name = self._name(path)
         if name in self._folders:
             raise IsADirectoryError(_message(path, "is a folder"))
         self._make_room(path, name, parents=parents)
@@ -77,7 +99,7 @@ class Files:
 
     def mkdir(self, path: str, *, parents: bool = False) -> None:
         """Make a folder. With `parents`, make those above it too, and accept an existing one."""
-        name = normalise(path)
+        name = self._name(path)
         if name in self._texts or (name in self._folders and not parents):
             raise FileExistsError(_message(path, "is there already"))
         self._make_room(path, name, parents=parents)
@@ -85,7 +107,7 @@ class Files:
 
     def list_folder(self, path: str = ROOT) -> list[str]:
         """Return the sorted names in a folder; names of folders end in a slash."""
-        folder = normalise(path)
+        folder = self._name(path)
         if folder in self._texts:
             raise NotADirectoryError(_message(path, "is a file"))
         if folder not in self._folders:
@@ -99,14 +121,14 @@ class Files:
     def exists(self, path: str) -> bool:
         """Return whether a file or a folder exists there; False for a path out of the tree."""
         try:
-            name = normalise(path)
+            name = self._name(path)
         except OSError:
             return False
         return name in self._texts or name in self._folders
 
     def is_folder(self, path: str) -> bool:
         """Return whether a folder exists there; False for a path out of the tree."""
-        return self.exists(path) and normalise(path) in self._folders
+        return self.exists(path) and self._name(path) in self._folders
 
     def size(self, path: str) -> int:
         """Return the size of a file in bytes of UTF-8."""
@@ -114,7 +136,7 @@ class Files:
 
     def remove(self, path: str, *, tree: bool = False) -> None:
         """Remove a file; with `tree` also a folder and all that is in it."""
-        name = normalise(path)
+        name = self._name(path)
         if name == ROOT:
             raise PermissionError(_message(path, "the root cannot be removed"))
         if name not in self._texts and not (tree and name in self._folders):
@@ -130,8 +152,10 @@ class Files:
 
         `*`, `?` and `[...]` stay within one part of a path, and a dot at its start must be written.
         """
-        parts = normalise(pattern).split("/")
-        return [name for name in self._names() if _matches(name.split("/"), parts)]
+        parts = self._name(pattern).split("/")
+        found = [name for name in self._names() if _matches(name.split("/"), parts)]
+        is_below = self._here != ROOT and pattern[:1] != "/"
+        return [name.removeprefix(f"{self._here}/") for name in found] if is_below else found
 
     def snapshot(self) -> dict[str, str]:
         """Return all texts by path, sorted, without empty folders."""
@@ -150,7 +174,7 @@ class Files:
         self._folders.update(above)
 
     def _no_file(self, path: str) -> OSError:
-        name = normalise(path)
+        name = self._name(path)
         if name in self._folders:
             return IsADirectoryError(_message(path, "is a folder"))
         if any(folder in self._texts for folder in _above(name)):

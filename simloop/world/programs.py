@@ -222,9 +222,10 @@ class _Running:
     async def shell(self, line: str) -> int:
         """Run the command line of a shell, or that of its file or its input if it is empty."""
         process, args = self._process, self._process.start.args
-        files = self._port._files or Files()
+        files, folder = self._port._files or Files(), process.start.cwd
         text = ""
         try:
+            files = files.at(folder) if files.is_folder(folder) else files
             if line:
                 text = self._note_input(process.take_input())
             elif args[1:] and args[1][:1] != "-":

@@ -1,7 +1,7 @@
 """A small shell over files in memory, which knows the commands of document 003 and a few more.
 
-A command line is read whole before any of it is done, and what the shell lacks (variables, `if`,
-`cd`) is refused, not guessed at. What it does not know itself, `start` may run: a scripted program.
+A command line is read whole before any of it is done, and what the shell lacks (variables,
+`if`) is refused, not guessed at. What it does not know itself, `start` may run: a scripted program.
 """
 
 import asyncio
@@ -31,10 +31,11 @@ _TOKEN = re.compile(
 _REDIRECTS = frozenset((">", ">>"))
 _JOINTS = frozenset((";", "&&", "||", "|", "\n"))
 # Taken for a command that is not found, these would have the next one done all the same.
-_NEVER = frozenset(("if", "for", "while", "until", "case", "{", "!", "cd", "exit", "exec", "set"))
+_NEVER = frozenset(("if", "for", "while", "until", "case", "{", "!", "exit", "exec", "set"))
 _PATTERN = re.compile(r"[\\.\[*^$]")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _LINES = re.compile(r"-(?:n ?)?([0-9]{1,9})")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 NULL = "/dev/null"
 
 
@@ -124,6 +125,10 @@ class Shell:
         return code
 
     async def _call(self, words: list[str], text: str | None, write: Write) -> int:
+        while words and _ASSIGNMENT.match(words[0]):  # no program looks at it
+            words = words[1:]
+        if not words:
+            return 0
         expanded = [one for word in words for one in _expand(self._files, word)]
         code = None if self._start is None else await self._start(expanded, text or "", write)
         if code is not None:
@@ -141,6 +146,9 @@ class Shell:
                 return Done(err="sleep: takes a number of seconds\n", code=MISUSED)
             await self._sleep(float(arguments[0]))
             return Done()
+        if name == "cd":
+            self._files = self._files.at(*(arguments[:1] or ["/"]))
+            return Done()
         if name not in _COMMANDS:
             return Done(err=f"{name}: command not found\n", code=UNKNOWN)
         act, options, least = _COMMANDS[name]
@@ -156,7 +164,7 @@ class Shell:
 
 def knows(name: str) -> bool:
     """Return whether the shell has a command of that name."""
-    return name == "sleep" or name in _COMMANDS
+    return name in {"sleep", "cd"} or name in _COMMANDS
 
 
 def _collecting(kept: list[str], write: Write) -> Write:
@@ -339,7 +347,7 @@ def _touch(files: Files, path: str) -> None:
 _COMMANDS: Mapping[str, tuple[Callable[[Given], Done], str | None, int]] = {
     "ls": (_ls, "la", 0),
     "cat": (_cat, "", 1),
-    "pwd": (lambda _: Done("/\n"), "", 0),
+    "pwd": (lambda g: Done(f"{g.files.here}\n"), "", 0),
     "echo": (lambda g: Done(" ".join(g.operands) + "\n"), None, 0),
     "wc": (_wc, "l", 1),
     "mkdir": (lambda g: _each(g, partial(g.files.mkdir, parents="p" in g.options)), "p", 1),

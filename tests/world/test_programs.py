@@ -219,6 +219,21 @@ def test_the_trace_shows_each_program_its_input_its_output_and_its_end() -> None
     assert result.text.endswith(", -11)")
 
 
+def test_a_program_that_goes_on_after_its_agent_is_left_behind() -> None:
+    started = []
+
+    def code() -> None:
+        started.append(subprocess.Popen(["server"], stdout=subprocess.DEVNULL))
+        started.append(subprocess.Popen(["server", "2"], stdout=subprocess.DEVNULL))
+        started[0].kill()
+
+    result = played(code, {"server": Program(hangs=True)})
+    left, *others = of(result, entries.LeftBehind)
+    assert others == []
+    assert (left.what, left.name) == ("program", "server")
+    assert left.place.endswith("in code")
+
+
 def test_what_programs_print_to_the_terminal_is_the_output_of_the_agent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -43,6 +43,10 @@ def ran(line: str, files: Files | None = None, **more: object) -> tuple[str, str
         ("cat <<EOF\nx\nEOF\necho y", ("x\ny\n", "", 0)),
         ("grep no <<EOF || echo none\nx\nEOF", ("none\n", "", 0)),
         ("cat a | grep", ("", "grep: an operand is missing\n", 2)),
+        ("mkdir d && cd d && cp=1 pwd && echo x > y; cd ..; cat d/y", ("/d\nx\n", "", 0)),
+        ("mkdir d; cat a > d/e; cd d; ls; echo *; cat /b; X=1", ("e\ne\nfour\n", "", 0)),
+        ("cd no && pwd", ("", "sh: no: no such file or folder\n", 1)),
+        ("cd a || pwd; cd; pwd", ("/\n/\n", "sh: a: is a file\n", 0)),
         ("head", ("", "head: an operand is missing\n", 2)),
     ],
 )

@@ -16,6 +16,7 @@ import os
 import select
 import selectors
 from collections.abc import Callable, Sequence
+from stat import S_ISFIFO
 from typing import Any, TypeVar
 
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
@@ -67,7 +68,6 @@ class Pipes:
         for end in ends:
             found = _fstat(end)
             self._noted.add((found.st_dev, found.st_ino))
-        self._ends.update(ends)
         return ends
 
     def has(self, descriptor: int) -> bool:
@@ -80,7 +80,8 @@ class Pipes:
             return False
         if (found.st_dev, found.st_ino) not in self._noted:
             return False
-        self._ends.add(descriptor)
+        if S_ISFIFO(found.st_mode):  # nobody here sees the end of a socket
+            self._ends.add(descriptor)
         return True
 
     def lost(self, descriptor: int) -> None:

@@ -47,7 +47,7 @@ _internal_poll: Any = vars(subprocess.Popen)["_internal_poll"]
 
 
 class Start(NamedTuple):
-    """The call that starts a program. `cwd` is empty for the current folder."""
+    """The call that starts a program. `cwd` is relative to the current folder, if inside of it."""
 
     args: tuple[str, ...]
     cwd: str = ""
@@ -280,6 +280,12 @@ class Processes:
         """Return the processes of a group."""
         return [each for each in self._children.values() if each.group == group]
 
+    def unfinished(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each process that goes on, and the place that has started it."""
+        for each in self._children.values():
+            if each.status is None and each.fiber is not None:
+                yield each.fiber.name, each.fiber.origin
+
     def end(self) -> None:
         """Give up the processes that the run has left behind."""
         for each in self._children.values():
@@ -348,13 +354,19 @@ def _fork_exec(processes: Processes, *given: Any) -> int:
     args, _, _, _, cwd, _, stdin, _, _, stdout, _, stderr, _, _, _, new_session, group = given[:17]
     if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - it may be bytes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd)
-    folder = "" if cwd is None else os.fsdecode(cwd)
+    folder = "" if cwd is None else _from_here(os.fsdecode(cwd))
     start = Start(tuple(map(os.fsdecode, args)), folder)
     group = 0 if new_session else group
     started = processes.start(start, stdin, stdout, stderr, group=group)
     if started is None:
         raise _absent(processes, args)
     return started.pid
+
+
+def _from_here(folder: str) -> str:
+    """Return a folder relative to the current one, if it is inside: a trace names no machine."""
+    here = os.getcwd()  # noqa: PTH109 - compared with strings
+    return folder[len(here) + 1 :] if f"{folder}/".startswith(f"{here}/") else folder
 
 
 def _posix_spawn(

@@ -282,6 +282,8 @@ class Fiber(SimulatedThread):
 
     def run(self) -> None:
         """Take one turn: go on until the coroutine parks or ends."""
+        if self.is_done:
+            return
         woken = not self.is_timed_out if self._begun else None
         error, self.error = self.error, None
         self._begun, self.is_ready, self.is_timed_out, self.waits_for = True, False, False, None
@@ -303,6 +305,9 @@ class Fiber(SimulatedThread):
     def end(self) -> None:
         """End the fiber where it is parked, or at its own end."""
         self.is_done = True
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
         if self in self.threads.fibers:
             self.threads.fibers.remove(self)
         self._coroutine.close()
