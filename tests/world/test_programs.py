@@ -231,7 +231,7 @@ def test_a_program_that_goes_on_after_its_agent_is_left_behind() -> None:
     left, *others = of(result, entries.LeftBehind)
     assert others == []
     assert (left.what, left.name) == ("program", "server")
-    assert left.place.endswith("in code")
+    assert left.place.endswith(".code")
 
 
 def test_what_programs_print_to_the_terminal_is_the_output_of_the_agent(
