@@ -80,6 +80,16 @@ class Endpoint:
         """Return the reply as `answer` does, and block the calling thread until it is there."""
         return run_blocking(self.answer(request))
 
+    def knows(self, method: str, url: str) -> bool:
+        """Return whether a service, or a script of the model, is there for a request."""
+        if self.services is not None and self.services.at(url) is not None:
+            return True
+        from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
+
+        request = HttpRequest(method, url, (), b"")
+        is_for_model = any(make(self.options).answers(request) for make in FORMATS)
+        return is_for_model and not getattr(self.port.model, "is_empty", False)
+
     def _open(
         self, request: HttpRequest, unreachable: Callable[[], object]
     ) -> "Exchange | HttpReply":

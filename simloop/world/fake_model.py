@@ -271,6 +271,11 @@ class Script:
         )
 
     @property
+    def is_empty(self) -> bool:
+        """Return whether there is no entry."""
+        return not self._entries
+
+    @property
     def replies(self) -> int:
         """Return the number of replies, without those of entries that may always be used."""
         return sum(entry.times or 0 for entry in self._entries)
@@ -315,6 +320,11 @@ class FakeModel:
     def replies(self) -> int:
         """Return the number of replies, without those of entries that may always be used."""
         return sum(script.replies for script in self._scripts.values())
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is no reply at all."""
+        return all(script.is_empty for script in self._scripts.values())
 
     def unused(self) -> list[str]:
         """Return the positions of the replies that were not requested, or not often enough."""

@@ -244,7 +244,7 @@ def digests_of_thread_cases(python: str | Path = sys.executable) -> list[str]:
 
 if __name__ == "__main__":  # builds all environments, in the order in which tests ask for them
     _lowest()
-    for name in ("async-plugins", "frameworks", "sdks", "sdks-older"):
+    for name in ("async-plugins", "frameworks", "mocks", "sdks", "sdks-older"):
         _packages(name, THIS)
     for version in PYTHONS:
         if version != THIS and interpreter(version) is not None:

@@ -69,16 +69,23 @@ def _endpoint_for(host: Any, port: int | None) -> Endpoint | None:
 def _httpx(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.httpx import conversion_of
 
-    conversion = conversion_of(module)
+    conversion, pools = conversion_of(module), module.__name__.replace("httpx", "httpcore")
+
+    def answering(original: Any, request: Any, pool: str) -> Endpoint | None:
+        """Return the endpoint that answers, or None: a library that mocks the client is asked."""
+        endpoint = _endpoint_for(request.url.host, request.url.port)
+        if endpoint is None or not _is_mocked(original, module.__name__, pools, pool):
+            return endpoint
+        return endpoint if endpoint.knows(request.method, str(request.url)) else None
 
     async def asynchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = _endpoint_for(request.url.host, request.url.port)
+        endpoint = answering(original, request, "AsyncConnectionPool.handle_async_request")
         if endpoint is None:
             return await original(transport, request)
         return await conversion.answer(endpoint, request, _retries(transport))
 
     def synchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = _endpoint_for(request.url.host, request.url.port)
+        endpoint = answering(original, request, "ConnectionPool.handle_request")
         if endpoint is None:
             return original(transport, request)
         return conversion.answer_blocking(endpoint, request, _retries(transport))
@@ -88,6 +95,17 @@ def _httpx(module: Any) -> Iterator[_Patch]:
     transports = sys.modules.get(f"{module.__name__}._transports.default")
     if hasattr(transports, "create_ssl_context"):
         yield _patched(transports, "create_ssl_context", _shared_context)
+
+
+def _is_mocked(original: Any, client: str, pools: str, pool: str) -> bool:
+    """Return whether another package has put its code into a transport, or into the pool below.
+
+    pytest-httpx does the former, and respx the latter.
+    """
+    kind, _, method = pool.partition(".")
+    below = vars(getattr(sys.modules.get(pools), kind, object)).get(method)
+    homes = [str(getattr(each, "__module__", client)) for each in (original, below) if each]
+    return any(home.partition(".")[0] not in (client, pools) for home in homes)
 
 
 def _retries(transport: Any) -> int:
