@@ -72,6 +72,8 @@ from simloop.scenario.expect import Expect as Expect
 from simloop.scenario.fields import duration as duration
 from simloop.scenario.loader import load_scenario as load_scenario
 from simloop.scenario.loader import parse_scenario as parse_scenario
+from simloop.scenario.people import Line as Line
+from simloop.scenario.people import Then as Then
 from simloop.scenario.programs import Program as Program
 from simloop.scenario.replies import Http as Http
 from simloop.scenario.replies import Pace as Pace

@@ -24,6 +24,7 @@ from simloop.runs.plan import Plan, app_of, header_with
 from simloop.runs.prompt import Performer, Timetable, run_prompt
 from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
 from simloop.scenario.catalog import name_of
+from simloop.scenario.people import Line, Then, then_of, typed_lines
 from simloop.scenario.programs import program_of_fault
 from simloop.scenario.programs import script_of as program_script
 from simloop.scenario.replies import Reply
@@ -54,6 +55,7 @@ from simloop.world.wire_options import WireOptions
 from simloop.world.world import World, inhabited, leave_to_threads
 
 if TYPE_CHECKING:
+    from simloop.world.keyboard import Keyboard
     from simloop.world.programs import Programs
 
 T = TypeVar("T")
@@ -108,6 +110,9 @@ class Simulation:
         self._services = [*self._around.services]
         self._services_port: ServicesPort | None = None
         self._programs: Programs | None = None
+        lines = self.scenario.input or ()
+        self._lines = [] if isinstance(lines, str) else [*typed_lines(lines)]
+        self._keyboard: Keyboard | None = None
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
         self._told: _Course | None = None
@@ -168,7 +173,8 @@ class Simulation:
         return [place for service in self._services for place in service.unused()]
 
     def _never_came(self) -> list[str]:
-        return [] if self._timetable is None else self._timetable.never_came()
+        never = [] if self._timetable is None else self._timetable.never_came()
+        return [*never, *(line.place for line in self._lines if line.is_unused)]
 
     def run(self) -> Result:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
@@ -346,9 +352,12 @@ class Simulation:
 
     async def converse(self) -> None:
         """Run the prompts of the scenario, one after the other."""
-        waiting = [self.scenario.prompt, *self.scenario.then]
+        waiting: list[str | Then] = [self.scenario.prompt, *self.scenario.then]
         while waiting:
-            await self.send(waiting.pop(0))
+            prompt = then_of(waiting.pop(0))
+            if prompt.after:
+                await asyncio.sleep(prompt.after / 1e9)
+            await self.send(prompt.say)
             waiting = [*self.next_prompt(), *waiting]
 
     async def send(self, prompt: str) -> Ending:
@@ -439,6 +448,8 @@ class Simulation:
             self._port_of(world).add(service)
         if self._plan.programs and loop.is_sealed:
             self._open_programs(world)
+        if scenario.input is not None and loop.is_sealed:
+            self._open_keyboard(world)
         self._start_ns = loop.now_ns
         loop.progress.hear(recorder.has_grown)
         if scenario.mcp is not None:
@@ -461,6 +472,26 @@ class Simulation:
         )  # fmt: skip
         run_with_processes(model.loop, programs)
         return programs
+
+    def _open_keyboard(self, world: World) -> "Keyboard":
+        from simloop.world.keyboard import Keyboard  # noqa: PLC0415 - as above
+
+        text = self.scenario.input if isinstance(self.scenario.input, str) else None
+        is_program = self.loop.program is not None
+        given = self._lines, world.model.recorder, world.model.loop
+        self._keyboard = Keyboard(*given, text=text, is_of_process=is_program)
+        return self._keyboard
+
+    def add_lines(self, lines: Sequence[str | Line]) -> None:
+        """Let the user type more lines on standard input, during the run too."""
+        known = self.scenario.input or ()
+        if isinstance(known, str) or (self._keyboard is not None and self._keyboard.is_over):
+            raise errors.ScenarioError("standard input has come to its end", key="input")
+        self._lines += typed_lines(lines, len(known))
+        self.scenario = self.scenario.model_copy(update={"input": [*known, *lines]})
+        self.trace.header = header_with(self.trace.header, self.scenario)
+        if self._keyboard is None:
+            self._open_keyboard(self._world or self._open_world(running_loop()))
 
     def add_program(self, command: str, *answers: Any) -> ProgramScript:
         """Script a program during the run: see `RunOptions`. The script has its calls."""

@@ -34,6 +34,7 @@ from simloop.scenario.fields import (
     no_items,
     wrong,
 )
+from simloop.scenario.people import Input, Prompts
 from simloop.scenario.programs import Scripted, check_programs
 from simloop.scenario.replies import PastMessage, Reply, unpaired
 from simloop.scenario.services import Address, Route
@@ -328,8 +329,16 @@ class Scenario(Strict):
         default_factory=kept(no_items), description="The conversation before the first prompt."
     )
     prompt: str = Field(description="The text of the first message.")
-    then: list[str] = Field(
-        default_factory=no_items, description="Further prompts, each after the outcome before it."
+    then: Prompts = Field(
+        default_factory=kept(no_items),
+        description="Further prompts, each after the outcome before it: a text, or {after: 2h, "
+        "say: Go on., restart: true}.",
+    )
+    input: Input = Field(
+        default=kept(None),
+        description="The standard input of the agent: the lines that the user types, as texts or "
+        "as {after: 40m, say: y}, or the text of a redirected file; after it comes its end. "
+        "Without it, a read of standard input is a real one.",
     )
     tools: Named[ScriptedTool] = Field(
         default_factory=kept(dict), description="Fake tools by name."

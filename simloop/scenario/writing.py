@@ -32,7 +32,7 @@ _ORDER = {
         "title", "loop", "judge_as", "bugs", "loops", "seed", "shuffle_ties", "limits",
         "compaction", "retry", "context", "tool_execution", "hook_isolation", "hook_execution",
         "clock", "faults", "warn_after", "max_transitions", "max_trace_chars", "abort", "queue",
-        "system_prompt", "history", "prompt", "then", "files", "shell_timeout", "services",
+        "system_prompt", "history", "prompt", "then", "input", "files", "shell_timeout", "services",
         "programs", "offline", "absent", "unscripted", "tools", "hooks", "model", "summaries",
         "expect", "expect_on",
     ))

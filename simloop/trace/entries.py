@@ -274,10 +274,17 @@ class ProgramEnded(Entry, frozen=True, gc=False):
 
 
 class Input(Entry, frozen=True, gc=False):
-    """The user typed a line. `prompt` is the text with which the agent asked for it, if known."""
+    """The user typed a line, or redirected a file. `prompt` is the text that asked for it, if any.
+
+    `ends`: nobody answers, and the agent reads the end of the file. `asked_by` is the call whose
+    tool has written the prompt, and `read_by` that whose tool reads the line; empty for other code.
+    """
 
     text: str
     prompt: str = ""
+    ends: bool = False
+    asked_by: str = ""
+    read_by: str = ""
 
 
 class Output(Entry, frozen=True, gc=False):

@@ -277,7 +277,8 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         Lane.PROGRAMS, "]", "ends", _program_ended, ENTRY, lambda e: e.exit < 0),
     entries.Input: Kind(
         Lane.USER, "e", "input",
-        lambda e: (("input", f"{e.text!r}{f' to {e.prompt!r}' if e.prompt else ''}"),), ENTRY),
+        lambda e: (("input", ("the end" if e.ends else repr(e.text))
+                    + (f" to {e.prompt!r}" if e.prompt else "")),), ENTRY),
     entries.Output: Kind(
         Lane.USER, "p", "output", lambda e: (("output", f"{e.text} [{e.stream}]"),), ENTRY),
     entries.Restarted: Kind(

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -27,6 +28,8 @@ from simloop.world.tools import canonical_json
 from simloop.world.user_functions import TRACED, message_of
 
 T = TypeVar("T")
+CURRENT_CALL: ContextVar[str] = ContextVar("current_call", default="")
+"""The id of the call whose tool runs here; empty in other code."""
 
 
 class ToolBehaviour(NamedTuple):
@@ -113,6 +116,7 @@ class OwnTools:
     def recorded(self, name: str, arguments: Mapping[str, Any]) -> Iterator[Callable[[Any], None]]:
         """Record a call: the block gives its result to the function, or raises."""
         started = self.start(name, arguments)
+        here = CURRENT_CALL.set(started.id)
         try:
             yield lambda value: self.end(
                 started, shown_result(value), details=self.of(name).details
@@ -121,6 +125,8 @@ class OwnTools:
             text = f"Error: {message_of(error) or type(error).__name__}"
             self.end(started, text, is_error=True)
             raise
+        finally:
+            CURRENT_CALL.reset(here)
 
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         """Record that a tool starts, and return the call."""

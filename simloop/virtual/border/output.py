@@ -58,8 +58,7 @@ class _Stream:
 
     def kept_by(self) -> Output | None:
         """Return the output that keeps what the calling code writes; None for the stream under."""
-        clock = sys.modules.get("simloop.virtual.clock.loop")  # loaded with the first simulation
-        loop = clock and clock.loop_here()
+        loop = _loop_here()
         if loop is None or not _streams.captures:
             return None
         from simloop.virtual.real_world import is_exempt  # noqa: PLC0415 - a run has loaded it
@@ -78,6 +77,7 @@ class _Stream:
 
     def write(self, text: str) -> int:
         output = self.kept_by()
+        show(text)
         if output is None:
             under = self.beneath()
             return len(text) if under is None else int(under.write(text) or 0)
@@ -123,6 +123,7 @@ class _Bytes(io.BufferedIOBase):
     def write(self, data: Any) -> int:
         under: Any = None if self._text.kept_by() is not None else self._text.beneath()
         if hasattr(under, "buffer"):
+            show(bytes(data).decode(errors="replace"))
             return int(under.buffer.write(data) or 0)
         self._text.write(bytes(data).decode(errors="backslashreplace"))
         return len(data)
@@ -141,6 +142,18 @@ class _Bytes(io.BufferedIOBase):
 
     def writable(self) -> bool:
         return True
+
+
+def _loop_here() -> Any:
+    clock = sys.modules.get("simloop.virtual.clock.loop")  # loaded with the first simulation
+    return clock and clock.loop_here()
+
+
+def show(text: str) -> None:
+    """Show what a program writes to the user who types on its standard input, if it has one."""
+    loop = _loop_here()
+    if loop is not None and loop.standard_input is not None and isinstance(text, str):
+        loop.standard_input.show(text)
 
 
 _OUT, _ERR = (_Stream(name) for name in NAMES)

@@ -15,7 +15,7 @@ import io
 import os
 import select
 import selectors
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from stat import S_ISFIFO
 from typing import Any, TypeVar
 
@@ -56,6 +56,8 @@ class Pipes:
         self._noted: set[tuple[int, int]] = set()
         # The descriptors that are surely ends of noted pipes: to ask the kernel takes 1 us.
         self._ends: set[int] = set()
+        self._readers: dict[tuple[int, int], Callable[[], object]] = {}
+        self._terminals: set[tuple[int, int]] = set()
         self._waiting: list[SimulatedThread] = []
         self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
 
@@ -65,9 +67,7 @@ class Pipes:
 
     def note(self, ends: tuple[int, int]) -> tuple[int, int]:
         """Note a pipe, by its ends."""
-        for end in ends:
-            found = _fstat(end)
-            self._noted.add((found.st_dev, found.st_ino))
+        self._noted.update(filter(None, map(_inode, ends)))
         return ends
 
     def has(self, descriptor: int) -> bool:
@@ -88,6 +88,27 @@ class Pipes:
         """Forget the number of a descriptor that is closed: another one may get it."""
         self._ends.discard(descriptor)
 
+    def hear_readers(
+        self, descriptor: int, asks: Callable[[], object], *, is_terminal: bool
+    ) -> None:
+        """Call `asks` before each wait for a pipe, which may be a terminal for the program."""
+        inode = _inode(descriptor)
+        assert inode is not None
+        self._readers[inode] = asks
+        if is_terminal:
+            self._terminals.add(inode)
+
+    def is_terminal(self, descriptor: int) -> bool:
+        """Return whether a descriptor is an end of a pipe that the program has for a terminal."""
+        return bool(self._terminals) and _inode(descriptor) in self._terminals
+
+    def _tell(self, descriptors: Iterable[Any]) -> None:
+        """Tell that somebody waits to read from these descriptors, or looks whether they can."""
+        for each in descriptors if self._readers else ():
+            asks = self._readers.get(_inode(each))  # type: ignore[arg-type]
+            if asks is not None:
+                asks()
+
     def changed(self) -> None:
         """Let all who wait look again."""
         for each in self._waiting:
@@ -98,7 +119,11 @@ class Pipes:
 
     def wait(self, descriptor: int, event: int) -> None:
         """Wait until an end of a noted pipe is ready, unless it is in non-blocking mode."""
-        if not is_ready(descriptor, event) and _get_blocking(descriptor):
+        if is_ready(descriptor, event):
+            return
+        if event == READ:
+            self._tell([descriptor])
+        if _get_blocking(descriptor):
             self.wait_for(functools.partial(is_ready, descriptor, event))
 
     def wait_for(self, look: Callable[[], T], seconds: float | None = None, what: str = _WHAT) -> T:
@@ -120,12 +145,14 @@ class Pipes:
             found = look()
         return found
 
-    async def await_for(self, fiber: SimulatedThread, look: Callable[[], T]) -> T:
+    async def await_for(
+        self, fiber: SimulatedThread, look: Callable[[], T], what: str = _WHAT
+    ) -> T:
         """Park a fiber, in its turn, until `look` finds something; return its value."""
         while not (found := look()):
             self._waiting.append(fiber)
             try:
-                await parked(None, _WHAT)
+                await parked(None, what)
             finally:
                 self._waiting.remove(fiber)
         return found
@@ -137,6 +164,17 @@ class Pipes:
         self.unwatch(loop, descriptor, event)
         self._watched.setdefault(loop, {}).setdefault(descriptor, {})[event] = handle
         loop.look_at_pipes()
+        if event == READ:
+            self._tell([descriptor])
+
+    def is_watched(self, descriptor: int) -> bool:
+        """Return whether an event loop waits to read from that pipe."""
+        inode = _inode(descriptor)
+        return any(
+            READ in events and _inode(each) == inode
+            for watched in self._watched.values()
+            for each, events in watched.items()
+        )
 
     def unwatch(self, loop: Any, descriptor: int, event: int) -> bool:
         """Return whether a handle was there, which is cancelled."""
@@ -167,6 +205,14 @@ class Pipes:
     def forget(self, loop: Any) -> None:
         """Forget an event loop that is closed."""
         self._watched.pop(loop, None)
+
+
+def _inode(descriptor: Any) -> tuple[int, int] | None:
+    try:
+        found = _fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno())
+    except (OSError, OverflowError, ValueError, AttributeError):  # closed, or no descriptor
+        return None
+    return found.st_dev, found.st_ino
 
 
 def is_ready(descriptor: int, event: int) -> bool:
@@ -256,6 +302,7 @@ def _select_from(
     pipes: Pipes, read: Any, write: Any, errors: Any, timeout: float | None = None, /
 ) -> Any:
     read, write, errors = list(read), list(write), list(errors)
+    pipes._tell(read)  # noqa: SLF001 - one of the stand-ins of this module
 
     def look() -> Any:
         found = _select(read, write, errors, 0)
@@ -270,9 +317,15 @@ class Poller:
     def __init__(self, real: Any, unit: float) -> None:
         self._real = real
         self._unit = unit
+        self._descriptors: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+    def register(self, fd: Any, *events: int) -> None:
+        """Look at a descriptor from now on."""
+        self._real.register(fd, *events)
+        self._descriptors.append(fd)
 
     def poll(self, timeout: float | None = None, *most: int) -> Sequence[tuple[int, int]]:
         """Return the descriptors that are ready, with their events."""
@@ -283,6 +336,7 @@ class Poller:
         seconds = None if timeout is None or timeout < 0 else timeout * self._unit
         look = functools.partial(self._real.poll, 0, *most)
         pipes: Pipes = loop.pipes
+        pipes._tell(self._descriptors)  # noqa: SLF001 - as above
         return pipes.wait_for(look, seconds)
 
 
@@ -290,7 +344,14 @@ def _polling(original: Any, unit: float) -> Callable[..., Any]:
     return exchanged(original, lambda _, *args: Poller(original(*args), unit))
 
 
+def _is_terminal(original: Callable[..., bool], number: Callable[[Any], int]) -> Any:
+    return exchanged(
+        original, lambda pipes, file: pipes.is_terminal(number(file)) or original(file)
+    )
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    os.isatty: _is_terminal(os.isatty, int),
     **{getattr(os, name): _noting(getattr(os, name))
        for name in ("pipe", "pipe2", "openpty") if hasattr(os, name)},
     os.read: exchanged(os.read, _read_from),
@@ -371,6 +432,7 @@ _SELECTORS = (("PollSelector", "_selector_cls"), ("EpollSelector", "_selector_cl
 METHODS: tuple[tuple[type, str, Any], ...] = (
     # Python's buffered files, in C, call these methods of the raw file by their names.
     *((io.FileIO, name, exchanged(_FILES[name], answer)) for name, answer in _OF_FILES.items()),
+    (io.FileIO, "isatty", _is_terminal(_FILE["isatty"], io.FileIO.fileno)),
     *((cls, name, staticmethod(FUNCTIONS[vars(cls)[name]]))
       for kind, name in _SELECTORS if (cls := getattr(selectors, kind, None)) is not None),
 )  # fmt: skip

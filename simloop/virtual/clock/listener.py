@@ -21,7 +21,8 @@ _WAITING = frozenset({"asyncio", "anyio", "concurrent", "queue", "threading"})
 _STAND_INS = frozenset(
     f"simloop.virtual.{name}"
     for name in (
-        *("border.answers", "border.pipes", "border.processes", "border.thread_stand_ins"),
+        *("border.answers", "border.pipes", "border.processes", "border.standard_input"),
+        "border.thread_stand_ins",
         *("clock.loop", "clock.listener"),
         *("clock.tasks", "threads.scheduler"),
     )

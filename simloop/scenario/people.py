@@ -1,0 +1,98 @@
+"""The user of a scenario, as people write it: further prompts, and lines of standard input."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from simloop.escape import writable
+from simloop.scenario.expect import Contains, Either, Form, Plain
+from simloop.scenario.fields import (
+    NO_TIME,
+    Lax,
+    OneOrNone,
+    Strict,
+    Written,
+    WrittenDuration,
+    kept,
+    wrong,
+)
+from simloop.scenario.mistakes import LIST, PLAIN
+from simloop.world.typed_lines import TypedLine
+
+
+class Then(Strict):
+    """A further prompt, some time after the outcome before it."""
+
+    say: str = Field(description="The text of the prompt.")
+    after: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Virtual time after the outcome before it."
+    )
+    restart: bool = Field(
+        default=False,
+        description="Restart the agent before the prompt: what it left running ends, and a fresh "
+        "instance answers, which knows only what the agent has stored.",
+    )
+
+
+class Line(Strict):
+    """A line that the user types on standard input."""
+
+    say: str = Field(description="The text of the line.")
+    after: WrittenDuration = Field(
+        default=kept(NO_TIME),
+        description="Virtual time after the program asks: it waits for a line, and has read those "
+        "before.",
+    )
+    to: OneOrNone[Contains] = Field(
+        default=kept(None),
+        description="Makes it an answer: type it if what the program has written since the line "
+        "before has this.",
+    )
+    times: Annotated[int, Field(ge=1)] | Literal["always"] = Field(
+        default=1, description="How often it may be typed."
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if "\n" in self.say or "\r" in self.say:
+            raise wrong("say", "a line has no line break: write a line for each")
+        return self
+
+
+def _form(value: Any) -> str:
+    return PLAIN if isinstance(value, str) else LIST
+
+
+Prompts = Written[
+    Lax[list[Either[Plain[str] | Form[Lax[Then]]]]], Sequence[str | Then | Mapping[str, Any]]
+]
+"""The prompts after the first one."""
+Input = Written[
+    Annotated[
+        Annotated[str, Tag(PLAIN)]
+        | Annotated[Lax[list[Either[Plain[str] | Form[Lax[Line]]]]], Tag(LIST)],
+        Discriminator(_form),
+    ]
+    | None,
+    str | Sequence[str | Line | Mapping[str, Any]] | None,
+]
+"""The standard input: the text of a redirected file, or the lines that a user types."""
+
+
+def then_of(prompt: str | Then) -> Then:
+    """Return a further prompt in its long form."""
+    return Then(say=prompt) if isinstance(prompt, str) else prompt
+
+
+def typed_lines(lines: Sequence[str | Line], first: int = 0) -> Iterator[TypedLine]:
+    """Yield the lines that a keyboard types; `first` is the number of the first in `input`."""
+    for number, given in enumerate(lines, first):
+        line = Line(say=given) if isinstance(given, str) else given
+        yield TypedLine(
+            writable(line.say),
+            f"input.{number}",
+            line.after,
+            () if line.to is None else tuple(line.to.texts),
+            None if line.times == "always" else line.times,
+        )

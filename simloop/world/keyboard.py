@@ -1,0 +1,73 @@
+"""The keyboard of the user: the lines that the user types on standard input, and their record."""
+
+from simloop.escape import writable
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.virtual.border.processes import run_with_pipes
+from simloop.virtual.border.standard_input import StandardInput
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.threads.scheduler import Fiber, parked, threads_of
+from simloop.world.own_tools import CURRENT_CALL
+from simloop.world.typed_lines import TypedLine
+
+MOST_CHARS = 100_000
+"""The characters of one line that the trace keeps."""
+
+
+class Keyboard:
+    """Types the first line that answers a question; without one, the input ends.
+
+    `text` is a redirected file, which is there from the start, in the place of the lines.
+    """
+
+    def __init__(
+        self,
+        lines: list[TypedLine],
+        recorder: Recorder,
+        loop: VirtualLoop,
+        *,
+        text: str | None = None,
+        is_of_process: bool = False,
+    ) -> None:
+        self._lines = lines  # more may be added
+        self.is_over = False
+        """Whether a question came that no line answers."""
+        self._recorder = recorder
+        self._loop = loop
+        pipes = run_with_pipes(loop)
+        given = StandardInput(pipes, is_terminal=text is None, who=CURRENT_CALL.get)
+        loop.standard_input = self._input = given
+        if is_of_process:
+            given.be_descriptor_0()
+        loop.at_end.append(given.close)
+        course = self._type_lines() if text is None else self._pour(writable(text))
+        self._fiber: Fiber = threads_of(loop).start_fiber("the user", course)
+
+    async def _type_lines(self) -> None:
+        while True:
+            await self._input.asked(self._fiber)
+            line = next((each for each in self._lines if each.fits(self._input.screen)), None)
+            if line is None:
+                self.is_over = True
+                self._record(TypedLine("", ""), ends=True)
+                self._input.end()
+                return
+            line.take()
+            if line.after_ns:
+                await parked(self._loop.now_ns + line.after_ns, "the user to answer")
+            self._record(line)
+            await self._input.type(self._fiber, f"{line.text}\n")
+
+    async def _pour(self, text: str) -> None:
+        self._record(TypedLine(text, ""))
+        await self._input.type(self._fiber, text)
+        self._input.end()
+
+    def _record(self, line: TypedLine, *, ends: bool = False) -> None:
+        given, text = self._input, line.text
+        if len(text) > MOST_CHARS:
+            text = f"{text[:MOST_CHARS]}[... and {len(text) - MOST_CHARS} more characters]"
+        rows = [row.strip() for row in given.screen.splitlines()]
+        prompt = writable(next(filter(None, reversed(rows)), ""))
+        asker = given.asker(line.contains)
+        self._recorder.record(entries.Input, text, prompt, ends, asker, given.reader)
