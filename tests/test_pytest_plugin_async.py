@@ -288,3 +288,37 @@ def test_without_the_fixtures_it_is_a_plain_test():
         ]
     )
     assert "loop blocked" not in result.stdout.str()
+
+
+def test_a_test_scripts_programs_and_sees_their_calls(project: pytest.Pytester) -> None:
+    source = """
+import subprocess
+from simloop import Program
+
+@pytest.mark.simloop(seeds=2)
+async def test_in_tasks(sim, provider):
+    git = sim.program("git status", stdout=" M a.py\\n", takes="2s")
+    upper = sim.program("upper", lambda args, stdin: stdin.upper())
+    child = await asyncio.create_subprocess_exec("git", "status", "-s", stdout=-1)
+    assert (await child.communicate(), sim.now) == ((b" M a.py\\n", None), 2.0)
+    assert subprocess.run(["upper"], input=b"a", capture_output=True).stdout == b"A"
+    assert [call.args for call in git.calls] == [("git", "status", "-s")]
+    assert [call.stdin for call in upper.calls] == ["a"]
+    sim.program("git", Program(exit=1), Program(exit=2))
+    assert [subprocess.call(["git", "log"]) for _ in range(3)] == [1, 2, 2]
+    provider.expect(programs=["git status -s", "upper", ...])
+
+@pytest.mark.simloop
+def test_in_a_thread(sim):
+    sim.program("make", takes="1m")
+    subprocess.run(["make", "all"], check=True)
+    assert sim.now == 60.0
+
+@pytest.mark.simloop
+async def test_no_answer(sim):
+    with pytest.raises(simloop.ScenarioError, match="no answer of a program"):
+        sim.program("git", 5)
+    with pytest.raises(FileNotFoundError):
+        subprocess.run(["git"])
+"""
+    play(project, source).assert_outcomes(passed=3)

@@ -270,6 +270,7 @@ class ExpectedTraffic(TypedDict, total=False):
     tools_run: _Items
     sent: _Items
     refused: _Items
+    programs: _Items
     services: Sequence[str | Mapping[str, Any] | EllipsisType]
     violates: dict[str, str]
 
