@@ -84,7 +84,8 @@ def prompts(tree: Tree) -> Pass:
     """Begin with a later prompt."""
     while tree.get("then"):
         first, *others = tree["then"]
-        later = {**tree, "prompt": first, "then": others}
+        text = first if isinstance(first, str) else first["say"]
+        later = {**tree, "prompt": text, "then": others}
         if not (yield later):
             break
         tree = later

@@ -21,7 +21,9 @@ from simloop.runs.prompt import UNSEEN
 from simloop.runs.result import Result, mismatches_so_far
 from simloop.runs.run import Simulation
 from simloop.scenario.expect import ExpectedTraffic
+from simloop.scenario.fields import duration
 from simloop.scenario.loader import expected
+from simloop.scenario.people import Line
 from simloop.scenario.programs import Program, check_given
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
@@ -308,6 +310,26 @@ class Sim(_OfTest):
         answers = (*answers, *([Program(**given)] if given or not answers else []))
         check_given({command: answers})
         return self._simulation.add_program(command, *answers)
+
+    def input(self, *lines: str | Line) -> None:
+        """Let the user type lines on standard input, each when the program asks for one.
+
+            sim.input("y", Line(say="n", after="40m"))
+
+        After the last one, the program reads the end of the file.
+        """
+        self._add(lambda simulation: simulation.add_lines(lines))
+
+    async def wait(self, time: str) -> None:
+        """Let virtual time pass, such as `2h`, until the user goes on."""
+        await asyncio.sleep(duration(time) / 1e9)
+
+    def restart(self) -> None:
+        """State in the trace that the agent restarts: the test makes a fresh one after this call.
+
+        A tool that ran before must not run again then, unless the model asks again.
+        """
+        self._simulation.restart()
 
     def note(self, text: str) -> None:
         """Write a note into the trace: see `simloop.note`."""

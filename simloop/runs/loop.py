@@ -94,6 +94,8 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     expect_on: Any = None
     check: Callable[[], None] = lambda: None
     program: Program | None = None
+    can_restart: bool = True
+    """Whether a fresh instance can take over: not that of an object that is made already."""
 
     @property
     def declared_limits(self) -> DeclaredLimits | None:
@@ -176,6 +178,7 @@ def _of_agent(spec: LoopSpec, made: Any) -> Loop:
         has_name=isinstance(loop, str),
         expect_on=getattr(made, "expect_on", None),
         check=maker.check,
+        can_restart=maker.can_restart,
     )
 
 
@@ -342,6 +345,11 @@ class _AgentMaker:
         _check_arguments(made, name, (), options, f"it takes {takes}")
         if isinstance(made, type):
             check_agent(made, name)
+
+    @property
+    def can_restart(self) -> bool:
+        """Return whether the agent can be made again; a plain function keeps nothing itself."""
+        return self._ready is None or inspect.isfunction(self._made)
 
     def agent(self, _: EngineSettings) -> OwnAgent:
         """Return the agent of one conversation."""

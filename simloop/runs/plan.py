@@ -23,11 +23,12 @@ from simloop.kernel.limits import USUAL_MOVES, Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolStart, utf8_bytes_over_4
 from simloop.messages import Message, ToolResult
-from simloop.runs.loop import A_MACHINE, OF_LOOPS, loop_of
+from simloop.runs.loop import A_MACHINE, OF_LOOPS, Loop, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.scenario.catalog import Expectations, expectations
 from simloop.scenario.fields import differs
 from simloop.scenario.loop_spec import spec_of
+from simloop.scenario.people import then_of
 from simloop.scenario.replies import parts_of_fault, past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.services import rules_of
@@ -88,6 +89,7 @@ class Plan:
             )
             if scenario.unscripted == "fail" and self.expected.refused is None:
                 self.expected = self.expected.model_copy(update={"refused": []})
+            _check_restarts(scenario, loop)
             reasons = reasons_against(loop.unsupported, scenario, given)
             if reasons:
                 raise CannotExpress(loop.name, reasons)
@@ -220,6 +222,16 @@ class Plan:
     def command(self, seed: int) -> str:
         """Return the command or the call that repeats one run."""
         return repeat(self.source, self.given, seed, "run", "simloop.run")
+
+
+def _check_restarts(scenario: Scenario, loop: Loop) -> None:
+    for number, prompt in enumerate(scenario.then):
+        if then_of(prompt).restart and not loop.can_restart:
+            raise ScenarioError(
+                f"the loop `{loop.name}` is an agent that is made already, and cannot restart",
+                key=f"then.{number}.restart",
+                hint="give its class, or a function that makes it",
+            )
 
 
 _CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens")

@@ -18,9 +18,13 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.kinds import KINDS, NAME, PART
 from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.clock.timeouts import GRACE_NS
 from simloop.world.agent import Agent, AgentRecord, Ending, recorded
+from simloop.world.services import ServiceThread
 from simloop.world.user_functions import describe, is_of_the_program, keep
 from simloop.world.world import World
+
+_TURNS = 100  # that a thread may take to end
 
 UNSEEN = "a task or a callback of the agent, and no code looked at it"
 """The origin of an exception that asyncio only logs."""
@@ -155,6 +159,23 @@ def _last_text(record: Sequence[AnyEntry]) -> str:
         ):
             break
     return "".join(reversed(pieces))
+
+
+async def end_rest(loop: VirtualLoop) -> None:
+    """End the tasks and threads that an agent has left running, as the end of its process does."""
+    tasks = [each for each in loop.unfinished() if each is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        ended, _ = await asyncio.wait(tasks, timeout=GRACE_NS / 1e9)
+        for task in ended:
+            if not task.cancelled():
+                task.exception()  # nobody is left to look at it
+    threads = [] if loop.threads is None else loop.threads.interrupt(ServiceThread)
+    for _ in range(_TURNS):
+        if all(each.is_done for each in threads):
+            break
+        await asyncio.sleep(0)
 
 
 _NAMES = {

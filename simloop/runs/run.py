@@ -6,6 +6,7 @@ names the command that repeats it.
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, Unpack
@@ -21,7 +22,7 @@ from simloop.messages import Message, Outcome, Queue
 from simloop.runs.isolation import collected, isolated
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan, app_of, header_with
-from simloop.runs.prompt import Performer, Timetable, run_prompt
+from simloop.runs.prompt import Performer, Timetable, end_rest, run_prompt
 from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
 from simloop.scenario.catalog import name_of
 from simloop.scenario.people import Line, Then, then_of, typed_lines
@@ -355,10 +356,22 @@ class Simulation:
         waiting: list[str | Then] = [self.scenario.prompt, *self.scenario.then]
         while waiting:
             prompt = then_of(waiting.pop(0))
-            if prompt.after:
-                await asyncio.sleep(prompt.after / 1e9)
+            if self._world is not None and (prompt.after or prompt.restart):
+                with inhabited(self._world):  # what the agent has left running goes on
+                    await asyncio.sleep(prompt.after / 1e9)
+                    if prompt.restart:
+                        await end_rest(self._world.model.loop)
+            if prompt.restart:
+                self.restart()
             await self.send(prompt.say)
             waiting = [*self.next_prompt(), *waiting]
+
+    def restart(self) -> None:
+        """Let a fresh instance of the agent answer the next prompt. The trace states it."""
+        self._agent = None
+        gc.collect()  # so that it has closed its files and databases
+        if self._world is not None:
+            self._world.model.recorder.record(entries.Restarted)
 
     async def send(self, prompt: str) -> Ending:
         """Run one prompt to its outcome; earlier messages stay in the context."""
@@ -490,8 +503,8 @@ class Simulation:
         self._lines += typed_lines(lines, len(known))
         self.scenario = self.scenario.model_copy(update={"input": [*known, *lines]})
         self.trace.header = header_with(self.trace.header, self.scenario)
-        if self._keyboard is None:
-            self._open_keyboard(self._world or self._open_world(running_loop()))
+        if self._keyboard is None and self._world is not None:
+            self._open_keyboard(self._world)
 
     def add_program(self, command: str, *answers: Any) -> ProgramScript:
         """Script a program during the run: see `RunOptions`. The script has its calls."""

@@ -25,6 +25,7 @@ from simloop.world.services import (
     FunctionApp,
     ScriptedCourse,
     ServicesPort,
+    ServiceThread,
     TimedAnswer,
     failed,
 )
@@ -170,7 +171,7 @@ class _Server:
         self._tasks: dict[asyncio.Task[None], None] = {}  # a set has no order
         self._ended: Callable[[], object] = lambda: None
         self._state: dict[str, Any] = {}
-        self._thread = threading.Thread(target=self._run, name=f"service {address}", daemon=True)
+        self._thread = ServiceThread(target=self._run, name=f"service {address}", daemon=True)
         self._thread.start()
 
     def submit(self, request: HttpRequest, channel: Channel) -> None:
@@ -367,7 +368,7 @@ class _WsgiApp:
             except Exception as error:  # noqa: BLE001 - an app is user code
                 channel.fail(failed(error, self._address, port), request)
 
-        threading.Thread(target=answer, name=f"service {self._address}", daemon=True).start()
+        ServiceThread(target=answer, name=f"service {self._address}", daemon=True).start()
         return channel
 
     async def aclose(self) -> None:

@@ -7,6 +7,7 @@ script, of a function and of an app in the same way.
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from itertools import chain
@@ -69,6 +70,10 @@ class PlayableAnswer(Protocol):
     def play(self, values: Mapping[str, str]) -> TimedAnswer:
         """Return the answer, with the values of the path's parameters."""
         ...
+
+
+class ServiceThread(threading.Thread):
+    """A thread of the app of a service: a restart of the agent does not end it."""
 
 
 class ServiceRule(Struct, frozen=True):

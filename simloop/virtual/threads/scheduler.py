@@ -670,6 +670,16 @@ class Threads:
         """Return the identifiers of the threads that have something to do."""
         return [thread.ident for thread in self._at_work()]
 
+    def interrupt(self, spared: type[threading.Thread]) -> list[SimulatedThread]:
+        """End the threads that have something to do where they are parked, and return them.
+
+        Those of the class `spared` go on.
+        """
+        found = [each for each in self._at_work() if not isinstance(each.thread, spared)]
+        for each in found:
+            self.throw(each, ThreadEnded())
+        return found
+
     def left(self) -> list[ThreadLeft]:
         """Return the threads for which Python waits at exit."""
         return [
