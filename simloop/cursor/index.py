@@ -61,8 +61,9 @@ class Index:
 
     `places` has those of each kind of entry, and `landmarks` those of each landmark, in order.
     `parts` has, for the number of a request, the places of the parts of its reply, and `requests`
-    the place of the request. `ends` has, for the start of a model call, a tool, a backoff or a
-    sleep, the place of its end. `shortened` has the compactions that made the context smaller.
+    the place of the request. `ends` has, for the start of a model call, a tool, a request to a
+    service, a backoff or a sleep, the place of its end. `shortened` has the compactions that made
+    the context smaller.
     `texts` has the pieces of each text, and of each reasoning, that came without a stall.
     `answers` has, for the place of a request, the results in it of calls whose tools left no entry.
     `calls` has the entries about calls and their tools.
@@ -229,6 +230,12 @@ class Index:
         self._asked.pop(entry.call_id, None)
         self._close_event("tool", entry.call_id, place)
 
+    def _ask(self, place: int, entry: entries.ServiceRequest) -> None:
+        self._open_event("service", entry.number, place)
+
+    def _reply(self, place: int, entry: entries.ServiceReply) -> None:
+        self._close_event("service", entry.request, place)
+
     def _move(self, place: int, entry: entries.Transition) -> None:
         self._mark(Landmark.TRANSITION, place)
         self._watch(Watched.STATE, entry.state, place)
@@ -273,6 +280,8 @@ _READERS: dict[type, Callable[[Index, int, Any], None]] = {
     entries.CallRenamed: Index._answer,  # noqa: SLF001
     entries.ToolStarted: Index._start,  # noqa: SLF001
     entries.ToolResult: Index._return,  # noqa: SLF001
+    entries.ServiceRequest: Index._ask,  # noqa: SLF001
+    entries.ServiceReply: Index._reply,  # noqa: SLF001
     entries.Transition: Index._move,  # noqa: SLF001
     entries.Hook: Index._hook,  # noqa: SLF001
     entries.Compaction: Index._compaction,  # noqa: SLF001

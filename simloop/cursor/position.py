@@ -361,6 +361,8 @@ class Position:
                 name = f"tool {entry.name} [{entry.call_id}]"
                 if settings is not None and settings.tool_execution.timeout_ms is not None:
                     due_ns = entry.at_ns + settings.tool_execution.timeout_ms * _NS_PER_MS
+            case entries.ServiceRequest():
+                name = f"service #{entry.number} {entry.method} {entry.service}{entry.path}"
             case _:
                 name = type(entry).__name__
         return PendingTimer(name, entry.at_ns, due_ns)

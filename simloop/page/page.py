@@ -142,7 +142,7 @@ class Numbered(dict[Any, int]):
 
 def tables(recording: RecordedRun) -> dict[str, Any]:
     """Return the data of the page, made of lists, numbers and text that JSON has."""
-    rows, words = Numbered(), Numbered()
+    rows, words, lanes = Numbered(), Numbered(), lanes_in(recording.entries)
     changes = _changes_of_views(recording, rows)
     return {
         "start": recording.first_place,
@@ -157,8 +157,8 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
         ],
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
         "changes": {str(name): found for name, found in recording.index.changes.items()},
-        "lanes": [str(lane) for lane in lanes_in(recording.entries)],
-        "legend": legend(),
+        "lanes": [str(lane) for lane in lanes],
+        "legend": {lane: signs for lane, signs in legend().items() if lane in lanes},
         "marks": [[mark.value, mark.name.lower(), mark.words] for mark in Mark],
         "views": changes,
         "rows": [_row(each) for each in rows],

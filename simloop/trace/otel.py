@@ -14,6 +14,7 @@ from simloop.messages import Fault, Outcome
 from simloop.trace import entries
 from simloop.trace.codec import digest, encode
 from simloop.trace.entries import AnyEntry
+from simloop.trace.kinds import is_failure
 from simloop.trace.looptrace import LoopTrace
 
 INTERNAL, CLIENT = 1, 3
@@ -62,6 +63,7 @@ class RunSpans:
         self.spans = [self.agent]
         self._calls: dict[int, _ModelCall] = {}  # by the number of a request
         self._tools: dict[str, list[OtelSpan]] = {}
+        self._services: dict[int, OtelSpan] = {}  # by the number of a request to a service
 
     def feed(self, entry: AnyEntry) -> None:
         """Take the next entry."""
@@ -75,6 +77,8 @@ class RunSpans:
                 self.spans.append(call.span)
             case entries.ToolStarted() | entries.ToolResult():
                 self._tool(entry)
+            case entries.ServiceRequest() | entries.ServiceReply():
+                self._service(entry)
             case entries.Ended():
                 self._ended(entry)
             case _:
@@ -97,6 +101,20 @@ class RunSpans:
             span.attributes["gen_ai.tool.call.result"] = entry.text
             error = "tool_error" if entry.is_error else ""
             span.close(entry.at_ns, error, entry.text if error else "")
+
+    def _service(self, entry: entries.ServiceRequest | entries.ServiceReply) -> None:
+        if isinstance(entry, entries.ServiceRequest):
+            given = {
+                "http.request.method": entry.method,
+                "url.full": f"{entry.service}{entry.path}",
+            }
+            self.spans.append(OtelSpan(entry.method, CLIENT, entry.at_ns, given))
+            self._services[entry.number] = self.spans[-1]
+        elif span := self._services.get(entry.request):
+            if entry.status:
+                span.attributes["http.response.status_code"] = entry.status
+            failed = entry.failure or (str(entry.status) if is_failure(entry) else "")
+            span.close(entry.at_ns, failed, entry.failure)
 
     def _other(self, entry: AnyEntry) -> None:
         at_ns = entry.at_ns

@@ -15,7 +15,7 @@ from simloop.cursor.views import view
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
-from simloop.trace.kinds import clock, kind_of, legend
+from simloop.trace.kinds import USUAL_LANES, clock, kind_of, legend
 
 pytestmark = [
     pytest.mark.slow,
@@ -342,8 +342,8 @@ def test_the_help_explains_the_signs_of_the_lines_and_of_the_rows(
     chromium.open(file)
     chromium.press("?")
     told = chromium.ask("signs.textContent")
-    for signs in legend().values():
-        for sign, meaning in signs.items():
+    for lane in USUAL_LANES:
+        for sign, meaning in legend()[lane].items():
             assert f"{sign} {meaning}" in told
     for mark in Mark:
         assert not mark.words or f"{mark} {mark.words}" in told

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from services import ORDERS, asked, sent
+
 from simloop.runs.run import run
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario
@@ -147,3 +149,17 @@ def test_a_truncated_trace_has_spans_that_end_with_it() -> None:
     root, _, call = spans(trace)
     assert attributes(root)["error.type"] == attributes(call)["error.type"] == "unfinished"
     assert seconds(root)[1] == seconds(call)[1] == 5.66
+
+
+def test_a_request_to_a_service_is_a_span_with_its_status_or_its_failure() -> None:
+    routes = [{"get": "/a", "status": 503, "takes": "1s"}, {"get": "/b", "lost": "before-headers"}]
+    _, result = asked(routes, sent("GET /a?q=1"), sent("GET /b"))
+    _, status, lost = spans(result.trace)
+    assert (status["name"], status["kind"], seconds(status)) == ("GET", 3, (0.0, 1.0))
+    assert attributes(status) == {
+        "http.request.method": "GET",
+        "url.full": f"{ORDERS}/a?q=1",
+        "http.response.status_code": 503,
+        "error.type": "503",
+    }
+    assert attributes(lost)["error.type"] == "lost"

@@ -5,7 +5,7 @@ from screens import Driven, drive, stepping
 from textual.widgets import Input, OptionList
 
 from simloop.cursor.rows import Mark
-from simloop.trace.kinds import legend
+from simloop.trace.kinds import USUAL_LANES, legend
 from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.dialogs import HelpScreen, reading
 
@@ -108,8 +108,8 @@ def test_the_help_fills_a_small_terminal_with_keys_and_has_all_signs_below_them(
         await driven.press("end")
         await driven.settled()
         shown = "\n".join(driven.lines())
-        for signs in legend().values():
-            for sign, meaning in signs.items():
+        for lane in USUAL_LANES:
+            for sign, meaning in legend()[lane].items():
                 assert f"{sign} {meaning}" in shown
         *_, marks, last = reading()
         assert all(f"{mark} {mark.words}" in marks for mark in Mark if mark.words)

@@ -171,6 +171,10 @@ def _loc(position: Position) -> Loc:
             return ("tools", name)
         case entries.Hook(hook=name):
             return _hook(position, name)
+        case entries.ServiceRequest(service=address):
+            return ("services", address)
+        case entries.ServiceReply():
+            return ("services",)
     return _reply(position)
 
 

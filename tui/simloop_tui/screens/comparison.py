@@ -22,7 +22,7 @@ from simloop.cursor.keys import FactView
 from simloop.cursor.lines import entry_line
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.escape import escape
-from simloop.trace.kinds import clock
+from simloop.trace.kinds import clock, lanes_in
 from simloop_tui.comparison import COMPARE_ACTIONS, Pair, SideBySide
 from simloop_tui.keys import COMPARE
 from simloop_tui.screens.keyed import bindings
@@ -33,7 +33,6 @@ from simloop_tui.widgets.bars import KeyBar, ViewBar, ending
 from simloop_tui.widgets.facts import FactsPane, Goto, ToggleFold, scroll_to_row, shortened
 
 _BETWEEN = 3
-_LANE = 6
 _TIME = 7
 _ROOMY = 54
 
@@ -48,6 +47,8 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, comparison: SideBySide) -> None:
         super().__init__()
         self._comparison = comparison
+        both = comparison.left.recording, comparison.right.recording
+        self._lane = max(len(lane) for each in both for lane in lanes_in(each.entries))
 
     def on_resize(self, _: events.Resize) -> None:
         self.follow()
@@ -85,7 +86,7 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
         if place is None:
             return Segment(" " * width, self.rich_style)
         lane, sign, words, is_failure = entry_line(recording, (place,))
-        shown = f"{lane:<{_LANE}} {sign}" if width >= _ROOMY else sign
+        shown = f"{lane:<{self._lane}} {sign}" if width >= _ROOMY else sign
         number = f"{place:>{len(str(len(recording.entries) - 1))}}"
         text = f"{number} {clock(recording.entries[place].at_ns):>{_TIME}} {shown} {words}"
         name = "fault" if is_failure else "same" if is_same else "differs"

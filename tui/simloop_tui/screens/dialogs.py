@@ -19,7 +19,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from simloop.cursor.rows import Mark
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import escape
-from simloop.trace.kinds import USUAL_LANES, legend
+from simloop.trace.kinds import USUAL_LANES, Lane, legend
 from simloop_tui.keys import Action
 from simloop_tui.runs import Change, shrunk
 from simloop_tui.session import Session
@@ -119,12 +119,13 @@ class HelpScreen(ModalScreen[Action | None]):
 
     BINDINGS: ClassVar = [("escape,q,question_mark", "dismiss(None)", "leave")]
 
-    def __init__(self, actions: Sequence[Action]) -> None:
+    def __init__(self, actions: Sequence[Action], lanes: Sequence[Lane]) -> None:
         super().__init__()
         self._actions = actions
+        self._lanes = lanes
 
     def compose(self) -> ComposeResult:
-        yield OptionList(*_options(self._actions), *_legend())
+        yield OptionList(*_options(self._actions), *_legend(self._lanes))
 
     def on_mount(self) -> None:
         box = self.query_one(OptionList)
@@ -138,14 +139,15 @@ class HelpScreen(ModalScreen[Action | None]):
             self.dismiss(next(each for each in self._actions if each.name == event.option_id))
 
 
-def reading() -> Iterator[str]:
+def reading(lanes: Sequence[Lane] = USUAL_LANES) -> Iterator[str]:
     """Yield the lines that say how to read the screen: each sign of the timeline and the panes."""
     signs = legend()
     columns = [
-        [lane, *(f"{sign} {words}" for sign, words in signs[lane].items())] for lane in USUAL_LANES
+        [lane, *(f"{sign} {words}" for sign, words in signs[lane].items())] for lane in lanes
     ]
-    for cells in zip_longest(*columns, fillvalue=""):
-        yield "".join(f"{cell:<{_COLUMN}}" for cell in cells).rstrip()
+    for first in range(0, len(columns), len(USUAL_LANES)):  # a small terminal has room for these
+        for cells in zip_longest(*columns[first : first + len(USUAL_LANES)], fillvalue=""):
+            yield "".join(f"{cell:<{_COLUMN}}" for cell in cells).rstrip()
     yield _SCRUBBER
     yield f"In the panes: {'  '.join(f'{mark} {mark.words}' for mark in Mark if mark.words)}."
     yield _SCROLLING
@@ -160,9 +162,9 @@ def _options(actions: Sequence[Action]) -> Iterator[Option]:
         yield Option(Content(f"  {action.shown_keys:<{_KEYS_WIDTH}}{action.words}"), id=action.name)
 
 
-def _legend() -> Iterator[Option]:
+def _legend(lanes: Sequence[Lane]) -> Iterator[Option]:
     yield Option(Content.styled("signs of the entries, by lane", "bold"), disabled=True)
-    yield from (Option(Content(line)) for line in reading())
+    yield from (Option(Content(line)) for line in reading(lanes))
 
 
 EDIT = Change("edit the next reply", lambda tree: tree)

@@ -3,13 +3,14 @@
 Each action of a table is a key and a line of the help, which performs it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from textual.binding import Binding
 from textual.message import Message
 from textual.screen import Screen
 
+from simloop.trace.kinds import USUAL_LANES, Lane
 from simloop_tui.comparison import SideBySide
 from simloop_tui.keys import Action
 from simloop_tui.screens.dialogs import HelpScreen
@@ -39,6 +40,8 @@ class KeyedScreen(Screen[None]):
     """A screen with a table of actions."""
 
     actions: ClassVar[tuple[Action, ...]]
+    lanes: Sequence[Lane] = USUAL_LANES
+    """The lanes of the timeline that it shows."""
 
     def action_leave(self) -> None:
         if self.is_first:
@@ -63,7 +66,7 @@ class KeyedScreen(Screen[None]):
         self.app.theme = "textual-light" if dark else "textual-dark"
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(self.actions), self._perform)
+        self.app.push_screen(HelpScreen(self.actions, self.lanes), self._perform)
 
     async def _perform(self, action: Action | None) -> None:
         if action is not None:

@@ -12,6 +12,7 @@ from textual.worker import get_current_worker
 
 from simloop.cursor.keys import FactView
 from simloop.cursor.rows import Mark
+from simloop.trace.kinds import lanes_in
 from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.dialogs import AskScreen, FilterScreen
 from simloop_tui.screens.keyed import bindings
@@ -39,6 +40,7 @@ class ReplayScreen(RunScreen):
     def __init__(self, session: Session) -> None:
         super().__init__(classes="-agent" if session.recording.is_of_agent else None)
         self.session = session
+        self.lanes = lanes_in(session.recording.entries)
         self._choice: FactView | None = None
         self._detail = FactView.REQUEST
 

@@ -4,6 +4,7 @@ A line is made when it is drawn, so that a long trace opens as fast as a short o
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -17,13 +18,12 @@ from textual.widget import Widget
 from simloop.cursor.index import Landmark
 from simloop.cursor.lines import gap_words
 from simloop.trace import entries as recorded
-from simloop.trace.kinds import KINDS, USUAL_LANES, Lane, clock
+from simloop.trace.kinds import KINDS, Lane, clock, lanes_in
 from simloop_tui.rows import Axis
 from simloop_tui.session import Session
 from simloop_tui.widgets.facts import Goto, scroll_to_row, shortened
 
 _CLASSES = {lane: f"timeline--{lane}" for lane in Lane}
-_LANE_WIDTH = max(map(len, USUAL_LANES))
 _NS_PER_MS = 1_000_000
 _ROOMY, _WIDE = 50, 80
 """The widths from which on the name of the lane is shown, and a column for each lane."""
@@ -117,13 +117,17 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         at_ns = session.recording.entries[place].at_ns
         time = _time(at_ns) if is_first or self._has_own_time(number) else ""
         beside = f"{'>' if is_here else ' '}{mark}{shown:>{digits}} {time:>{time_width}} "
-        lanes = _lane(lane, sign, width)
+        lanes = _lane(lane, sign, self._lanes, width)
         room = width - len(beside) - len(lanes)
         return [
             Segment(beside, self.get_component_rich_style("timeline--time")),
             Segment(lanes, style),
             Segment(shortened(words, room), style),
         ]
+
+    @cached_property
+    def _lanes(self) -> tuple[Lane, ...]:
+        return lanes_in(self.session.recording.entries)
 
     def _has_own_time(self, number: int) -> bool:
         """Return whether a line shows its time: it is another one than that of the line above."""
@@ -139,14 +143,15 @@ def _time(at_ns: int) -> str:
     return clock(at_ns - at_ns % _NS_PER_MS)
 
 
-def _lane(lane: Lane, sign: str, width: int) -> str:
+def _lane(lane: Lane, sign: str, lanes: Sequence[Lane], width: int) -> str:
     """Return the sign, with the name of the lane and in a column of its own where there is room."""
     if width < _ROOMY:
         return f"{sign} "
+    name = f"{lane:<{max(map(len, lanes))}}"
     if width < _WIDE:
-        return f"{lane:<{_LANE_WIDTH}} {sign} "
-    signs = [f"{sign if lane is each else '.'} " for each in USUAL_LANES]
-    return f"{''.join(signs)}{lane:<{_LANE_WIDTH}} "
+        return f"{name} {sign} "
+    signs = [f"{sign if lane is each else '.'} " for each in lanes]
+    return f"{''.join(signs)}{name} "
 
 
 _LABEL = 10
