@@ -14,6 +14,7 @@ trials, so they agree on what a failure is. A run fails for one of these reasons
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -38,7 +39,7 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.escape import escape
-from simloop.runs.isolation import can_isolate
+from simloop.runs.isolation import can_isolate, settle
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, repeat
 from simloop.runs.result import Mismatch, Result, in_trace, printed
@@ -293,6 +294,8 @@ def trial(
     KeyboardInterrupt through: the run that `watch` got has the trace up to there.
     """
     rules = rules or Rules()
+    if plan.loop.is_own and plan.loop.machine is None:
+        settle()  # before there is anything of this run
     run = Simulation(plan, seed=seed)
     verdict = Verdict(plan.source, plan, run, rules=rules)
     subject = Subject.of(run)
@@ -442,6 +445,7 @@ def run_again(verdict: Verdict) -> None:
     plan, trace = verdict.plan, verdict.trace
     assert plan is not None
     assert trace is not None
+    _let_go(verdict)
     try:
         rules = Rules((), expectations=verdict.rules.expectations)
         again = _whole(trial(plan.fresh(), rules, seed=trace.header.seed))
@@ -458,6 +462,14 @@ def run_again(verdict: Verdict) -> None:
         lines += _apart(plan, trace.header.seed)
         reproduced = reproduce(plan, trace.header.seed)
         verdict.errors.append(ReplayDiverged("\n".join(lines), reproduce=reproduced))
+
+
+def _let_go(verdict: Verdict) -> None:
+    """Let go of the objects of a run that its exceptions hold: the next run must not find them."""
+    if verdict.raised:
+        for each in verdict.raised:
+            each.let_go()
+        gc.collect()
 
 
 def _apart(plan: Plan, seed: int) -> Iterator[str]:
@@ -522,4 +534,5 @@ def verify(
             each.path = source if isinstance(source, Path) else source.path or None
     if verdict.error is not None and not isinstance(verdict.error, SimloopError):
         raise verdict.error
+    _let_go(verdict)
     return verdict

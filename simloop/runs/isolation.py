@@ -82,8 +82,9 @@ def _fork() -> int:
 
     A collection in the fork would otherwise write to every page, and so copy the memory.
     """
-    was_frozen = gc.get_freeze_count()
-    gc.freeze()
+    was_frozen = gc.get_freeze_count()  # by `settle`, which leaves the objects of this run alone
+    if not was_frozen:
+        gc.freeze()
     try:
         with warnings.catch_warnings():
             # Of other threads of this process, from Python 3.12 on: the fork uses none of them.
@@ -200,11 +201,28 @@ def _foreign(name: str, args: tuple[Any, ...], message: str) -> BaseException:
     return again
 
 
+_SETTLED: list[bool] = []
+
+
+def settle() -> None:
+    """Free what earlier runs have left, and let the collector look at nothing older than this.
+
+    That is for a process which has frozen its objects before, as the command line has: any other
+    keeps its own garbage collector.
+    """
+    if gc.get_freeze_count():
+        if _SETTLED:  # before the first run, there is nothing to free
+            gc.collect()
+        _SETTLED[:] = [True]
+        gc.freeze()
+
+
 @contextlib.contextmanager
 def collected() -> Iterator[None]:
     """Free at the end of the block the garbage that was made in it, and look at nothing else."""
     was_frozen = gc.get_freeze_count()
-    gc.freeze()
+    if not was_frozen:
+        gc.freeze()
     try:
         yield
     finally:

@@ -117,6 +117,7 @@ class Simulation:
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
         self._told: _Course | None = None
+        self._stopped = set[int]()
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -340,7 +341,10 @@ class Simulation:
         try:
             if self.loop.is_own and self.loop.machine is None:
                 with collected():  # a finalizer of this run must not be called in the next one
-                    return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
+                    try:
+                        return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
+                    finally:
+                        self._agent = None
             if self.python:
                 return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
             return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
@@ -401,8 +405,7 @@ class Simulation:
         try:
             with self._meter.run() if self._meter else _NOTHING, inhabited(world):
                 ending = await run_prompt(agent, prompt, world)
-                if ending.outcome not in _STOPPED:
-                    leave_to_threads(world)
+                self._leave(world, ending)
         except BaseException as error:
             if is_of_the_program(error, world.model.loop):  # a machine is somebody's code
                 self._blame_machine(error)
@@ -411,6 +414,16 @@ class Simulation:
         self.endings.append(ending)
         self.trace.footer = Footer(len(self.trace.entries), self.elapsed_ns)
         return ending
+
+    def _leave(self, world: World, ending: Ending) -> None:
+        """Let threads that go on have the world, but for those that have not heard a stop."""
+        threads = world.model.loop.threads
+        if threads is None:
+            return
+        at_work = threads.at_work()
+        if ending.outcome in _STOPPED:
+            self._stopped.update(at_work)
+        leave_to_threads(world, [each for each in at_work if each not in self._stopped])
 
     def _blame_machine(self, error: BaseException) -> None:
         if (

@@ -73,15 +73,26 @@ _INSTALLED = ("/site-packages/", "/dist-packages/")
 _PYTHONS = (os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120 - compared with strings
 
 
-class UserError(Struct, frozen=True):
+class UserError(Struct):
     """An exception that a function of the user raised. `where` names the function.
 
-    `told` are the lines of an exception that comes from another process, without its frames.
+    `told` are the lines of an exception that has no frames, such as one from another process.
     """
 
     where: str
     error: BaseException
     told: tuple[str, ...] = ()
+
+    def let_go(self) -> None:
+        """Let go of all objects that the frames of the exception hold, but not of the lines."""
+        self.told = tuple(self.lines())
+        waiting: list[BaseException | None] = [self.error]
+        while waiting:
+            error = waiting.pop()
+            if error is not None and error.__traceback__ is not None:
+                error.__traceback__ = None
+                waiting += (error.__cause__, error.__context__)
+                waiting += error.exceptions if isinstance(error, BaseExceptionGroup) else ()
 
     def lines(self) -> Iterator[str]:
         """Yield the traceback as Python prints it, with the frames of libraries folded.

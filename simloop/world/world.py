@@ -6,7 +6,7 @@ inside one another.
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -67,11 +67,10 @@ def inhabited(world: World) -> Iterator[None]:
             loop.on_refusal = None
 
 
-def leave_to_threads(world: World) -> None:
-    """Let the threads that are still at work have `world` until they end, or their loop does."""
-    loop = world.model.loop
-    for ident in loop.threads.at_work() if loop.threads is not None else ():
-        loop.worlds_of_threads.setdefault(ident, world)
+def leave_to_threads(world: World, threads: Iterable[int]) -> None:
+    """Let these threads, by their identifiers, have `world` until they end, or their loop does."""
+    for ident in threads:
+        world.model.loop.worlds_of_threads.setdefault(ident, world)
 
 
 def note_refused(what: str, name: str, asked: str, place: str) -> None:

@@ -1,5 +1,6 @@
 """Agents under the checks: judged, run twice, compared, paired; never a special case."""
 
+import weakref
 from typing import Any
 
 import pytest
@@ -125,3 +126,32 @@ def test_an_agent_that_no_name_reaches_is_not_offered_to_replay_by_that_name() -
     assert trace is not None
     with pytest.raises(ScenarioError, match="give it by name: --loop module:attribute"):
         rerun(trace)
+
+
+class Registered:
+    """An object that a registry of the process knows by its name, as in llama-index."""
+
+    def __init__(self) -> None:
+        self.itself = self  # only the garbage collector frees it
+
+
+REGISTRY: "weakref.WeakValueDictionary[str, Registered]" = weakref.WeakValueDictionary()
+
+
+async def registers(prompt: str) -> str:
+    assert "run" not in REGISTRY, "the run before it is still there"
+    registered = REGISTRY["run"] = Registered()
+
+    async def answer() -> str:
+        raise ValueError(type(registered).__name__)
+
+    return await answer()
+
+
+def test_the_exceptions_of_a_run_keep_none_of_its_objects_for_the_next() -> None:
+    verdict = verify(Scenario(prompt="Go."), loop=registers)
+    assert verdict.deterministic
+    (raised,) = verdict.raised
+    assert "    raise ValueError(type(registered).__name__)" in raised.lines()
+    assert raised.error.__traceback__ is None
+    assert "run" not in REGISTRY

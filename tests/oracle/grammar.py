@@ -8,7 +8,15 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.trace.entries import Ended, Prompt, Request, StopRequested, ToolResult, ToolStarted
+from simloop.trace.entries import (
+    Ended,
+    LeftBehind,
+    Prompt,
+    Request,
+    StopRequested,
+    ToolResult,
+    ToolStarted,
+)
 
 
 @invariant(
@@ -31,15 +39,15 @@ def entries_in_order(subject: Subject) -> Watch:
 @invariant(
     "A run begins with a prompt and ends once; between runs no request is sent and no tool runs.",
     "BUGS.md D18, D19, A3",
-    sees=[Prompt, Ended, Request, ToolStarted, ToolResult, StopRequested],
+    sees=[Prompt, Ended, Request, ToolStarted, ToolResult, StopRequested, LeftBehind],
 )
 def runs_begin_and_end(subject: Subject) -> Watch:
     """The user may act at any time: a message may be queued, and a stop requested.
 
     A tool that outlives its cancellation may end after a run in which an agent was stopped, and so
-    may one in a thread, which no stop interrupts.
+    may one in a thread, which no stop interrupts. A thread that is left behind has its world still.
     """
-    under_way = False
+    under_way = has_thread = False
     outliving = set[str]()
     while True:
         entry = yield
@@ -54,7 +62,9 @@ def runs_begin_and_end(subject: Subject) -> Watch:
             if under_way:
                 return "a prompt comes before the run of the prompt before it has ended"
             under_way = True
-        elif not under_way:
+        elif kind is LeftBehind:
+            has_thread |= entry.what == "thread"
+        elif not under_way and (kind is Ended or not has_thread):
             return f"a {kind.__name__} entry comes between two runs"
         elif kind is Ended:
             under_way = False

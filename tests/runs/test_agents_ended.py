@@ -27,6 +27,7 @@ from simloop import (
     run,
     simulate,
 )
+from simloop.check.trial import verify
 from simloop.errors import CheckFailed, RunawayRun
 from simloop.messages import UserMessage
 from simloop.trace import entries
@@ -297,7 +298,7 @@ def test_a_thread_that_outlives_the_agent_has_its_world_until_the_run_is_closed(
         world = current_world()
         assert world is not None
         note("late")
-        completion = run_blocking(world.model.reply([UserMessage("late")]))
+        completion = run_blocking(world.model.reply([UserMessage("Go.")]))
         note(completion.message.text)
         try:
             socket.create_connection(("nobody.example", 80))
@@ -319,7 +320,10 @@ def test_a_thread_that_outlives_the_agent_has_its_world_until_the_run_is_closed(
     read = read_trace(tmp_path / "trace.jsonl")
     assert read.entries == result.trace.entries
     assert not read.truncated
-    assert run(scenario, loop=agent).trace.entries == result.trace.entries
+    verdict = verify(scenario, loop=agent)
+    assert verdict.deterministic
+    assert verdict.entries == result.trace.entries
+    assert verdict.violations == ()
 
 
 def test_a_thread_that_goes_on_after_a_stop_gets_no_answer() -> None:
