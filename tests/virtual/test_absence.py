@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import socket
 import subprocess
 import urllib.error
@@ -95,6 +96,16 @@ def test_a_socket_in_the_file_system_is_not_there() -> None:
     assert again.args == ABSENT
 
 
+def test_a_server_in_the_file_system_is_not_permitted_and_its_path_is_in_no_trace() -> None:
+    def bind() -> None:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind("/run/17.sock")
+
+    error, ((what, _, asked, _),) = noted(bind)
+    assert isinstance(error, PermissionError)
+    assert (what, asked) == ("call", "socket.bind to a Unix socket")
+
+
 def test_each_name_has_an_address_of_its_own_that_no_machine_has() -> None:
     def look_up() -> object:
         names = ("a.example", "b.example", "a.example", "localhost", "10.0.0.1")
@@ -138,6 +149,11 @@ def test_a_program_is_not_found_and_is_noted_with_its_arguments(how: str) -> Non
     assert found[:3] == ("program", name, asked)
     # A thread has no code of this file: its function is that of `subprocess`.
     assert found[3].startswith("test_absence.py:") or how == "thread"
+
+
+def test_a_program_that_is_looked_for_is_not_there_and_nothing_is_noted() -> None:
+    assert shutil.which("sh")
+    assert noted(lambda: shutil.which("sh")) == (None, [])
 
 
 def test_a_shell_of_the_system_returns_that_it_found_no_program() -> None:

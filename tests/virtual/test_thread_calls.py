@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -119,3 +120,15 @@ def test_code_inside_has_the_clock_and_the_randomness_of_the_simulation(place: A
 def test_outside_of_simulations_it_is_refused() -> None:
     with pytest.raises(ScenarioError, match="virtual clock"):
         run_blocking(slow())
+
+
+def test_a_loop_that_runs_when_the_simulation_ends_is_closed() -> None:
+    """Code that hands it work at the end of the process, and waits for that, would never end."""
+
+    async def main() -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, daemon=True).start()
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(1), loop)
+        return loop
+
+    assert simulate(main()).is_closed()

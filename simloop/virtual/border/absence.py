@@ -7,6 +7,7 @@ its own error of it and the agent may go on. The run records what was asked, and
 import _socket
 import errno
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -133,7 +134,9 @@ def _bind(original: Any) -> Callable[..., Any]:
             from simloop.virtual.border.loopback import network_of  # noqa: PLC0415 - few runs need it
 
             return network_of(answers.loop).bind(binding, address)
-        answers.loop.note_refused("call", "socket.bind", f"socket.bind to {address!r}")
+        # The path of a Unix socket may hold a number of the process, which each run has anew.
+        asked = "a Unix socket" if binding.family == socket.AF_UNIX else repr(address)
+        answers.loop.note_refused("call", "socket.bind", f"socket.bind to {asked}")
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     return bind
@@ -205,6 +208,8 @@ def _functions() -> dict[Any, Callable[..., Any]]:
         (_socket, "getaddrinfo", look_up),
         (_socket, "gethostname", lambda _: "localhost"),
         (os, "system", _system),
+        # An agent that looks for a program first does without one that is not there.
+        (shutil, "which", lambda *_, **__: None),
     ]
     try:
         import _posixsubprocess  # noqa: PLC0415 - Windows has none

@@ -493,7 +493,7 @@ def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
         if hasattr(os, name):
             yield _in_its_place(getattr(os, name)), answer
     yield _in_its_place(subprocess._fork_exec), _fork_exec  # type: ignore[attr-defined]  # noqa: SLF001
-    yield shutil.which, _which
+    yield _in_its_place(shutil.which), _which
 
 
 def _in_its_place(original: Any) -> Any:

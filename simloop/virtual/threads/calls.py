@@ -23,7 +23,13 @@ from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import WAKE, hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop, refuse_methods
 from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
-from simloop.virtual.threads.scheduler import SimulatedThread, ThreadEnded, simulated, thread_here
+from simloop.virtual.threads.scheduler import (
+    SimulatedThread,
+    ThreadEnded,
+    simulated,
+    thread_here,
+    threads_of,
+)
 
 T = TypeVar("T")
 
@@ -165,6 +171,14 @@ class InnerLoop(LoopWithPipes):
         self._clock_resolution = 1e-9
         self._task_factory: Any = None
         self._ready: Any
+
+    def run_forever(self) -> None:
+        """Run until `stop`, or until the thread ends with the run."""
+        try:
+            super().run_forever()
+        except ThreadEnded:
+            threads_of(self.outer).interrupted.append(self)
+            raise
 
     def select(self, timeout: float | None = None) -> list[Any]:
         """Park the thread until a call wakes the loop or for `timeout` seconds.

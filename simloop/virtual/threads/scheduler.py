@@ -410,6 +410,9 @@ class Threads:
         """Whether the main thread is one of the program's, so that the loop's is not."""
         self.numbers = itertools.count(1)
         self.pools = Pools()
+        # Event loops whose threads ended while they ran. Nobody runs them again, so they are
+        # closed: a function of `atexit` that waits for one would never end.
+        self.interrupted: list[asyncio.AbstractEventLoop] = []
         self._ready: list[SimulatedThread] = []
         self._timers: list[tuple[int, int, Any, SimulatedThread]] = []
         self._timer_numbers = itertools.count()
@@ -700,6 +703,9 @@ class Threads:
         for thread in refused:
             self._abandon(thread)
         self.is_over = True
+        for loop in self.interrupted:
+            loop.close()
+        self.interrupted.clear()
         self.stop_watch()
         self.pools.restore()
         return [thread.name for thread in refused]
