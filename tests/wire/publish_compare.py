@@ -28,7 +28,6 @@ SCENARIOS = (
     "finish-reasons/content-filter", "finish-reasons/empty-replies", "calls/duplicated-ids",
 )  # fmt: skip
 PINS = Path(__file__).with_name("environments") / "frameworks.txt"
-_BLOCK = re.compile(r"(<!-- compared: [^>]*-->\n).*?(<!-- compared: end -->)", re.DOTALL)
 
 
 COMMAND = (
@@ -58,7 +57,14 @@ def page_with(printed: str) -> str:
     lines = [("scenario", *MACHINES, *versions), ("---",) * (1 + len(MACHINES) + len(AGENTS))]
     lines += [(one["name"], *(cell(row) for row in one["rows"])) for one in scenarios]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    made, count = _BLOCK.subn(lambda block: f"{block[1]}{table}{block[2]}", PAGE.read_text("utf-8"))
+    return with_block("compared", table)
+
+
+def with_block(name: str, text: str) -> str:
+    """Return the page with a text in the place of the generated block of that name."""
+    block = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+    page = PAGE.read_text("utf-8")
+    made, count = block.subn(lambda found: f"{found[1]}{text}{found[2]}", page)
     assert count == 1
     return made
 
