@@ -27,12 +27,14 @@ from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
 from simloop.fuzz.alphabet import LAST, LAST_SUMMARY
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.search import FoundFailure
+from simloop.kernel.durations import format_duration
 from simloop.messages import Fault, StreamError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.expect import REST, CountBounds, Expect
 from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import Scenario
+from simloop.scenario.services import METHODS
 from simloop.scenario.writing import content
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
@@ -256,7 +258,7 @@ def _read(tree: Tree) -> Scenario:
 _SCRIPTS = {"main": "model", "summary": "summaries"}
 
 
-def with_planned_faults(tree: dict[str, Any], record: Iterable[AnyEntry]) -> dict[str, Any]:
+def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dict[str, Any]:
     """Return a scenario, as data, whose script has the faults that a run of it has recorded.
 
     Random faults cannot be reduced: another reply or another seed draws other faults. The script
@@ -279,7 +281,39 @@ def with_planned_faults(tree: dict[str, Any], record: Iterable[AnyEntry]) -> dic
         if each.keys().isdisjoint(REPLY_ENDS):
             each["stall"] = "mid-output" if each else "after-headers"
     planned = {key: value for key, value in tree.items() if key != "faults"}
+    if "services" in tree:
+        routes = _routes(record)
+        planned["services"] = {
+            address: [*routes.get(address, ()), *known]
+            for address, known in tree["services"].items()
+        }
     return {**planned, **scripts, "tools": tools}
+
+
+def _routes(record: Iterable[AnyEntry]) -> dict[str, list[dict[str, Any]]]:
+    """Return, by service, a route for each request that repeats its recorded reply."""
+    sent: dict[int, tuple[int, dict[str, Any]]] = {}
+    routes: dict[str, list[dict[str, Any]]] = {}
+    for entry in record:
+        if type(entry) is entries.ServiceRequest:
+            method = entry.method.lower()
+            key = method if method in METHODS else "any"
+            route = {key: entry.path or "/", "times": 1, "stall": "before-headers"}
+            sent[entry.number] = entry.at_ns, route
+            routes.setdefault(entry.service, []).append(route)
+        elif type(entry) is entries.ServiceReply:
+            since_ns, route = sent[entry.request]
+            if entry.failure not in {"timed-out", "closed"}:
+                del route["stall"]
+                route["takes"] = format_duration(entry.at_ns - since_ns)
+            if not entry.failure:
+                route.update({"status": entry.status, "text": entry.body})
+            elif entry.failure in _LOST:
+                route["lost"] = _LOST[entry.failure]
+    return routes
+
+
+_LOST = {"refused": "before-connect", "lost": "before-headers"}
 
 
 def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:

@@ -15,8 +15,9 @@ from simloop.kernel.machine import Feature
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
+from simloop.scenario.services import Route, with_fault
 from simloop.trace.kinds import ENGINE_TRIGGERS
-from simloop.world.faults import BODIES, WAITS
+from simloop.world.faults import BODIES, SERVICE_FAULTS, WAITS
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip
@@ -263,6 +264,7 @@ def world_for(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
 
 
 _REPETITIONS = 3
+_MOST_FAILED = 4
 _INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
 _WEIGHTS = (6, 2, 1, 1)
 
@@ -314,8 +316,20 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
             "then": base.then or _further_prompts(choices, weights),
             "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
             "seed": choices.integer(0, 999),
+            # Last, and only here: the worlds of other scenarios stay as they are.
+            "services": _troubled(choices, base) if base.services else base.services,
         }
     )
+
+
+def _troubled(choices: Choices, base: Scenario) -> dict[str, list[Route]]:
+    """Draw faults of the services of a scenario: their first requests fail, or all are slow."""
+    services = dict(base.services)
+    for number in choices.several(2, lambda _: choices.integer(0, len(services) - 1)):
+        address = [*services][number]
+        fault = one_of(choices, SERVICE_FAULTS)
+        services[address] = with_fault(services[address], fault, choices.integer(1, _MOST_FAILED))
+    return services
 
 
 def _repeats(replies: list[Reply]) -> bool:

@@ -6,7 +6,7 @@ first route that matches and is not used up answers.
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, unquote
@@ -23,7 +23,7 @@ from simloop.scenario.fields import (
     kept,
     wrong,
 )
-from simloop.world.faults import FaultPlace, SiteFault
+from simloop.world.faults import FaultPlace, SiteFault, Stage
 from simloop.world.http import HttpRequest
 from simloop.world.services import ServiceRule, TimedAnswer, check_address, json_bytes, timed
 
@@ -269,6 +269,14 @@ def _expression(text: str, parameter: str) -> tuple[str, tuple[str, ...]]:
     names = tuple(pieces[1::2])
     pieces[1::2] = [parameter] * len(names)
     return "".join(pieces), names
+
+
+def with_fault(routes: Sequence[Route], fault: SiteFault, times: int) -> list[Route]:
+    """Return the routes of a service whose first requests fail, or whose answers come late."""
+    if fault.stage is Stage.LATE:
+        late = Route(any="/", **fault.keys).takes
+        return [route.model_copy(update={"takes": late}) for route in routes]
+    return [Route(any=f"/{REST}", times=times, **fault.keys), *routes]
 
 
 @cache

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from services import asked, replies, sent
 from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, plain, runs_twice
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
@@ -338,3 +339,16 @@ def test_a_tool_that_failed_by_chance_fails_by_plan() -> None:
     made = with_planned_faults(content(tools), simulation.trace.entries)["tools"]
     assert {name for name, tool in made.items() if "raises" in tool} == lost
     assert lost
+
+
+def test_the_answers_of_services_are_written_as_they_came() -> None:
+    routes = [{"any": "/...", "json": [1], "takes": "1s"}]
+    faults = {"activate": 1.0, "fire": 0.5, "sites": ["service.503", "service.lost"]}
+    requests = [sent(f"GET /{number}?a=b") for number in range(8)]
+    _, result = asked(routes, *requests, faults=faults)
+    trace = result.trace
+    made = with_planned_faults(json.loads(bytes(trace.header.scenario)), trace.entries)
+    assert "faults" not in made
+    _, again = asked(made["services"], *requests)
+    assert replies(again) == replies(result)
+    assert {status for status, _, _ in replies(result)} == {0, 200, 503}
