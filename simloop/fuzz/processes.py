@@ -32,7 +32,7 @@ from simloop.errors import ScenarioError, SimloopError
 from simloop.runs.plan import Plan, content_of
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
-from simloop.virtual.border.exchange import kept_border
+from simloop.virtual.border.seal import kept_border
 
 _Judging: TypeAlias = Literal["digest", "search", "search twice", "file", "file twice"]
 """What a process answers for a scenario: the digest of its run, or its failure, as the search or

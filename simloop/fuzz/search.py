@@ -37,7 +37,7 @@ from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.loop_spec import spec_of
 from simloop.scenario.schema import Scenario
-from simloop.virtual.border.exchange import kept_border
+from simloop.virtual.border.seal import kept_border
 
 # A quote behind a letter is an apostrophe.
 _QUOTED = re.compile(r"(?<!\w)'.*?'(?!\w)|\"[^\"]*\"|`[^`]*`")

@@ -38,7 +38,7 @@ from simloop.scenario.services import METHODS
 from simloop.scenario.writing import content
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.virtual.border.exchange import kept_border
+from simloop.virtual.border.seal import kept_border
 from simloop.world.chance import LOST_TOOL
 from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
 

@@ -35,8 +35,8 @@ from simloop.trace import entries
 from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.recorder import Listener, Recorder
-from simloop.virtual.border.exchange import kept_border
 from simloop.virtual.border.output import Output
+from simloop.virtual.border.seal import kept_border
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate

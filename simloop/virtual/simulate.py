@@ -9,7 +9,7 @@ from types import CoroutineType
 from typing import Any, TypeVar
 
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
-from simloop.virtual.border.exchange import sealed
+from simloop.virtual.border.seal import sealed
 from simloop.virtual.clock.loop import MAX_VIRTUAL_NS, VirtualLoop, loop_here
 from simloop.virtual.seeds import Seeds
 

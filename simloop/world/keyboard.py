@@ -3,7 +3,7 @@
 from simloop.escape import writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.border.processes import run_with_pipes
+from simloop.virtual.border.pipes import run_with_pipes
 from simloop.virtual.border.standard_input import StandardInput
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.threads.scheduler import Fiber, parked, threads_of

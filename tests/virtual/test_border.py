@@ -26,9 +26,9 @@ import pydantic
 import pytest
 
 from simloop.errors import ScenarioError
-from simloop.virtual.border import answers, refusals
-from simloop.virtual.border import exchange as sealed_module
-from simloop.virtual.border.exchange import sealed
+from simloop.virtual.border import answers, exchange, refusals
+from simloop.virtual.border import seal as sealed_module
+from simloop.virtual.border.seal import sealed
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
@@ -252,7 +252,7 @@ def test_the_border_is_entered_whole_whatever_stands_among_the_modules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     holder: Any = Hostile("holder")
-    namespace = sealed_module._namespace_of(holder)
+    namespace = exchange._namespace_of(holder)
     namespace |= {"clock": time.time, "odd": OddValue(), 5: time.time, "__spec__": OddValue()}
     present: dict[object, object] = {
         "holder": holder,
@@ -272,9 +272,9 @@ STEPS = {
     "the audit hook": (refusals, "watch_reaches"),
     "the scan": (sealed_module._Border, "_scan"),
     "the seed": (answers.SharedDraws, "begin"),
-    "the method cache": (sealed_module.StandIns, "forget_cached_methods"),
-    "the exchange": (sealed_module._Holders, "exchange"),
-    "the first holder": (sealed_module, "_replace"),
+    "the method cache": (exchange.StandIns, "forget_cached_methods"),
+    "the exchange": (exchange._Holders, "exchange"),
+    "the first holder": (exchange, "_replace"),
 }
 
 
@@ -443,7 +443,7 @@ def test_a_kept_border_is_put_back_after_a_fault_while_entering_it_again(
     with sealed_module.kept_border():
         in_seal(lambda: None)
         with monkeypatch.context() as patch:
-            patch.setattr(sealed_module._Holders, "are_exchanged", fails)
+            patch.setattr(exchange._Holders, "are_exchanged", fails)
             with pytest.raises(KeyboardInterrupt):
                 simulate(asyncio.sleep(0))
         assert all(a is b for a, b in zip(before, originals(), strict=True))

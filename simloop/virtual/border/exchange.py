@@ -1,7 +1,7 @@
-"""The border of a simulation: the exchange of Python's clocks, randomness and threads.
+"""The exchange of originals for stand-ins, wherever a global or a class of Python holds them.
 
-The border is entered whole or not at all. Nothing in `sys.modules` is asked anything while its
-globals are read, because it may be any object.
+It is made whole or not at all. Nothing in `sys.modules` is asked anything while its globals are
+read, because it may be any object.
 """
 
 import contextlib
@@ -10,20 +10,14 @@ import gc
 import operator
 import sys
 import threading
-import uuid
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from simloop.virtual.border import absence, answers, refusals, thread_stand_ins
-from simloop.virtual.border.answers import Answers, shared_draws
-from simloop.virtual.border.output import Output, enter_streams, leave_streams
-from simloop.virtual.clock.loop import VirtualLoop
-from simloop.virtual.real_world import PRIVATE_TWINS, REAL_CLOCKS, noted_interrupts
-from simloop.virtual.seeds import Seeds
+from simloop.virtual.border import thread_stand_ins
+from simloop.virtual.real_world import PRIVATE_TWINS
 
-_EVERYWHERE = refusals.FUNCTIONS | answers.WAIT_FOR | absence.FUNCTIONS
 # Only values of these types are looked up: the hash of any other object may run its own code.
 # A class of another metaclass may define `__hash__` as well.
 _KINDS = frozenset(
@@ -35,8 +29,6 @@ _namespace_of = _read_namespace.__get__
 _forget = ctypes.pythonapi.PyType_Modified
 _forget.argtypes, _forget.restype = [ctypes.py_object], None
 _IMMUTABLE = 1 << 8  # the flag of a class that `setattr` refuses
-# Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
-_STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
 
 
 class _Holder(NamedTuple):
@@ -273,79 +265,3 @@ class Exchange:
                 holders += filter(None, [self.stand_ins.holder_of(namespace, name)])
         self.all = _Holders(holders)
         self.modules = [module for _, module in modules] if complete else []
-
-
-_OF_BORDER = StandIns(
-    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | absence.FUNCTIONS,
-    answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS,
-    kept_by=REAL_CLOCKS,
-    everywhere=_EVERYWHERE,
-)
-
-
-class _Border(Exchange):
-    """The exchange that every sealed run needs."""
-
-    def __init__(self) -> None:
-        super().__init__(_OF_BORDER)
-
-    def begin(self, *given: Seeds) -> None:
-        refusals.watch_reaches()
-        shared_draws.begin(*given)
-        vars(uuid).update(dict.fromkeys(_STAMPS))
-
-    def end(self) -> None:
-        shared_draws.end()
-
-
-_border = _Border()
-
-
-class sealed:  # noqa: N801 - a context manager, named as one reads it
-    """Give code that runs on `loop` the clocks, dates and randomness of the simulation.
-
-    Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
-    moves virtual time; dates and local time, in UTC; `os.urandom`, `os.getrandom` and
-    `ssl.RAND_bytes`, so `uuid4` and `secrets`; `uuid1`; `random`, with generators that are created
-    unseeded. Threads, locks and event loops that are made inside are simulated. Hosts and programs
-    are not there. Blocking sockets, forks and alarms are refused.
-    """
-
-    __slots__ = ("_answers", "_interrupts", "_loop", "_outer", "_streams")
-
-    def __init__(self, loop: VirtualLoop, seeds: Seeds) -> None:
-        self._loop = loop
-        self._answers = Answers(loop, seeds)
-        self._interrupts = noted_interrupts()
-        self._outer: Answers | None = None
-        self._streams: tuple[Any, ...] = ()
-
-    def __enter__(self) -> None:
-        loop = self._loop
-        _border.enter(self._answers.seeds)
-        self._streams = enter_streams()
-        loop.interrupts = self._interrupts.__enter__()
-        self._outer, loop.answers = loop.answers, self._answers
-        loop.output = loop.output or Output()
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.answers = self._outer
-        try:
-            self._interrupts.__exit__()
-            leave_streams(self._streams)
-        finally:
-            _border.leave()
-
-
-@contextlib.contextmanager
-def kept_border() -> Iterator[None]:
-    """Leave the stand-ins in place between simulations, for many short ones in a row.
-
-    Between them, code of the program calls the originals through the stand-ins, as other threads
-    do while a simulation runs. At the end the originals are back.
-    """
-    _border.keep()
-    try:
-        yield
-    finally:
-        _border.let_go()

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simloop.virtual.border.exchange import Exchange, StandIns
-from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready
-from simloop.virtual.border.processes import run_with_pipes
+from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready, run_with_pipes
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
 
 _FIRST_PORT = 49152

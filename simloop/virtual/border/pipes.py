@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from stat import S_ISFIFO
 from typing import Any, TypeVar
 
+from simloop.virtual.border.exchange import Exchange, StandIns
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_here
 
@@ -437,3 +438,17 @@ METHODS: tuple[tuple[type, str, Any], ...] = (
       for kind, name in _SELECTORS if (cls := getattr(selectors, kind, None)) is not None),
 )  # fmt: skip
 """Class, attribute and stand-in of the methods that are exchanged."""
+
+KEPT_BY = frozenset({"simloop", "_pytest", "pytest", "hypothesis", "execnet", "xdist"})
+"""The packages that keep the originals: simloop itself, and those that drive a test."""
+_exchange = Exchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))
+
+
+def run_with_pipes(loop: VirtualLoop) -> Pipes:
+    """Return the noted pipes of the run on a loop; the first call puts the stand-ins in place."""
+    if loop.pipes is None:
+        loop.pipes = Pipes(loop)
+        _exchange.enter()
+        loop.at_end.append(_exchange.leave)
+    pipes: Pipes = loop.pipes
+    return pipes

@@ -22,9 +22,18 @@ from typing import Any, NamedTuple, Protocol
 
 from simloop.errors import SimloopError
 from simloop.virtual.border import absence
-from simloop.virtual.border import pipes as pipes_module
 from simloop.virtual.border.exchange import Exchange, StandIns
-from simloop.virtual.border.pipes import PIPE_BUF, READ, WRITE, Pipes, exchanged, is_ready, read_now
+from simloop.virtual.border.pipes import (
+    KEPT_BY,
+    PIPE_BUF,
+    READ,
+    WRITE,
+    Pipes,
+    exchanged,
+    is_ready,
+    read_now,
+    run_with_pipes,
+)
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.transports import absent
 from simloop.virtual.real_world import is_exempt
@@ -312,20 +321,11 @@ class Processes:
                 yield each
 
 
-def run_with_pipes(loop: VirtualLoop) -> Pipes:
-    """Return the noted pipes of the run on a loop; the first call puts the stand-ins in place."""
-    if loop.pipes is None:
-        loop.pipes = Pipes(loop)
-        _exchange.enter()
-        loop.at_end.append(_exchange.leave)
-    pipes: Pipes = loop.pipes
-    return pipes
-
-
 def run_with_processes(loop: VirtualLoop, launcher: Launcher) -> None:
     """Let `launcher` answer the processes that the run on a loop starts."""
     loop.processes = processes = Processes(loop, run_with_pipes(loop), launcher)
-    loop.at_end.append(processes.end)
+    _exchange.enter()
+    loop.at_end += [processes.end, _exchange.leave]
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -511,10 +511,4 @@ METHODS: tuple[tuple[type, str, Any], ...] = (
 )
 """Class, attribute and stand-in of the methods that are exchanged."""
 
-_exchange = Exchange(
-    StandIns(
-        pipes_module.FUNCTIONS | FUNCTIONS,
-        pipes_module.METHODS + METHODS,
-        kept_by=frozenset({"simloop", "_pytest", "pytest", "hypothesis", "execnet", "xdist"}),
-    )
-)
+_exchange = Exchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))

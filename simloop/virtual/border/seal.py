@@ -1,0 +1,91 @@
+"""The border of a simulation: the exchange of Python's clocks, randomness and threads."""
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from simloop.virtual.border import absence, answers, refusals, thread_stand_ins
+from simloop.virtual.border.answers import Answers, shared_draws
+from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.output import Output, enter_streams, leave_streams
+from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.real_world import REAL_CLOCKS, noted_interrupts
+from simloop.virtual.seeds import Seeds
+
+# Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
+_STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
+_OF_BORDER = StandIns(
+    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | absence.FUNCTIONS,
+    answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS,
+    kept_by=REAL_CLOCKS,
+    everywhere=refusals.FUNCTIONS | answers.WAIT_FOR | absence.FUNCTIONS,
+)
+
+
+class _Border(Exchange):
+    """The exchange that every sealed run needs."""
+
+    def __init__(self) -> None:
+        super().__init__(_OF_BORDER)
+
+    def begin(self, *given: Seeds) -> None:
+        refusals.watch_reaches()
+        shared_draws.begin(*given)
+        vars(uuid).update(dict.fromkeys(_STAMPS))
+
+    def end(self) -> None:
+        shared_draws.end()
+
+
+_border = _Border()
+
+
+class sealed:  # noqa: N801 - a context manager, named as one reads it
+    """Give code that runs on `loop` the clocks, dates and randomness of the simulation.
+
+    Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
+    moves virtual time; dates and local time, in UTC; `os.urandom`, `os.getrandom` and
+    `ssl.RAND_bytes`, so `uuid4` and `secrets`; `uuid1`; `random`, with generators that are created
+    unseeded. Threads, locks and event loops that are made inside are simulated. Hosts and programs
+    are not there. Blocking sockets, forks and alarms are refused.
+    """
+
+    __slots__ = ("_answers", "_interrupts", "_loop", "_outer", "_streams")
+
+    def __init__(self, loop: VirtualLoop, seeds: Seeds) -> None:
+        self._loop = loop
+        self._answers = Answers(loop, seeds)
+        self._interrupts = noted_interrupts()
+        self._outer: Answers | None = None
+        self._streams: tuple[Any, ...] = ()
+
+    def __enter__(self) -> None:
+        loop = self._loop
+        _border.enter(self._answers.seeds)
+        self._streams = enter_streams()
+        loop.interrupts = self._interrupts.__enter__()
+        self._outer, loop.answers = loop.answers, self._answers
+        loop.output = loop.output or Output()
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.answers = self._outer
+        try:
+            self._interrupts.__exit__()
+            leave_streams(self._streams)
+        finally:
+            _border.leave()
+
+
+@contextlib.contextmanager
+def kept_border() -> Iterator[None]:
+    """Leave the stand-ins in place between simulations, for many short ones in a row.
+
+    Between them, code of the program calls the originals through the stand-ins, as other threads
+    do while a simulation runs. At the end the originals are back.
+    """
+    _border.keep()
+    try:
+        yield
+    finally:
+        _border.let_go()
