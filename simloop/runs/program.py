@@ -13,7 +13,6 @@ import os
 import re
 import runpy
 import shlex
-import shutil
 import signal
 import sys
 import tempfile
@@ -21,11 +20,10 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
-from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -34,6 +32,7 @@ from msgspec.structs import replace
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.escape import writable
 from simloop.messages import Outcome
+from simloop.runs.folders import own_folder
 from simloop.runs.isolation import isolated
 from simloop.runs.prompt import OwnAgent
 from simloop.scenario.designs import PROGRAM
@@ -66,8 +65,6 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=")
 _INTERRUPTED = 130
 _EXIT_CODES = 256
-# A place that is equal in all runs, because programs tell the model where they are.
-_PLACE = Path("/tmp/simloop-program")  # noqa: S108 - a folder that no other user can open
 _FOLDERS = ("home", "tmp", "work")
 
 
@@ -131,7 +128,9 @@ class Program:
 
     def play(self, make: Callable[[], T], files: Mapping[str, str] | None) -> T:
         """Call `make`, which makes a run of this program, in a fork; return its result."""
-        with _own_folder() as folder:
+        with own_folder("simloop-program") as folder:
+            for name in _FOLDERS:
+                (folder / name).mkdir()
             for path, text in (files or {}).items():
                 file = folder / "work" / path
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -324,51 +323,3 @@ def _last_lines(file: Path) -> Iterator[str]:
     """Yield the end of what was written past the streams, as by code in C that has failed."""
     with suppress(OSError):
         yield from file.read_bytes()[-2_000:].decode(errors="replace").splitlines()[-10:]
-
-
-@contextmanager
-def _own_folder() -> Iterator[Path]:
-    """Provide an empty folder, the same one unless another run has it; remove it at the end."""
-    for number in count(1):
-        folder = _PLACE if number == 1 else _PLACE.with_name(f"{_PLACE.name}-{number}")
-        with _lock_of(folder) as is_ours:
-            if not is_ours:
-                continue
-            _clear(folder)  # of a run that was killed
-            for name in _FOLDERS:
-                (folder / name).mkdir()
-            try:
-                yield folder
-            finally:
-                _clear(folder)
-                folder.rmdir()
-            return
-
-
-def _clear(folder: Path) -> None:
-    (folder / "output").unlink(missing_ok=True)
-    for name in _FOLDERS:
-        shutil.rmtree(folder / name, ignore_errors=True)
-
-
-@contextmanager
-def _lock_of(folder: Path) -> Iterator[bool]:
-    """Tell whether the folder is ours alone; the system releases the lock of a dead process."""
-    import fcntl  # noqa: PLC0415 - Windows has none, and no fork either
-
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # of another user
-        yield False
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        there = folder.stat()
-        is_ours = there.st_ino == os.fstat(lock).st_ino and there.st_uid == os.getuid()
-    except OSError:
-        is_ours = False
-    try:
-        yield is_ours
-    finally:
-        os.close(lock)

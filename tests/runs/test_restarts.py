@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
-from simloop import Line, Reply, Result, Scenario, ScenarioError, Then, World, run
+from simloop import (
+    Line,
+    Reply,
+    Result,
+    Scenario,
+    ScenarioError,
+    Then,
+    World,
+    folder,
+    run,
+)
 from simloop.messages import Outcome
+from simloop.runs.folders import own_folder
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace import entries
@@ -178,3 +189,46 @@ input: ["y", {say: "n", after: 2400s, to: {contains: Sure}, times: 2}]
 def test_mistakes_have_a_place_and_a_reason(text: str, place: str) -> None:
     with pytest.raises(ScenarioError, match=place):
         parse_scenario(f"prompt: x\n{text}\n")
+
+
+class Diary:
+    """An agent that writes its prompts into a file of its run."""
+
+    def __init__(self) -> None:
+        self.file = folder() / "diary"
+
+    async def __call__(self, prompt: str) -> str:
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(f"{prompt} ")
+        return self.file.read_text("utf-8")
+
+
+def test_the_folder_of_a_run_is_empty_at_its_start_and_outlives_a_restart() -> None:
+    scenario = Scenario(prompt="a", then=[Then(after="2h", say="b", restart=True)])
+    assert [run(scenario, loop=Diary).text for _ in range(2)] == ["a b ", "a b "]
+
+
+def test_the_folder_of_a_run_is_gone_after_it() -> None:
+    kept: list[Path] = []
+
+    async def agent(prompt: str) -> str:
+        kept.append(folder())
+        (kept[0] / "inner").mkdir()
+        (kept[0] / "inner" / "file").touch()
+        return str(folder() == kept[0])
+
+    assert run(Scenario(prompt="a"), loop=agent).text == "True"
+    assert not kept[0].exists()
+
+
+def test_runs_inside_one_another_have_folders_of_their_own() -> None:
+    with own_folder("simloop-test") as first, own_folder("simloop-test") as second:
+        assert first != second
+        assert first.is_dir()
+        assert second.is_dir()
+    assert not first.exists()
+
+
+def test_there_is_no_folder_outside_of_a_run() -> None:
+    with pytest.raises(ScenarioError, match="no run"):
+        folder()
