@@ -62,8 +62,8 @@ class Index:
     `places` has those of each kind of entry, and `landmarks` those of each landmark, in order.
     `parts` has, for the number of a request, the places of the parts of its reply, and `requests`
     the place of the request. `ends` has, for the start of a model call, a tool, a request to a
-    service, a backoff or a sleep, the place of its end. `shortened` has the compactions that made
-    the context smaller.
+    service, a program, a backoff or a sleep, the place of its end. `shortened` has the compactions
+    that made the context smaller.
     `texts` has the pieces of each text, and of each reasoning, that came without a stall.
     `answers` has, for the place of a request, the results in it of calls whose tools left no entry.
     `calls` has the entries about calls and their tools.
@@ -236,6 +236,12 @@ class Index:
     def _reply(self, place: int, entry: entries.ServiceReply) -> None:
         self._close_event("service", entry.request, place)
 
+    def _launch(self, place: int, entry: entries.ProgramStarted) -> None:
+        self._open_event("program", entry.number, place)
+
+    def _exit(self, place: int, entry: entries.ProgramEnded) -> None:
+        self._close_event("program", entry.program, place)
+
     def _move(self, place: int, entry: entries.Transition) -> None:
         self._mark(Landmark.TRANSITION, place)
         self._watch(Watched.STATE, entry.state, place)
@@ -282,6 +288,8 @@ _READERS: dict[type, Callable[[Index, int, Any], None]] = {
     entries.ToolResult: Index._return,  # noqa: SLF001
     entries.ServiceRequest: Index._ask,  # noqa: SLF001
     entries.ServiceReply: Index._reply,  # noqa: SLF001
+    entries.ProgramStarted: Index._launch,  # noqa: SLF001
+    entries.ProgramEnded: Index._exit,  # noqa: SLF001
     entries.Transition: Index._move,  # noqa: SLF001
     entries.Hook: Index._hook,  # noqa: SLF001
     entries.Compaction: Index._compaction,  # noqa: SLF001

@@ -4,6 +4,7 @@ Each fact is found when it is asked for, by the index, so that a screen which sh
 pays for three.
 """
 
+import shlex
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
@@ -363,6 +364,8 @@ class Position:
                     due_ns = entry.at_ns + settings.tool_execution.timeout_ms * _NS_PER_MS
             case entries.ServiceRequest():
                 name = f"service #{entry.number} {entry.method} {entry.service}{entry.path}"
+            case entries.ProgramStarted():
+                name = f"program #{entry.number} {shlex.join(entry.args)}"
             case _:
                 name = type(entry).__name__
         return PendingTimer(name, entry.at_ns, due_ns)

@@ -4,6 +4,7 @@ Shrinking is deterministic, unless the time limit or the user ends it.
 """
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ from simloop.messages import Fault, StreamError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.expect import REST, CountBounds, Expect
+from simloop.scenario.programs import SIGNALS
 from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import Scenario
 from simloop.scenario.services import METHODS
@@ -41,6 +43,7 @@ from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.seal import kept_border
 from simloop.world.chance import LOST_TOOL
 from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
+from simloop.world.program_scripts import FILES, SHELLS
 
 MAX_SECONDS = 2.0
 
@@ -287,7 +290,46 @@ def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dic
             address: [*routes.get(address, ()), *known]
             for address, known in tree["services"].items()
         }
+    if "programs" in tree:
+        planned["programs"] = _answers(record, tree["programs"])
     return {**planned, **scripts, "tools": tools}
+
+
+def _answers(record: Iterable[AnyEntry], known: dict[str, Any]) -> dict[str, Any]:
+    """Return the programs, whose first answers repeat what the run has recorded of each call.
+
+    A shell over files changes them, so it is left to itself.
+    """
+    begun: dict[int, tuple[int, dict[str, Any]]] = {}
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for entry in record:
+        if type(entry) is entries.ProgramStarted:
+            if not (FILES in known.values() and entry.args[0].rpartition("/")[2] in SHELLS):
+                answer: dict[str, Any] = {"hangs": True, "times": 1, "pieces": []}
+                begun[entry.number] = entry.at_ns, answer
+                answers.setdefault(shlex.join(entry.args), []).append(answer)
+        elif type(entry) in {entries.ProgramOutput, entries.ProgramEnded}:
+            _add_to(begun, entry)
+    lists = {key: each if isinstance(each, list) else [each] for key, each in known.items()}
+    given = {key: each for key, each in known.items() if each == FILES}
+    keys = dict.fromkeys([*known, *answers])
+    return {**{key: [*answers.get(key, ()), *lists.get(key, ())] for key in keys}, **given}
+
+
+def _add_to(begun: dict[int, tuple[int, dict[str, Any]]], entry: Any) -> None:
+    if entry.program not in begun:
+        return
+    since_ns, answer = begun[entry.program]
+    after = {"after": format_duration(entry.at_ns - since_ns)}
+    begun[entry.program] = entry.at_ns, answer
+    if type(entry) is entries.ProgramOutput:
+        answer["pieces"].append({**after, entry.stream: entry.text})
+        return
+    names = [name for name, number in SIGNALS.items() if number == -entry.exit]
+    if entry.exit >= 0 or names:
+        answer["pieces"].append(after)
+        del answer["hangs"]
+        answer.update({"exit": entry.exit} if entry.exit >= 0 else {"signal": names[0]})
 
 
 def _routes(record: Iterable[AnyEntry]) -> dict[str, list[dict[str, Any]]]:

@@ -13,11 +13,12 @@ from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_o
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.scenario.expect import Expect
+from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import Route, with_fault
 from simloop.trace.kinds import ENGINE_TRIGGERS
-from simloop.world.faults import BODIES, SERVICE_FAULTS, WAITS
+from simloop.world.faults import BODIES, PROGRAM_FAULTS, SERVICE_FAULTS, WAITS
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip
@@ -318,6 +319,7 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
             "seed": choices.integer(0, 999),
             # Last, and only here: the worlds of other scenarios stay as they are.
             "services": _troubled(choices, base) if base.services else base.services,
+            "programs": _failing(choices, base) if base.programs else base.programs,
         }
     )
 
@@ -330,6 +332,16 @@ def _troubled(choices: Choices, base: Scenario) -> dict[str, list[Route]]:
         fault = one_of(choices, SERVICE_FAULTS)
         services[address] = with_fault(services[address], fault, choices.integer(1, _MOST_FAILED))
     return services
+
+
+def _failing(choices: Choices, base: Scenario) -> dict[str, Any]:
+    """Draw faults of the programs of a scenario: their first calls fail, or all are slow."""
+    programs = dict(base.programs)
+    for number in choices.several(2, lambda _: choices.integer(0, len(programs) - 1)):
+        key, fault = [*programs][number], one_of(choices, PROGRAM_FAULTS)
+        times = choices.integer(1, _MOST_FAILED)
+        programs[key] = with_program_fault(programs[key], fault, times)
+    return programs
 
 
 def _repeats(replies: list[Reply]) -> bool:

@@ -21,7 +21,7 @@ from simloop.scenario.fields import (
     wrong,
 )
 from simloop.scenario.mistakes import FORM, LIST, PLAIN
-from simloop.world.faults import SiteFault
+from simloop.world.faults import SiteFault, Stage
 from simloop.world.program_scripts import (
     FILES,
     SHELLS,
@@ -33,10 +33,11 @@ from simloop.world.program_scripts import (
 )
 
 # The numbers of POSIX; `signal` would make an enum of them at each start of simloop.
-_SIGNALS = {
+SIGNALS = {
     "SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11,
     "SIGPIPE": 13, "SIGTERM": 15,
 }  # fmt: skip
+"""The signals by which a program may die."""
 SignalName = Literal[
     "SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM"
 ]  # fmt: skip
@@ -111,7 +112,7 @@ class Program(Strict):
             pieces=tuple(part for piece in pieces for part in _parts(piece)),
             takes_ns=self.takes,
             exit=self.exit,
-            signal=_SIGNALS.get(self.signal or "", 0),
+            signal=SIGNALS.get(self.signal or "", 0),
             hangs=self.hangs,
             endless=self.endless,
             ignores=frozenset(_REQUESTS[each] for each in ignores),
@@ -206,3 +207,14 @@ def _answer(given: Program | ProgramFunction, *, is_last: bool) -> ProgramAnswer
 def program_of_fault(fault: SiteFault) -> ProgramAnswer:
     """Return the answer that a fault of chance gives."""
     return Program(**fault.keys).answer(is_last=True)
+
+
+def with_fault(given: Any, fault: SiteFault, times: int) -> Any:
+    """Return the answers of a program whose first calls fail, or whose answers come late."""
+    if given == FILES:
+        return given
+    answers = given if isinstance(given, list) else [given]
+    if fault.stage is Stage.LATE:
+        late = Program(**fault.keys).takes
+        return [each.model_copy(update={"takes": late}) for each in answers]
+    return [Program(times=times, **fault.keys), *answers]

@@ -5,6 +5,7 @@ so equal runs have equal spans. Each request is a span, also one that is tried a
 """
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -64,6 +65,7 @@ class RunSpans:
         self._calls: dict[int, _ModelCall] = {}  # by the number of a request
         self._tools: dict[str, list[OtelSpan]] = {}
         self._services: dict[int, OtelSpan] = {}  # by the number of a request to a service
+        self._programs: dict[int, OtelSpan] = {}
 
     def feed(self, entry: AnyEntry) -> None:
         """Take the next entry."""
@@ -79,6 +81,8 @@ class RunSpans:
                 self._tool(entry)
             case entries.ServiceRequest() | entries.ServiceReply():
                 self._service(entry)
+            case entries.ProgramStarted() | entries.ProgramEnded():
+                self._program(entry)
             case entries.Ended():
                 self._ended(entry)
             case _:
@@ -115,6 +119,19 @@ class RunSpans:
                 span.attributes["http.response.status_code"] = entry.status
             failed = entry.failure or (str(entry.status) if is_failure(entry) else "")
             span.close(entry.at_ns, failed, entry.failure)
+
+    def _program(self, entry: entries.ProgramStarted | entries.ProgramEnded) -> None:
+        if isinstance(entry, entries.ProgramStarted):
+            name = entry.args[0].rpartition("/")[2]
+            given = {
+                "process.executable.name": name,
+                "process.command_line": shlex.join(entry.args),
+            }
+            self.spans.append(OtelSpan(name, INTERNAL, entry.at_ns, given))
+            self._programs[entry.number] = self.spans[-1]
+        elif span := self._programs.get(entry.program):
+            span.attributes["process.exit.code"] = entry.exit
+            span.close(entry.at_ns, str(entry.exit) if entry.exit else "")
 
     def _other(self, entry: AnyEntry) -> None:
         at_ns = entry.at_ns

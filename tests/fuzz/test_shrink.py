@@ -1,6 +1,8 @@
 import itertools
 import json
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -352,3 +354,27 @@ def test_the_answers_of_services_are_written_as_they_came() -> None:
     _, again = asked(made["services"], *requests)
     assert replies(again) == replies(result)
     assert {status for status, _, _ in replies(result)} == {0, 200, 503}
+
+
+def test_the_answers_of_programs_are_written_as_they_came() -> None:
+    def agent(prompt: str) -> None:
+        for number in range(12):
+            subprocess.run(["make", str(number % 2)], capture_output=True, check=False)
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.call(["serve"], stdout=subprocess.DEVNULL, timeout=1)
+
+    pieces = [{"after": "1s", "stdout": "a"}, {"after": "1s", "stderr": "b"}]
+    programs: dict[str, Any] = {
+        "make": {"pieces": pieces},
+        "serve": {"stdout": "up", "hangs": True},
+    }
+    sites = ["program.fails", "program.killed", "program.slow"]
+    faults = {"activate": 1.0, "fire": 0.3, "sites": sites}
+    scenario = Scenario(prompt="Go.", programs=programs, faults=faults)
+    trace = run(scenario, loop=agent).trace
+    made = with_planned_faults(content(scenario), trace.entries)
+    assert "faults" not in made
+    again = run(Scenario(**made), loop=agent).trace
+    assert again.entries == trace.entries
+    exits = {each.exit for each in trace.entries if isinstance(each, entries.ProgramEnded)}
+    assert exits == {0, 1, -9}

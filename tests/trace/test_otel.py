@@ -1,12 +1,14 @@
 """The OpenTelemetry spans of a run: names, attributes, times and ids, from entries alone."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from services import ORDERS, asked, sent
 
 from simloop.runs.run import run
+from simloop.scenario.programs import Program
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
@@ -163,3 +165,19 @@ def test_a_request_to_a_service_is_a_span_with_its_status_or_its_failure() -> No
         "error.type": "503",
     }
     assert attributes(lost)["error.type"] == "lost"
+
+
+def test_a_program_is_a_span_with_its_command_line_and_its_exit_status() -> None:
+    def agent(prompt: str) -> None:
+        for args in (["git", "log", "a b"], ["/bin/false"]):
+            subprocess.call(args)
+
+    programs = {"git": Program(takes="2s"), "false": Program(exit=1)}
+    _, git, false = spans(run(Scenario(prompt="Go.", programs=programs), loop=agent).trace)
+    assert (git["name"], git["kind"], seconds(git)) == ("git", 1, (0.0, 2.0))
+    assert attributes(git) == {
+        "process.executable.name": "git",
+        "process.command_line": "git log 'a b'",
+        "process.exit.code": 0,
+    }
+    assert (false["name"], attributes(false)["error.type"]) == ("false", "1")
