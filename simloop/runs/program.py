@@ -63,6 +63,7 @@ _FIXED = {
 }  # fmt: skip
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=")
+_PROMPT_SENT = "newest-user-message-sent"
 _INTERRUPTED = 130
 _EXIT_CODES = 256
 _FOLDERS = ("home", "tmp", "work")
@@ -92,6 +93,9 @@ class Program:
         self._call, self._words = self._found(words)
         self._main: MainThread | None = None
         self._status = 0
+        is_told = any("{prompt}" in word for word in self._words)
+        self.deviations = {} if is_told else {_PROMPT_SENT: "its command line has no {prompt}"}
+        """The invariants that the program does not keep, each with the reason."""
 
     def _wrong(self, message: str) -> ScenarioError:
         hint = "name a console script, `python -m module` or a file, such as `llm {prompt}`"

@@ -12,6 +12,7 @@ from simloop import Reply, Scenario, ScenarioError, Trigger, run
 from simloop.check.trial import verify
 from simloop.errors import CheckFailed, Deadlock
 from simloop.runs.result import Result
+from simloop.scenario.people import Line
 from simloop.trace import entries
 
 SAID = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -223,6 +224,29 @@ print(past.read_text())
 """
     result = program(code, scenario)
     assert [end.text for end in result.trace.ends] == ["Go.", "Go.Again."]
+
+
+def test_a_user_types_on_the_standard_input_of_a_program(program: Any) -> None:
+    scenario = SILENT.model_copy(update={"input": [Line(after="1m", say="Bob")]})
+    code = """
+import sys, time
+print(sys.stdin.fileno(), sys.stdin.isatty(), sys.stdin is sys.__stdin__)
+print("Hello", input("Name? "), time.monotonic())
+try:
+    input("And? ")
+except EOFError:
+    print("the end")
+"""
+    result = program(code, scenario, command="program.py")
+    assert result.text.splitlines() == ["0 True True", "Name? Hello Bob 60.0", "And? the end"]
+    assert result.elapsed_s == 60
+
+
+def test_a_program_that_is_not_told_the_prompt_need_not_send_it(program: Any) -> None:
+    program(ASKS + "print(ask('other'))", SAID)
+    assert verify(SAID, loop="$ program.py").errors == []
+    (error,) = verify(SAID, loop="$ program.py {prompt}").errors
+    assert "newest-user-message-sent" in str(error)
 
 
 def test_a_module_and_a_console_script_are_programs(program: Any) -> None:
