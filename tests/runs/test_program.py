@@ -190,6 +190,44 @@ except KeyboardInterrupt:
     assert printed(result) == "stopped at 3.0\n"
 
 
+HANDLERS = {
+    "a handler": (5, "handler 3.0\nslept 3.125\n", """
+import signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: print("handler", time.monotonic()))
+time.sleep(3.125)
+print("slept", time.monotonic())
+sys.exit(5)
+"""),
+    "asyncio.run": (130, "cleaned 3.125\n", """
+import asyncio, time
+async def main():
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0.125)
+        print("cleaned", time.monotonic())
+asyncio.run(main())
+"""),
+    "a handler of the event loop": (7, "stopped 3.0\n", """
+import asyncio, signal, sys, time
+async def main():
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    await stop.wait()
+    print("stopped", time.monotonic())
+    return 7
+sys.exit(asyncio.run(main()))
+"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HANDLERS)
+def test_a_program_handles_ctrl_c_as_it_says(program: Any, how: str) -> None:
+    status, said, code = HANDLERS[how]
+    result = program(code, SILENT.model_copy(update={"abort": Trigger(at="3s")}))
+    assert (result.outcome, result.exit, printed(result)) == ("aborted", status, said)
+
+
 def test_a_program_that_swallows_ctrl_c_is_ended_all_the_same(program: Any) -> None:
     scenario = SILENT.model_copy(update={"abort": Trigger(at="3s")})
     code = """

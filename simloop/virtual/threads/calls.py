@@ -10,6 +10,7 @@ coroutine, the callbacks of the loop that is blocked do not run, as in Python, b
 
 import asyncio
 import contextvars
+import signal
 import sys
 import threading
 import weakref
@@ -51,11 +52,11 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
 async def result_in_thread(
     function: Callable[[], T],
     start: Callable[[Callable[[], None]], threading.Thread],
-    ends: tuple[type[BaseException], ...] = (),
+    stop: Callable[[SimulatedThread], object] | None = None,
 ) -> T:
     """Call `function` in a thread that `start` gives its work, and return its result.
 
-    A cancellation raises in the thread the next of `ends`, and after those ThreadEnded.
+    A cancellation ends the thread, but for a first one that `stop` handles.
     """
     loop = asyncio.get_running_loop()
     context = contextvars.copy_context()
@@ -71,7 +72,7 @@ async def result_in_thread(
         finally:
             loop.call_soon_threadsafe(WAKE, ended, None)
 
-    cancelled = await _wait(ended, start(work), iter(ends))
+    cancelled = await _wait(ended, start(work), stop)
     if result:
         return result[0]
     error = errors.pop()
@@ -84,17 +85,19 @@ async def result_in_thread(
 
 
 async def _wait(
-    ended: "asyncio.Future[None]", thread: Any, ends: Iterator[type[BaseException]]
+    ended: "asyncio.Future[None]", thread: Any, stop: Callable[[SimulatedThread], object] | None
 ) -> asyncio.CancelledError | None:
     cancelled = None
     while not ended.done():
         try:
             await asyncio.wait([ended])
         except asyncio.CancelledError as error:
-            cancelled = cancelled or error
             running = simulated(thread)
-            if running is not None:
-                running.threads.throw(running, next(ends, ThreadEnded)())
+            if running is not None and cancelled is None and stop is not None:
+                stop(running)
+            elif running is not None:
+                running.threads.throw(running, ThreadEnded())
+            cancelled = cancelled or error
     return cancelled
 
 
@@ -151,7 +154,9 @@ def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
             asyncio._enter_task(running, task)
 
 
-_OF_THE_OUTER = frozenset({"stop", "run_forever", "run_until_complete"})
+_OF_THE_OUTER = frozenset({
+    "stop", "run_forever", "run_until_complete", "add_signal_handler", "remove_signal_handler",
+})  # fmt: skip
 
 
 class InnerLoop(LoopWithPipes):
@@ -237,6 +242,22 @@ class InnerLoop(LoopWithPipes):
         if self._task_factory is not None:
             return super().create_task(coro, name=name, **kwargs)
         return NumberedTask(number, coro, loop=self, name=name, **kwargs)
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        """Call `callback` when the user of a whole program sends that signal."""
+        self._check_signals("loop.add_signal_handler")
+        signal.signal(sig, lambda *_: self.call_soon_threadsafe(callback, *args))
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Remove such a handler."""
+        self._check_signals("loop.remove_signal_handler")
+        default = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
+        return signal.signal(sig, default) is not default
+
+    def _check_signals(self, name: str) -> None:
+        me = thread_here()
+        if me is None or me.real is not None or me is me.threads.of_loop:
+            raise self.refuse(name, "only a whole program gets signals: call the handler itself")
 
     def _asyncgen_firstiter_hook(self, generator: Any) -> None:
         self._asyncgens.setdefault(generator)

@@ -4,8 +4,10 @@ A whole program needs it: Python allows signal handlers, and much else, only the
 run is in another thread then.
 """
 
+import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from simloop.virtual.clock.loop import VirtualLoop
@@ -34,7 +36,7 @@ class MainThread:
     async def call(self, loop: VirtualLoop, function: Callable[[], T]) -> T:
         """Call `function` in the main thread and return its result, as `call_in_thread` does.
 
-        A first cancellation raises KeyboardInterrupt where the thread waits, as Ctrl-C does.
+        A first cancellation is a Ctrl-C: the handler of the program runs where the thread waits.
         """
 
         def start(work: Callable[[], Any]) -> threading.Thread:
@@ -42,4 +44,10 @@ class MainThread:
             self._is_due.release()
             return self._thread
 
-        return await result_in_thread(function, start, ends=(KeyboardInterrupt,))
+        return await result_in_thread(function, start, _press_ctrl_c)
+
+
+def _press_ctrl_c(thread: SimulatedThread) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):  # not ignored
+        thread.threads.send_signal(thread, partial(handler, signal.SIGINT, None))

@@ -162,6 +162,7 @@ class SimulatedThread:
     handle: Any = None  # Python's of the real thread; None before Python 3.13
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
+    handler: Callable[[], object] | None = None
     back: Any = None
     real: _RealThread | None = None
     """The thread that was made for it; None for the loop's and for one that the run adopts."""
@@ -204,7 +205,7 @@ class SimulatedThread:
         self._turn.acquire()
 
     def check(self) -> None:
-        """Raise the exception that ends the thread, if there is one."""
+        """Raise the exception that ends the thread, or run the handler of a signal, if any."""
         error, self.error = self.error, None
         if self.is_abandoned or self.is_ending:
             self.ends += 1
@@ -213,6 +214,9 @@ class SimulatedThread:
             raise ThreadEnded
         if error is not None:
             raise error
+        handler, self.handler = self.handler, None
+        if handler is not None:
+            handler()
 
     def bootstrap(self) -> None:
         """Run as the function of the real thread."""
@@ -487,6 +491,9 @@ class Threads:
                 self._block()
             else:
                 me.pause()
+                while me.handler is not None and not me.is_timed_out:
+                    me.check()
+                    me.pause()  # as Python does after a handler that raises nothing
         finally:
             me.waits_for = None
             if me.timer is not None:
@@ -545,6 +552,11 @@ class Threads:
     def throw(self, thread: SimulatedThread, error: BaseException) -> None:
         """Raise `error` where the thread is parked, or where it parks next."""
         thread.error = error
+        self.wake(thread)
+
+    def send_signal(self, thread: SimulatedThread, handler: Callable[[], object]) -> None:
+        """Run the handler of a signal where the thread is parked, or where it parks next."""
+        thread.handler = handler
         self.wake(thread)
 
     def _set_timer(self, thread: SimulatedThread, when_ns: int) -> None:
