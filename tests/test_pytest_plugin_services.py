@@ -28,18 +28,20 @@ def test_a_test_scripts_a_service_and_sees_its_requests(project: pytest.Pytester
 @pytest.fixture
 def shop(sim):
     shop = sim.service(SHOP)
-    shop.get("/orders/{{id}}", status=503, times=1)
+    shop.get("/orders/{{id}}", json="a default")
     return shop
 
 @pytest.mark.simloop(seeds=2)
 async def test_it(sim, provider, shop):
-    shop.get("/orders/{{id}}", json={{"id": "{{id}}"}}, takes="80ms")
+    shop.get("/orders/{{id}}", status=503, times=1)
+    shop.get("/orders/{{id}}", json={{"id": "{{id}}"}}, takes="80ms", times=2)
     assert shop.requests == []
     assert [(await get("/orders/7"))[0] for _ in range(2)] == [503, 200]
     assert await get("/orders/8") == (200, b'{{"id":"8"}}')
     assert sim.now == 0.16
-    assert [each.path for each in shop.requests] == [f"/api/orders/{{n}}" for n in (7, 7, 8)]
-    provider.expect(services=["GET /orders/7", "...", "GET https://shop.example/api/orders/8"])
+    assert await get("/orders/9") == (200, b'"a default"')
+    assert [each.path for each in shop.requests] == [f"/api/orders/{{n}}" for n in (7, 7, 8, 9)]
+    provider.expect(services=["GET /orders/7", "...", "GET https://shop.example/api/orders/9"])
     assert sim.trace.header.scenario
 """
     play(project, source).assert_outcomes(passed=1)

@@ -254,6 +254,8 @@ class Sim(_OfTest):
             ...
             assert [each.path for each in orders.requests] == ["/api/orders/7"]
 
+        Answers that a fixture gives come after those of the body, which so can replace them.
+
         A request that none of its answers matches gets status 404, and is listed as refused. With
         `app`, an ASGI app, a WSGI app or a function answers: see `RunOptions.services`.
         """

@@ -559,7 +559,10 @@ class Simulation:
         self.trace.header = header_with(self.trace.header, self.scenario)
 
     def add_routes(self, address: str, routes: Sequence[Route]) -> Service:
-        """Add answers to a service, during the run too, and return it. The trace states them."""
+        """Add answers to a service, during the run too, and return it. The trace states them.
+
+        Those that are added during the run come before those that were there.
+        """
         known = self.scenario.services.get(address, [])
         service = next((each for each in self._services if each.address == address), None)
         if service is None:
@@ -567,9 +570,12 @@ class Simulation:
             self._add(service)
         if not routes:
             return service
-        for rule in rules_of(address, routes, len(known)):
-            service.add(rule)
-        services = {**self.scenario.services, address: [*known, *routes]}
+        rules = rules_of(address, routes, len(known))
+        place = service.add(rules, in_front=self._world is not None)
+        services = {
+            **self.scenario.services,
+            address: [*known[:place], *routes, *known[place:]],
+        }
         self.scenario = self.scenario.model_copy(update={"services": services})
         self.trace.header = header_with(self.trace.header, self.scenario)
         return service

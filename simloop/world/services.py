@@ -8,7 +8,7 @@ script, of a function and of an app in the same way.
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import chain
 from typing import Any, Protocol
@@ -117,13 +117,20 @@ class Service:
         """The requests so far."""
         self._rules = [*rules]
         self._played: dict[str, int] = {}
+        self._in_front = 0
 
-    def add(self, rule: ServiceRule) -> None:
-        """Add a rule after the others, during the run too. Raises ScenarioError for an app."""
+    def add(self, rules: Sequence[ServiceRule], *, in_front: bool = False) -> int:
+        """Add rules after the others, during the run too, and return their place.
+
+        Those `in_front` come before all that are not. Raises ScenarioError for an app.
+        """
         if self.app is not None:
             hint = "give it another address, or answer in the app"
             raise ScenarioError(f"an app answers {self.address}", key="services", hint=hint)
-        self._rules.append(rule)
+        place = self._in_front if in_front else len(self._rules)
+        self._rules[place:place] = rules
+        self._in_front += len(rules) * in_front
+        return place
 
     def choose(self, request: HttpRequest, rest: str) -> TimedAnswer | None:
         """Return the answer of the first rule that matches and is not used up, or None."""

@@ -29,6 +29,15 @@ def done(folder: Path, *module: str) -> tuple[int, str]:
     return run.returncode, run.stdout + run.stderr
 
 
+@pytest.mark.parametrize("page", ["python", "pytest"])
+def test_the_examples_of_services_pass(page: str) -> None:
+    with files_of((DOCS / f"{page}.md").read_text("utf-8")) as folder:
+        for file in sorted(folder.glob("*.py")):
+            test = ("pytest", "-q", "-p", "no:cacheprovider", file.name)
+            code, printed = done(folder, *(test if file.name.startswith("test_") else (file.stem,)))
+            assert code == 0, printed
+
+
 def test_the_bot_passes_all_tests_of_its_page_and_its_search_finds_something() -> None:
     text = BOT.read_text("utf-8")
     with files_of(text) as folder:
