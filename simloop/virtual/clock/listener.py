@@ -121,7 +121,9 @@ def is_of_simloop(frame: Any) -> bool:
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop._run_once":
         name = str(frame.f_globals.get("__name__", ""))
         package = name.partition(".")[0]
-        if name not in _STAND_INS and package not in _WAITING:
+        # A loop of simloop runs the callbacks of others, as the one of asyncio does.
+        is_loop = frame.f_code.co_qualname == "InnerLoop.run_forever"
+        if name not in _STAND_INS and package not in _WAITING and not is_loop:
             return package == "simloop"
         frame = frame.f_back
     return False  # a timer of asyncio, such as that of a timeout
