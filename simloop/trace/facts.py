@@ -7,7 +7,15 @@ and the work for one entry does not grow with the trace.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from simloop.messages import AssistantMessage, Fault, FinishReason, Message, Request, ToolCall
+from simloop.messages import (
+    AssistantMessage,
+    Fault,
+    FinishReason,
+    Message,
+    Outcome,
+    Request,
+    ToolCall,
+)
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import read_request, shared
@@ -78,7 +86,9 @@ class Facts:
     timed out. `running` has the tools that have started and not returned, by call id, and `ran` the
     ids of all that have started or returned. `asked` has, by call id, the number of the request
     whose reply made the call: the call that the newest tool run of this id belongs to, or a newer
-    call. `stray` is the first part that arrived after the end of its reply.
+    call. `paused` are the calls that were open when the run before was completed: its agent may
+    have asked the user whether to run their tools. `stray` is the first part that arrived after the
+    end of its reply.
     """
 
     def __init__(self) -> None:
@@ -92,6 +102,7 @@ class Facts:
         self.reply: ReceivedReply | None = None
         self.main_replies: list[ReceivedReply] = []
         self.earlier_replies = 0
+        self.paused: Sequence[ToolCall] = ()
         self.request: Request | None = None
         self.previous: Request | None = None
         self.before: Request | None = None
@@ -115,6 +126,10 @@ class Facts:
             add(self, entry)
 
     def _begin(self, entry: entries.Prompt) -> None:
+        reply, ended = self.reply, self.ended
+        if reply is not None:  # else the run has sent no request, and the calls are still open
+            is_completed = ended is not None and ended.outcome is Outcome.COMPLETED
+            self.paused = tuple(reply.calls) if is_completed and reply.may_act else ()
         self.prompt, self.stop, self.ended = entry, None, None
         self.request = self.previous = self.reply = None
         self.earlier_replies = len(self.main_replies)

@@ -11,6 +11,9 @@ from publish_compare import COMMAND, PAGE, page_with
 pytestmark = pytest.mark.frameworks
 
 AGENTS = (
+    ("approval_langgraph:agent", "approval"),
+    ("approval_openai_agents:agent", "approval"),
+    ("approval_pydantic_ai:agent", "approval"),
     ("openai_chat:agent", "weather"),
     ("traced_tools:on_langgraph", "settings"),
     ("traced_tools:on_openai_agents", "settings"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from simloop.check.invariants import agents, decisions, machines, requests, tools, user
+from simloop.check.invariants import agents, decisions, machines, pauses, requests, tools, user
 from simloop.check.invariants.invariant import Check, Invariant, needs_of
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
@@ -18,7 +18,7 @@ from simloop.runs.loop import loaded
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.world.user_functions import describe
 
-_MODULES = (requests, agents, tools, user, decisions, machines)
+_MODULES = (requests, agents, tools, user, pauses, decisions, machines)
 _added: dict[str, tuple[Invariant, ...]] = {}
 
 

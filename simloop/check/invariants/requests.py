@@ -134,7 +134,8 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     """This holds also after a compaction, and in the first request after any outcome.
 
     The prompt may be a part of a longer message. An agent may have several conversations, so only
-    the first request of its run is judged, and each request that continues it.
+    the first request of its run is judged, and each request that continues it. A prompt may answer
+    what an agent has asked about a call: then the request has a result of the call.
     """
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # queued messages that no request has contained yet
@@ -154,6 +155,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
             held = (facts.goes_on and not is_first) or any(
                 _holds(request, text, exact=exact) for text in (newest, *waiting)
             )
+            held = held or (not exact and _answers_pause(facts))
             if not held and (exact or not _is_apart(facts)):
                 return f"request {entry.number} does not hold the user's message {newest!r:.80}"
             is_first = False
@@ -170,6 +172,12 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
     if exact:
         return any(type(one) is UserMessage and one.text == text for one in request.messages)
     return text in request.system_prompt or any(text in one.text for one in request.messages)
+
+
+def _answers_pause(facts: Facts) -> bool:
+    """Return whether the newest request has results of calls that were open before its run."""
+    results = {one.call_id for one in facts.added if type(one) is ToolMessage}
+    return any(call.id in results for call in facts.paused)
 
 
 def _is_apart(facts: Facts) -> bool:

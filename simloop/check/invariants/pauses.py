@@ -1,0 +1,163 @@
+"""Invariants on pauses: an agent asks its user, and goes on when the answer comes.
+
+Between two prompts an agent may be restarted, and has nothing but what it has stored. It pauses if
+it completes its run while calls of the model are open, and asks whether their tools may run.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.tools import described, value_of
+from simloop.messages import ToolCall as Call
+from simloop.messages import ToolMessage
+from simloop.trace.entries import (
+    Ended,
+    Input,
+    Prompt,
+    Request,
+    Restarted,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+)
+from simloop.world.tools import canonical_json
+
+_Work = tuple[str, bytes]
+"""The name of a tool, and its arguments in one spelling."""
+_LEAST_CHARS = 4
+"""The length from which a text of the user is not found in other texts by chance."""
+
+
+def _work_of(entry: Any) -> _Work:
+    value = value_of(entry.arguments)
+    return entry.name, entry.arguments.encode() if value is None else canonical_json(value)
+
+
+@invariant(
+    "A tool that has run before a pause does not run again after it, unless the model asks again.",
+    "BUGS.md C10, D14; langgraph #3126",
+    sees=[Prompt, Restarted, ToolCall, ToolStarted, ToolResult],
+    needs=[Need.AGENT],
+    begins=[ToolCall],
+)
+def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
+    """An agent that begins the interrupted step anew may pay twice.
+
+    A tool that has failed may run again. Runs with equal name and arguments count; where a
+    framework converts the arguments, the calls of that name do.
+    """
+    asked: Counter[_Work] = Counter()
+    named: Counter[str] = Counter()
+    before: Counter[_Work] = Counter()  # runs before the newest pause
+    since: Counter[_Work] = Counter()
+    running: dict[str, _Work] = {}
+    ended: Counter[_Work] = Counter()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolCall:
+            asked[_work_of(entry)] += 1
+            named[entry.name] += 1
+        elif kind is ToolStarted:
+            work = running[entry.call_id] = _work_of(entry)
+            calls = asked[work] or named[entry.name]
+            if before[work] and 0 < calls <= before[work] + since[work]:
+                return f"{described(entry)} has run before the pause, and runs again after it"
+            since[work] += 1
+        elif kind is ToolResult:
+            work = running.pop(entry.call_id, (entry.name, b""))
+            if entry.is_error:
+                since[work] -= 1
+            else:
+                ended[work] += 1
+        else:
+            before.update(ended)
+            ended.clear()
+            since.clear()
+            running.clear()
+
+
+@invariant(
+    "An answer of the user reaches the call that asked for it.",
+    "BUGS.md D9; langgraph #6533",
+    sees=[Prompt, Restarted, Input, ToolCall, ToolStarted, Request, Ended],
+    needs=[Need.AGENT],
+    begins=[ToolCall, Input],
+)
+def answers_reach_their_calls(subject: Subject) -> Watch:
+    """Shown by a line that another tool reads, an answer in the result of another call, and a tool.
+
+    The tool runs after a pause, and its call was answered before: the approval was for another one.
+    """
+    facts = subject.facts
+    made: dict[str, ToolCall] = {}
+    answered: set[str] = set()
+    earlier: set[str] = set()  # the calls before the newest pause
+    answers: dict[str, str] = {}
+    question = ""
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Input:
+            if entry.asked_by and entry.read_by and entry.asked_by != entry.read_by:
+                return (
+                    f"the tool of call {entry.asked_by!r} asks {entry.prompt!r:.80}, "
+                    f"and that of call {entry.read_by!r} reads the answer"
+                )
+        elif kind is ToolCall:
+            made[entry.call_id] = entry
+            answered.discard(entry.call_id)
+            earlier.discard(entry.call_id)
+        elif kind is Ended:
+            question = entry.text
+        elif kind is ToolStarted:
+            call = made.get(entry.call_id)
+            if call is None or entry.call_id not in answered & earlier:
+                continue
+            if _work_of(call) == _work_of(entry):
+                return f"{described(entry)} runs after a pause, and its call was answered before"
+        elif kind is not Request:
+            earlier = set(made)
+            if kind is Prompt:
+                answers.update(_answer(question, entry.text, facts.paused))
+        elif entry.purpose == "main":
+            results = {one.call_id: one for one in facts.added if type(one) is ToolMessage}
+            answered |= results.keys()
+            astray = _astray(answers, results)
+            if astray is not None:
+                asker, other = astray
+                return (
+                    f"the user answers {answers[asker]!r:.80} to call {asker!r}, and request "
+                    f"{entry.number} has that as the result of call {other!r}"
+                )
+
+
+def _answer(question: str, text: str, paused: Iterable[Call]) -> Mapping[str, str]:
+    """Return the answer by the id of its call, if the question names the arguments of one call."""
+    named = [call.id for call in paused if any(each in question for each in _texts(call))]
+    return {named[0]: text} if len(named) == 1 and len(text) >= _LEAST_CHARS else {}
+
+
+def _texts(call: Call) -> list[str]:
+    value = value_of(call.arguments)
+    return (
+        [each for each in value.values() if type(each) is str and each]
+        if isinstance(value, dict)
+        else []
+    )
+
+
+def _astray(
+    answers: Mapping[str, str], results: Mapping[str, ToolMessage]
+) -> tuple[str, str] | None:
+    """Return the call that asked, and the other one whose result has the answer."""
+    for asker, text in answers.items():
+        if asker not in results or text in results[asker].text:
+            continue
+        for other, message in results.items():
+            if text in message.text and text not in answers.get(other, ""):
+                return asker, other
+    return None

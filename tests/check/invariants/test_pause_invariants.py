@@ -1,0 +1,183 @@
+import asyncio
+from typing import Any
+
+import pytest
+from recording import Recording, returned, said
+
+from simloop import InvariantViolated, Line, Reply, Scenario, Then, World, traced
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.pauses import (
+    answers_reach_their_calls,
+    no_tools_run_again_after_a_pause,
+)
+from simloop.check.invariants.requests import newest_user_message_sent
+from simloop.messages import Message, UserMessage
+from simloop.strategies import check
+from simloop.trace.entries import Input, Restarted
+
+GO, YES = UserMessage("Go."), UserMessage("yes")
+A, B = '{"path": "a.txt"}', '{"path":"b.txt"}'
+CALLS = said("", "a", "b", arguments=A)
+
+
+def asked() -> Recording:
+    """A run whose model calls for two files, and whose agent asks about the first."""
+    return (
+        Recording()
+        .prompt().request([GO])
+        .call("a", A).call("b", B).finish()
+    )  # fmt: skip
+
+
+def ran(run: Recording, call_id: str, arguments: str, *, is_error: bool = False) -> Recording:
+    return run.started(call_id, arguments).result(call_id, is_error=is_error)
+
+
+def paused() -> Recording:
+    """The tool of the first call has run, and the user is asked about the second."""
+    return ran(asked(), "a", A).ended(text="Look at b.txt?").after(60).prompt("yes")
+
+
+def rejected() -> Recording:
+    """The user has rejected the first call, and is asked about the second."""
+    run = asked().ended(text="Look at a.txt?").prompt("Not that one.")
+    return run.request([GO, CALLS, returned("a", "Not that one."), returned("b", "not now")])
+
+
+def answered(*results: Message) -> Recording:
+    run = asked().ended(text="Look at a.txt?").prompt("Not that one.")
+    return run.request([GO, CALLS, *results])
+
+
+def typed(asked_by: str, read_by: str) -> Recording:
+    return asked().add(Input, "yes", "Look?", asked_by=asked_by, read_by=read_by)
+
+
+BAD: list[tuple[Invariant, Recording, str]] = [
+    (no_tools_run_again_after_a_pause, ran(paused(), "a", A),
+     "'look' of call 'a' with {\"path\": \"a.txt\"} has run before the pause"),
+    (no_tools_run_again_after_a_pause, paused().started("own-1", '{"path":"a.txt"}'),
+     "runs again after it"),
+    (no_tools_run_again_after_a_pause, ran(asked(), "a", A).add(Restarted).started("a", A),
+     "has run before the pause"),
+    (no_tools_run_again_after_a_pause,
+     ran(ran(asked(), "a", '{"path": "A"}'), "b", '{"path": "A"}').prompt("yes")
+     .started("c", '{"path": "A"}'), "has run before the pause"),
+    (no_tools_run_again_after_a_pause,
+     paused().call("c", A).finish().started("c", A).result("c").started("d", A),
+     "has run before the pause"),
+    (answers_reach_their_calls, typed("a", "b"),
+     "the tool of call 'a' asks 'Look?', and that of call 'b' reads the answer"),
+    (answers_reach_their_calls, rejected().ended().prompt("yes").started("a", A),
+     "runs after a pause, and its call was answered before"),
+    (answers_reach_their_calls,
+     answered(returned("a", "seen"), returned("b", "The user says: Not that one.")),
+     "answers 'Not that one.' to call 'a', and request 2 has that as the result of call 'b'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("invariant", "run", "why"), BAD)
+def test_what_a_pause_spoils_is_found(invariant: Invariant, run: Recording, why: str) -> None:
+    (found,) = run.found(invariant)
+    assert why in found
+
+
+RIGHT = {
+    "the open call runs": ran(paused(), "b", B),
+    "the model asks again": ran(paused().request([GO, CALLS]).call("c", A).finish(), "c", A),
+    "a tool that has failed runs again": ran(
+        ran(asked(), "a", A, is_error=True).prompt("yes"), "a", A
+    ),
+    "a tool that nobody called": ran(ran(asked(), "own-1", "{}").prompt("yes"), "own-2", "{}"),
+    "a tool runs twice in one run": ran(ran(asked(), "a", A), "a", A),
+    "a tool reads its own answer": typed("a", "a"),
+    "a line that no tool asks for": typed("", "a"),
+    "the rejected call is asked for again": ran(
+        rejected().call("a", A).finish().ended().prompt("yes"), "a", A
+    ),
+    "an id comes again": rejected().ended().prompt("yes").started("a", B),
+    "the answer is in its result": answered(
+        returned("a", "The user says: Not that one."), returned("b", "seen")
+    ),
+    "the answer is in both": answered(
+        returned("a", "Not that one."), returned("b", "Not that one.")
+    ),
+    "a short answer": asked().ended(text="Look at a.txt?").prompt("no")
+    .request([GO, CALLS, returned("a", "seen"), returned("b", "nothing")]),
+    "a question about both": asked().ended(text="Look at a.txt and b.txt?").prompt("Not b.txt.")
+    .request([GO, CALLS, returned("a", "seen"), returned("b", "Not b.txt.")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("invariant", [no_tools_run_again_after_a_pause, answers_reach_their_calls])
+def test_what_is_right_after_a_pause_is_not_reported(invariant: Invariant, name: str) -> None:
+    assert RIGHT[name].found(invariant) == []
+
+
+def test_an_answer_to_a_call_need_not_be_a_message() -> None:
+    answers: list[Message] = [GO, CALLS, returned("a"), returned("b")]
+    assert paused().request(answers).found(newest_user_message_sent) == []
+    (found,) = paused().request([GO]).found(newest_user_message_sent)
+    assert "does not hold the user's message 'yes'" in found
+
+
+# ------------------------------------------------------------------ agents that are wrong
+
+
+@traced
+def pay(bill: str) -> str:
+    return f"{bill} is paid"
+
+
+@traced
+def delete(path: str) -> str:
+    return f"{path} is gone" if input(f"Delete {path}? ") == "y" else f"{path} is kept"
+
+
+STORE: dict[str, Any] = {}
+"""What outlives a restart."""
+
+
+class PaysTwice:
+    """An agent that asks before it deletes, and begins the whole step anew on the answer."""
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        if prompt == "Pay.":
+            STORE["messages"] = [UserMessage(prompt)]
+            STORE["reply"] = (await world.model.reply(STORE["messages"])).message
+            pay("rent")
+            return "Send the receipt?"
+        results = [returned(call.id, pay("rent")) for call in STORE["reply"].calls]
+        messages = [*STORE["messages"], STORE["reply"], *results]
+        return (await world.model.reply(messages)).message.text
+
+
+async def asks_for_both_at_once(prompt: str, world: World) -> str:
+    messages: list[Message] = [UserMessage(prompt)]
+    reply = (await world.model.reply(messages)).message
+    asking = [asyncio.to_thread(delete, path) for path in ("a", "b")]
+    found = await asyncio.gather(*asking)
+    results = [returned(call.id, text) for call, text in zip(reply.calls, found, strict=True)]
+    return (await world.model.reply([*messages, reply, *results])).message.text
+
+
+def test_an_agent_that_begins_its_step_anew_is_found() -> None:
+    scenario = Scenario(
+        prompt="Pay.",
+        then=[Then(after="2h", say="yes", restart=True)],
+        model=[Reply(call={"pay": {"bill": "rent"}}), Reply(say="Paid.")],
+    )
+    with pytest.raises(InvariantViolated, match=r"no-tools-run-again-after-a-pause: .*'pay'"):
+        check(scenario, loop=PaysTwice, invariants=[no_tools_run_again_after_a_pause])
+
+
+def test_an_agent_whose_tools_ask_at_the_same_time_is_found() -> None:
+    both = [{"delete": {"path": "a"}}, {"delete": {"path": "b"}}]
+    scenario = Scenario(
+        prompt="Delete both.",
+        input=[Line(say="y", after="1m"), Line(say="n", after="1m")],
+        model=[Reply(call=both), Reply(say="Done.")],
+    )
+    with pytest.raises(InvariantViolated, match=r"Delete b\?', and that of call 'call-1' reads"):
+        check(scenario, loop=asks_for_both_at_once)
