@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from functools import lru_cache, partial
+from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -86,10 +86,11 @@ def place_of(frame: Any) -> str:
 
     A comprehension is a function of its own in Python 3.11 only: it counts as the code around it.
     """
-    return _place(frame.f_code, frame.f_lineno)
+    return place_of_code(frame.f_code, frame.f_lineno)
 
 
-def _place(code: CodeType, line: int) -> str:
+def place_of_code(code: CodeType, line: int) -> str:
+    """Return the place of a line of code."""
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
     return f"{file}:{line} in {_COMPREHENSION.sub('', code.co_qualname) or '<module>'}"
 
@@ -100,7 +101,7 @@ def place_of_error(error: BaseException) -> str:
     for frame, line in traceback.walk_tb(error.__traceback__):
         owner = _owner_of(frame)
         if owner >= nearest:
-            place, nearest = _place(frame.f_code, line), owner
+            place, nearest = place_of_code(frame.f_code, line), owner
     return place
 
 
@@ -114,7 +115,7 @@ def place_of_callback(handle: asyncio.Handle) -> str:
     code = function.__code__
     if _is_ours_or_pythons(code.co_filename, str(function.__globals__.get("__name__"))):
         return ""
-    return _place(code, code.co_firstlineno)
+    return place_of_code(code, code.co_firstlineno)
 
 
 def callers_place(frame: FrameType | None = None) -> str:
@@ -122,13 +123,19 @@ def callers_place(frame: FrameType | None = None) -> str:
 
     Python's library and simloop itself do not count. Empty if nothing else is on the stack.
     """
-    package = ""
-    for each in _stack(frame or sys._getframe(1)):
+    found = caller(frame or sys._getframe(1))
+    return "" if found is None else place_of_code(*found)
+
+
+def caller(frame: FrameType) -> tuple[CodeType, int] | None:
+    """Return the code and the line of the place that `callers_place` names, for later use."""
+    package = None
+    for each in _stack(frame):
         owner = _owner_of(each)
         if owner is _Owner.PROGRAM:
-            return place_of(each)
+            return each.f_code, each.f_lineno
         if owner is _Owner.PACKAGE:
-            package = package or place_of(each)
+            package = package or (each.f_code, each.f_lineno)
     return package
 
 
@@ -186,11 +193,23 @@ def is_of_the_program(namespace: dict[str, Any]) -> bool:
     return not _is_ours_or_pythons(file, name)
 
 
+_OWNERS: dict[tuple[str, Any], _Owner] = {}
+
+
 def _owner_of(frame: Any) -> _Owner:
-    return _owner(frame.f_code.co_filename, str(frame.f_globals.get("__name__")))
+    key = frame.f_code.co_filename, frame.f_globals.get("__name__")
+    try:
+        return _OWNERS[key]
+    except (KeyError, TypeError):  # a name that is no text may have no hash
+        owner = _owner(key[0], str(key[1]))
+    if type(key[1]) is str and len(_OWNERS) < _MOST_OWNERS:
+        _OWNERS[key] = owner
+    return owner
 
 
-@lru_cache(maxsize=4096)
+_MOST_OWNERS = 10_000
+
+
 def _owner(file: str, module: str) -> _Owner:
     if _is_ours(module):
         # The stand-ins are functions of Python for a program.

@@ -133,8 +133,11 @@ class _Running:
     async def _write(self, stream: str, text: str | bytes) -> None:
         if not text:
             return
-        data = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
-        shown = _bounded(writable(data.decode(errors="backslashreplace")))
+        if isinstance(text, str):
+            shown, data = text, text.encode(errors="replace")
+        else:
+            shown, data = text.decode(errors="backslashreplace"), text
+        shown = _bounded(writable(shown))
         self._recorder.record(entries.ProgramOutput, self._number, stream, shown)
         await self._process.write(2 if stream == "stderr" else 1, data)
 

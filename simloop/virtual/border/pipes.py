@@ -34,6 +34,7 @@ READ, WRITE = select.POLLIN, select.POLLOUT
 PIPE_BUF = 4096
 """The bytes that a pipe which is ready surely takes; a larger write may block."""
 _CHUNK = 65_536
+_get_running_loop = asyncio._get_running_loop  # noqa: SLF001 - the public one raises
 _WHAT = "a pipe"
 
 
@@ -57,6 +58,10 @@ class Pipes:
         self._noted: set[tuple[int, int]] = set()
         # The descriptors that are surely ends of noted pipes: to ask the kernel takes 1 us.
         self._ends: set[int] = set()
+        self.copied = self._ends.add
+        """Know a new descriptor as one of a noted pipe of the kernel."""
+        self.lost = self._ends.discard
+        """Forget the number of a descriptor that is closed: another one may get it."""
         self._readers: dict[tuple[int, int], Callable[[], object]] = {}
         self._terminals: set[tuple[int, int]] = set()
         self._waiting: list[SimulatedThread] = []
@@ -64,7 +69,14 @@ class Pipes:
 
     def open(self) -> tuple[int, int]:
         """Return the ends of a new noted pipe, for reading and for writing."""
-        return self.note(_pipe())
+        return self.note_pipe(_pipe())
+
+    def note_pipe(self, ends: tuple[int, int]) -> tuple[int, int]:
+        """Note a pipe of the kernel, whose ends have one inode."""
+        found = _fstat(ends[0])
+        self._noted.add((found.st_dev, found.st_ino))
+        self._ends.update(ends)
+        return ends
 
     def note(self, ends: tuple[int, int]) -> tuple[int, int]:
         """Note a pipe, by its ends."""
@@ -84,10 +96,6 @@ class Pipes:
         if S_ISFIFO(found.st_mode):  # nobody here sees the end of a socket
             self._ends.add(descriptor)
         return True
-
-    def lost(self, descriptor: int) -> None:
-        """Forget the number of a descriptor that is closed: another one may get it."""
-        self._ends.discard(descriptor)
 
     def hear_readers(
         self, descriptor: int, asks: Callable[[], object], *, is_terminal: bool
@@ -241,7 +249,9 @@ def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        loop = loop_here()
+        # A program makes 20 such calls: most of them in the thread of the loop.
+        running = _get_running_loop()
+        loop = running if type(running) is VirtualLoop else loop_here()
         pipes = None if loop is None else loop.pipes
         if pipes is None:
             return original(*args, **kwargs)
@@ -250,8 +260,8 @@ def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
     return stand_in
 
 
-def _noting(original: Any) -> Callable[..., Any]:
-    return exchanged(original, lambda pipes, *args: pipes.note(original(*args)))
+def _noting(original: Any, note: Callable[[Pipes, Any], Any]) -> Callable[..., Any]:
+    return exchanged(original, lambda pipes, *args: note(pipes, original(*args)))
 
 
 def _read_from(pipes: Pipes, fd: int, n: int, /) -> bytes:
@@ -353,8 +363,9 @@ def _is_terminal(original: Callable[..., bool], number: Callable[[Any], int]) ->
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     os.isatty: _is_terminal(os.isatty, int),
-    **{getattr(os, name): _noting(getattr(os, name))
-       for name in ("pipe", "pipe2", "openpty") if hasattr(os, name)},
+    **{getattr(os, name): _noting(getattr(os, name), note)
+       for name, note in (("pipe", Pipes.note_pipe), ("pipe2", Pipes.note_pipe),
+                          ("openpty", Pipes.note)) if hasattr(os, name)},
     os.read: exchanged(os.read, _read_from),
     os.write: exchanged(os.write, _write_to),
     os.close: exchanged(os.close, _close_one),

@@ -94,13 +94,14 @@ class Process:
         """Called with its exit status, or with minus the number of the signal that ended it."""
         self.fiber: Fiber | None = None
         self._descriptors: dict[int, int] = {}
+        self._noted: set[int] = set()
         self._processes = processes
         self._pipes = processes.pipes
 
     def note_absent(self, words: Sequence[str]) -> None:
         """Record that it has looked for a program that is not there."""
         name, fiber = words[0].rpartition("/")[2], self.fiber
-        place = "" if fiber is None else fiber.origin
+        place = "" if fiber is None else fiber.place
         self._processes.loop.note_refused("program", name, shlex.join(words), place)
 
     @property
@@ -111,10 +112,17 @@ class Process:
 
     def take(self, *descriptors: int) -> None:
         """Duplicate the descriptors that become standard input, output and error; -1: inherited."""
+        pipes = self._pipes
         for number, given in enumerate(descriptors):
+            if given < 0:
+                continue
+            is_noted = pipes.has(given)
             # The real output may be the report of a test runner: it belongs to `sys.stdout`.
-            if given >= 0 and not (given < len(_STREAMS) + 1 and not self._pipes.has(given)):
-                self._descriptors[number] = _dup(given)
+            if is_noted or given >= len(descriptors):
+                self._descriptors[number] = own = _dup(given)
+                if is_noted:
+                    self._noted.add(number)
+                    pipes.copied(own)
 
     async def run(self, script: Script) -> None:
         """Run a script to its end."""
@@ -183,7 +191,7 @@ class Process:
         """Return its whole standard input, up to its end."""
         found, descriptor = b"", self._descriptors.get(0, -1)
         while descriptor >= 0:
-            if self._pipes.has(descriptor):
+            if 0 in self._noted:
                 await self._until(functools.partial(is_ready, descriptor, READ))
             piece = _read(descriptor, 65_536)
             self._pipes.changed()
@@ -199,7 +207,7 @@ class Process:
             file = getattr(sys, _STREAMS[stream])
             file.write(data.decode(errors="backslashreplace"))
             return
-        rest, is_noted = memoryview(data), self._pipes.has(descriptor)
+        rest, is_noted = memoryview(data), stream in self._noted
         while rest:
             if is_noted and not is_ready(descriptor, WRITE):
                 await self._until(functools.partial(is_ready, descriptor, WRITE))
@@ -293,7 +301,7 @@ class Processes:
         """Yield the name of each process that goes on, and the place that has started it."""
         for each in self._children.values():
             if each.status is None and each.fiber is not None:
-                yield each.fiber.name, each.fiber.origin
+                yield each.fiber.name, each.fiber.place
 
     def end(self) -> None:
         """Give up the processes that the run has left behind."""
@@ -302,6 +310,10 @@ class Processes:
 
     def wait(self, pid: int, options: int) -> Process | None:
         """Wait for a process, as `waitpid` does; None if none has ended with WNOHANG."""
+        usual = self._children.get(pid)
+        if usual is not None and usual.status is not None and options in {0, os.WNOHANG}:
+            del self._children[pid]
+            return usual
 
         def look() -> Process | None:
             found = list(self._matching(pid))

@@ -33,7 +33,7 @@ from simloop.errors import Deadlock, ScenarioError
 from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.listener import report_blocking
 from simloop.virtual.clock.loop import THREADS, ThreadLeft, VirtualLoop
-from simloop.virtual.places import callers_place
+from simloop.virtual.places import caller, callers_place, place_of_code
 from simloop.virtual.real_world import is_exempt
 
 _OF_THREAD = "_simulated_by_simloop"
@@ -265,11 +265,10 @@ class Fiber(SimulatedThread):
         threads: "Threads",
         name: str,
         coroutine: Coroutine[Any, bool | None, None],
-        origin: str,
     ) -> None:
         self.threads = threads
         self.loop = threads.loop
-        self.origin = origin
+        self._starter = caller(sys._getframe(1))  # its words are made when somebody asks
         self._name = name
         self._coroutine = coroutine
         self._begun = False
@@ -282,7 +281,7 @@ class Fiber(SimulatedThread):
     @property
     def place(self) -> str:
         """Return the place in the program where the fiber was started."""
-        return self.origin
+        return "" if self._starter is None else place_of_code(*self._starter)
 
     def run(self) -> None:
         """Take one turn: go on until the coroutine parks or ends."""
@@ -453,7 +452,7 @@ class Threads:
 
     def start_fiber(self, name: str, coroutine: Coroutine[Any, bool | None, None]) -> Fiber:
         """Start a fiber, which takes its first turn when another one is over."""
-        started = Fiber(self, name, coroutine, callers_place())
+        started = Fiber(self, name, coroutine)
         self.fibers.append(started)
         self.wake(started)
         return started
