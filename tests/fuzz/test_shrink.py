@@ -1,3 +1,4 @@
+import asyncio
 import itertools
 import json
 import subprocess
@@ -9,7 +10,18 @@ import pytest
 from services import asked, replies, sent
 from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, plain, runs_twice
 
-from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
+from simloop import (
+    Line,
+    Reply,
+    Scenario,
+    ScenarioError,
+    Then,
+    UserMessage,
+    World,
+    parse_scenario,
+    run,
+    traced,
+)
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import FINISHES, failure_of
 from simloop.fuzz.shrink import ShrinkProgress, Shrunk, shrink, with_planned_faults
@@ -378,3 +390,37 @@ def test_the_answers_of_programs_are_written_as_they_came() -> None:
     assert again.entries == trace.entries
     exits = {each.exit for each in trace.entries if isinstance(each, entries.ProgramEnded)}
     assert exits == {0, 1, -9}
+
+
+@traced
+def pay(bill: str) -> str:
+    return f"{bill} is paid"
+
+
+class PaysAfterARestart:
+    """An agent that pays again if it restarts, and if its user has said yes to it."""
+
+    def __init__(self) -> None:
+        self.is_fresh = True
+
+    def __call__(self, prompt: str, world: World) -> str:
+        is_fresh, self.is_fresh = self.is_fresh, False
+        if is_fresh and input("Pay? ") == "yes":
+            asyncio.run(world.model.reply([UserMessage(prompt)]))
+            pay("rent")
+        return "Done."
+
+
+def test_the_lines_and_the_restart_that_a_failure_needs_are_left() -> None:
+    scenario = Scenario(
+        prompt="Pay the rent, please.",
+        then=["Thank you.", Then(after="2h", say="Is it paid?", restart=True), "Good."],
+        input=["yes", Line(say="yes", after="40m"), "no"],
+        model=[Reply(call={"pay": {"bill": "rent"}}), Reply(say="It is."), Reply(say="Fine.")],
+    )
+    found = shrunk(scenario, loop=PaysAfterARestart)
+    assert found.failure.name == "no-tools-run-again-after-a-pause"
+    left = content(found.scenario)
+    assert left["input"] == ["yes", {"say": "yes"}]
+    assert [each.keys() for each in left["then"]] == [{"say", "restart"}]
+    assert failure_of(Plan(found.scenario, {"loop": PaysAfterARestart})) == found.failure
