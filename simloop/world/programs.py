@@ -29,7 +29,7 @@ from simloop.world.program_scripts import (
     line_of_shell,
     takes_input,
 )
-from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, knows
+from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, is_whole, knows
 from simloop.world.user_functions import UserError, describe, keep
 
 MOST_CHARS = 100_000
@@ -233,8 +233,6 @@ class _Running:
                 text = self._note_input(process.take_input())
             elif args[1:] and args[1][:1] != "-":
                 line = files.read(args[1])
-            else:
-                line = self._note_input(await process.read_input())
         except OSError as error:
             await self._write("stderr", f"sh: 0: cannot open {error}\n")
             return MISUSED
@@ -243,11 +241,26 @@ class _Running:
             await process.sleep(round(seconds * 1e9))
 
         shell = Shell(files, sleep, self._command)
+        return await (self._run(shell, line, text or None) if line else self._session(shell))
+
+    async def _run(self, shell: Shell, line: str, text: str | None = None) -> int:
         try:
-            return await shell.run(line, self._write, text or None)
+            return await shell.run(line, self._write, text)
         except ValueError as error:
             await self._write("stderr", f"sh: 1: {error}\n")
             return MISUSED
+
+    async def _session(self, shell: Shell) -> int:
+        """Run the lines that come on the standard input, as soon as each is whole."""
+        waiting, status = "", 0
+        while True:
+            piece = self._note_input(await self._process.read_more())
+            waiting += piece
+            lines, _, rest = waiting.rpartition("\n") if piece else (waiting, "", "")
+            if lines.strip() and (not piece or is_whole(lines)):
+                status, waiting = await self._run(shell, lines), rest
+            if not piece:
+                return status
 
     async def _command(self, words: list[str], text: str, write: Write) -> int | None:
         """Run a scripted program as a command of the shell; None if the shell has to know it."""

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from simloop.world.files import ROOT, Files
 
@@ -24,9 +24,11 @@ Startable = Callable[[list[str], str, Write], Awaitable[int | None]]
 # A word is of plain characters, quoted stretches and escaped characters. What no group fits
 # (expansions, comments, numbered outputs) is what this shell lacks.
 _TOKEN = re.compile(
-    r"""[ \t\r]+|\\\n|(?P<errors>2>(?:&1|\ ?/dev/null))(?=[\s;|&]|$)|"""
+    r"""[ \t\r]+|\\\n|(?P<nothing><\ ?/dev/null)(?=[\s;|&]|$)|"""
+    r"""(?P<errors>2>(?:&1|\ ?/dev/null))(?=[\s;|&]|$)|"""
     r"""<<\ ?(?P<here>'\w+'|"\w+"|\w+)|(?P<operator>[();<>|&]+|\n)|"""
-    r"""(?P<word>(?!\#|[0-9]+[<>])(?:[^\s'"\\$`();<>|&]|'[^']*'|"(?:\\[^$`]|[^"\\$`])*+"|\\[^\n])+)"""
+    r"""(?P<word>(?!\#|[0-9]+[<>])(?:[^\s'"\\$`();<>|&]|'[^']*'|"""
+    r""""(?:\\[^$`]|\$\?|[^"\\$`])*+"|\\[^\n]|\$\?)+)"""
 )
 _REDIRECTS = frozenset((">", ">>"))
 _JOINTS = frozenset((";", "&&", "||", "|", "\n"))
@@ -35,8 +37,13 @@ _NEVER = frozenset(("if", "for", "while", "until", "case", "{", "!", "exit", "ex
 _PATTERN = re.compile(r"[\\.\[*^$]")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _LINES = re.compile(r"-(?:n ?)?([0-9]{1,9})")
+_STATUS = re.compile(r"'[^']*'|\\.|\$\?", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 NULL = "/dev/null"
+
+
+class UnfinishedLineError(ValueError):
+    """A quote, or a here-document, has no end yet."""
 
 
 class Command:
@@ -82,27 +89,29 @@ class Shell:
         self._files = files
         self._sleep = sleep
         self._start = start
+        self.status = 0
+        """The exit status of the last command."""
 
     async def run(self, line: str, write: Write, text: str | None = None) -> int:
         """Run a command line and return its exit status; its first command gets `text` as input.
 
         Raises ValueError for unknown syntax.
         """
-        code, piped = 0, cast("str | None", None)
+        piped: str | None = None
         commands = parse(line)
         for command, after in zip(commands, [*commands, None][1:], strict=True):
-            skips = (command.joint == "&&" and code) or (command.joint == "||" and not code)
-            if skips or (command.joint == "|" and piped is None):
+            skips = {"&&": self.status != 0, "||": self.status == 0, "|": piped is None}
+            if skips.get(command.joint):
                 continue
             given = text if command is commands[0] and command.text is None else command.text
             given = piped if command.joint == "|" else given
             if after is None or after.joint != "|":
-                code, piped = await self._perform(command, given, write), None
+                self.status, piped = await self._perform(command, given, write), None
             else:
                 to_pipe: list[str] = []
-                code = await self._perform(command, given, _collecting(to_pipe, write))
+                self.status = await self._perform(command, given, _collecting(to_pipe, write))
                 piped = "".join(to_pipe)
-        return code
+        return self.status
 
     async def _perform(self, command: Command, text: str | None, write: Write) -> int:
         words = command.words
@@ -125,6 +134,7 @@ class Shell:
         return code
 
     async def _call(self, words: list[str], text: str | None, write: Write) -> int:
+        words = [_STATUS.sub(self._said, word) for word in words]
         while words and _ASSIGNMENT.match(words[0]):  # no program looks at it
             words = words[1:]
         if not words:
@@ -139,6 +149,9 @@ class Shell:
         if err:
             await write("stderr", err)
         return code
+
+    def _said(self, found: re.Match[str]) -> str:
+        return str(self.status) if found[0] == "$?" else found[0]
 
     async def _own(self, name: str, *arguments: str, text: str | None) -> Done:
         if name == "sleep":
@@ -199,6 +212,8 @@ def parse(line: str) -> list[Command]:
             last.text, here = "", last
         elif kind == "text":
             here.text = token
+        elif kind == "nothing":
+            last.text = ""
         elif token not in _JOINTS:
             raise ValueError(f"this shell has no {token}")
         elif last.words:
@@ -217,12 +232,24 @@ def parse(line: str) -> list[Command]:
     return commands
 
 
+def is_whole(line: str) -> bool:
+    """Return whether a line has the ends of its quotes and here-documents."""
+    try:
+        parse(line)
+    except UnfinishedLineError:
+        return False
+    except ValueError:  # it is reported where the line is run
+        return True
+    return True
+
+
 def _tokens(line: str) -> Iterator[tuple[str, str]]:
     at, here = 0, ""
     while at < len(line):
         found = _TOKEN.match(line, at)
         if found is None:
-            raise ValueError(f"this shell cannot read {line[at : at + 20]}")
+            error = UnfinishedLineError if line[at] in _QUOTES else ValueError
+            raise error(f"this shell cannot read {line[at : at + 20]}")
         at = found.end()
         kind, token = found.lastgroup, found[found.lastgroup or 0]
         if kind == "here":
@@ -231,13 +258,14 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
         elif here and token == "\n":  # noqa: S105 - no password
             text, is_there, rest = f"\n{line[at:]}\n".partition(f"\n{here.strip(_QUOTES)}\n")
             if not is_there or (here[0] not in _QUOTES and re.search(r"[$`\\]", text)):
-                raise ValueError(f"this shell cannot read <<{here}")
+                error = ValueError if is_there else UnfinishedLineError
+                raise error(f"this shell cannot read <<{here}")
             yield "text", f"{text[1:]}\n" if text else ""
             line, at, here = f"\n{rest}", 0, ""
         elif kind:
             yield kind, token
     if here:
-        raise ValueError(f"this shell cannot read <<{here}")
+        raise UnfinishedLineError(f"this shell cannot read <<{here}")
 
 
 _QUOTES = "'\""
@@ -356,6 +384,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[Given], Done], str | None, int]] = {
     "grep": (_grep, "", 2),
     "head": (_ends, None, 1),
     "tail": (_ends, None, 1),
+    "export": (lambda _: Done(), None, 0),
     "true": (lambda _: Done(), None, 0),
     "false": (lambda _: Done(code=FAILED), None, 0),
 }

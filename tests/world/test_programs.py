@@ -101,7 +101,7 @@ def test_a_command_line_of_a_shell_is_answered_as_the_program_or_as_a_whole() ->
     def code() -> Any:
         return (
             sh("sh", "-c", "pytest -q"), sh("bash", "-lc", "a | b"),
-            sh("sh", "-c", "pytest && nope; echo $?")[0], sh("sh", "-c", "pytest | wc -l"),
+            sh("sh", "-c", "pytest && nope; echo $x")[0], sh("sh", "-c", "pytest | wc -l"),
             sh("sh", "-c", "ls"), sh("sh", input="pytest\npytest -x\n"),
             sh("sh", "-c", "wc -l; head", input="1\n2\n")[1], sh("sh", "no.sh"),
         )  # fmt: skip
@@ -120,6 +120,26 @@ def test_a_shell_over_the_files_changes_them() -> None:
     result = played(code, {"sh": "files", "make": Program(exit=2)}, files={"a": "text\n"})
     assert result.text == "(512, (0, 'a\\nb\\ntext\\n', ''))"
     assert result.files == {"a": "text\n", "b": "text\n"}
+
+
+def test_a_shell_that_goes_on_runs_each_line_as_it_comes() -> None:
+    def code() -> Any:
+        shell = subprocess.Popen(
+            ["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        said = []
+        for line in ("make; echo done $?", "cd src", "pwd", "cat <<EOF > a\nx", "EOF", "cat a"):
+            shell.stdin.write(f"{line}\n")
+            if not line.startswith(("cd", "cat <<", "EOF")):
+                said.append(shell.stdout.readline())
+        shell.stdin.close()
+        return said, shell.wait(), shell.stdout.read(), shell.stdout.close(), time.monotonic()
+
+    result = played(code, {"sh": "files", "make": Program(exit=2, takes="3s")}, files={"src/b": ""})
+    assert result.text == "(['done 2\\n', '/src\\n', 'x\\n'], 0, '', None, 3.0)"
+    assert result.files == {"src/a": "x\n", "src/b": ""}
 
 
 def test_a_program_that_nobody_scripted_is_absent_though_the_machine_has_it() -> None:

@@ -47,6 +47,8 @@ def ran(line: str, files: Files | None = None, **more: object) -> tuple[str, str
         ("mkdir d; cat a > d/e; cd d; ls; echo *; cat /b; X=1", ("e\ne\nfour\n", "", 0)),
         ("cd no && pwd", ("", "sh: no: no such file or folder\n", 1)),
         ("cd a || pwd; cd; pwd", ("/\n/\n", "sh: a: is a file\n", 0)),
+        ("false; echo $? \"x$?\" '$?' \\$?", ("1 x1 $? $?\n", "", 0)),
+        ("export X=1 && cat < /dev/null | wc -l", ("0\n", "", 0)),
         ("head", ("", "head: an operand is missing\n", 2)),
     ],
 )

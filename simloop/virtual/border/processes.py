@@ -189,16 +189,21 @@ class Process:
 
     async def read_input(self) -> bytes:
         """Return its whole standard input, up to its end."""
-        found, descriptor = b"", self._descriptors.get(0, -1)
-        while descriptor >= 0:
-            if 0 in self._noted:
-                await self._until(functools.partial(is_ready, descriptor, READ))
-            piece = _read(descriptor, 65_536)
-            self._pipes.changed()
-            if not piece:
-                break
+        found = b""
+        while piece := await self.read_more():
             found += piece
         return found
+
+    async def read_more(self) -> bytes:
+        """Return what comes next on its standard input; nothing at its end."""
+        descriptor = self._descriptors.get(0, -1)
+        if descriptor < 0:
+            return b""
+        if 0 in self._noted:
+            await self._until(functools.partial(is_ready, descriptor, READ))
+        piece = _read(descriptor, 65_536)
+        self._pipes.changed()
+        return piece
 
     async def write(self, stream: int, data: bytes) -> None:
         """Write to standard output (1) or error (2). Raises Signalled if nobody reads it."""
