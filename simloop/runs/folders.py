@@ -1,19 +1,31 @@
 """Folders of runs on the disk: each is empty at the beginning of its run, and gone at its end.
 
-Their names are equal in equal runs, because programs tell the model where they are.
+Their names are equal in equal runs, because programs tell the model where they are. Of several runs
+at once, only one can have that name. A fork on Linux can have a view of the file system of its own,
+in which its folder has that name whatever others have.
 """
 
+import ctypes
+import functools
 import os
 import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
+from msgspec import Struct
+
 from simloop.errors import ScenarioError
+from simloop.runs.isolation import isolated
 from simloop.virtual.clock.loop import loop_here
 
 _PLACE = Path("/tmp")  # noqa: S108 - no other user can open the folders
+# Of Linux: a view of the file system, the identity that may change it, and bindings of folders.
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 
 def folder() -> Path:
@@ -83,3 +95,67 @@ def _lock_of(path: Path) -> Iterator[bool]:
         yield is_ours
     finally:
         os.close(lock)
+
+
+class PlacedFolder(Struct, frozen=True):
+    """A folder for a fork, which finds it at `place`; this process finds it at `path`."""
+
+    path: Path
+    place: Path
+
+    def enter(self) -> None:
+        """Show the folder at its place to this process, the fork, alone.
+
+        The place is an empty folder for all others. It stays: if it went, the forks of other
+        processes would lose their folders.
+        """
+        if self.path != self.place:
+            self.place.mkdir(mode=0o700, exist_ok=True)
+            _bind(self.path, self.place)
+
+
+@contextmanager
+def placed_folder(name: str) -> Iterator[PlacedFolder]:
+    """Provide an empty folder that a fork finds at the same place in all runs; remove it then."""
+    place = _PLACE / name
+    if not _can_bind():
+        with own_folder(name) as path:
+            yield PlacedFolder(path, path)
+        return
+    path = Path(tempfile.mkdtemp(prefix="simloop-"))
+    try:
+        yield PlacedFolder(path, place)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@functools.cache
+def _can_bind() -> bool:
+    """Return whether this system lets a process have a view of its own; try it in a fork."""
+
+    def tried() -> bool:
+        try:
+            _bind(_PLACE, _PLACE)
+        except OSError:
+            return False
+        return True
+
+    return sys.platform == "linux" and isolated(tried)
+
+
+def _bind(folder: Path, place: Path) -> None:
+    """Show `folder` at `place` to this process alone, which has one thread. Raises OSError."""
+    system = ctypes.CDLL(None, use_errno=True)
+    identities = {"uid_map": os.getuid(), "gid_map": os.getgid()}
+    _check(system.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))
+    Path("/proc/self/setgroups").write_text("deny", "ascii")
+    for name, number in identities.items():
+        Path("/proc/self", name).write_text(f"{number} {number} 1", "ascii")
+    _check(system.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+    _check(system.mount(os.fsencode(folder), os.fsencode(place), None, _MS_BIND, None))
+
+
+def _check(failed: int) -> None:
+    if failed:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

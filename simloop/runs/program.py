@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.escape import writable
 from simloop.messages import Outcome
-from simloop.runs.folders import own_folder
+from simloop.runs.folders import PlacedFolder, placed_folder
 from simloop.runs.isolation import isolated
 from simloop.runs.prompt import OwnAgent
 from simloop.scenario.designs import PROGRAM
@@ -132,22 +132,23 @@ class Program:
 
     def play(self, make: Callable[[], T], files: Mapping[str, str] | None) -> T:
         """Call `make`, which makes a run of this program, in a fork; return its result."""
-        with own_folder("simloop-program") as folder:
+        with placed_folder("simloop-program") as folder:
             for name in _FOLDERS:
-                (folder / name).mkdir()
+                (folder.path / name).mkdir()
             for path, text in (files or {}).items():
-                file = folder / "work" / path
+                file = folder.path / "work" / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8", newline="")
             try:
                 return isolated(make, limit_s=LIMIT_S, around=partial(self._around, folder))
             except CheckFailed as error:
-                error.others += tuple(_last_lines(folder / "output"))
+                error.others += tuple(_last_lines(folder.path / "output"))
                 raise
 
-    def _around(self, folder: Path, answer: Callable[[], NoReturn]) -> NoReturn:
+    def _around(self, folder: PlacedFolder, answer: Callable[[], NoReturn]) -> NoReturn:
         """Give the process, a new fork, the surroundings of the program, and serve its run."""
-        _begin_process(folder, self._assigned)
+        folder.enter()
+        _begin_process(folder.place, self._assigned)
         self._main = MainThread()
         self._main.serve(answer)
 

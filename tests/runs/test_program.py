@@ -11,6 +11,7 @@ import pytest
 from simloop import Reply, Scenario, ScenarioError, Trigger, run
 from simloop.check.trial import verify
 from simloop.errors import CheckFailed, Deadlock
+from simloop.runs.folders import placed_folder
 from simloop.runs.result import Result
 from simloop.scenario.people import Line
 from simloop.trace import entries
@@ -337,3 +338,16 @@ def test_the_process_of_this_test_is_as_before(program: Any) -> None:
     before = (Path.cwd(), sys.argv[:], dict(os.environ), signal.getsignal(signal.SIGTERM))
     program("import os, signal\nos.chdir('/')\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)")
     assert before == (Path.cwd(), sys.argv, dict(os.environ), signal.getsignal(signal.SIGTERM))
+
+
+def test_programs_that_run_at_once_are_at_the_same_place(program: Any, tmp_path: Path) -> None:
+    code = "import os, pathlib\nprint(os.getcwd(), pathlib.Path('a').write_text('x'))"
+    alone = program(code)
+    with placed_folder("simloop-program") as other:
+        (other.path / "work").mkdir()
+        beside = program(code)
+        assert list((other.path / "work").iterdir()) == []
+    if other.path != other.place:  # where the system lets a process have a view of its own
+        assert beside.trace.entries == alone.trace.entries
+        assert alone.text == "/tmp/simloop-program/work 1"
+    assert not other.path.exists()
