@@ -26,8 +26,8 @@ def simulate(
 ) -> T:
     """Run `main` on the virtual clock and return its result.
 
-    Inside, time, dates and randomness answer from the clock and `seed`; sockets and subprocesses
-    are refused. Threads are simulated: one runs at a time, and blocking waits take virtual time.
+    Inside, time, dates and randomness answer from the clock and `seed`; hosts and programs are
+    not there. Threads are simulated: one runs at a time, and blocking waits take virtual time.
     `shuffle_ties` draws from the seed the order of timers, and of threads, that are due at one
     instant.
 

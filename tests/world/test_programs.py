@@ -1,6 +1,9 @@
 """The port of the programs: which script answers, what the trace shows, the faults of chance."""
 
+import io
 import os
+import select
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from simloop import Completed, Program, Result, RunawayRun, Scenario, ScenarioError, run
+from simloop import Completed, Program, Result, RunawayRun, Runner, Scenario, ScenarioError, run
 from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.codec import encode
@@ -144,8 +147,6 @@ def test_a_shell_that_goes_on_runs_each_line_as_it_comes() -> None:
 
 def test_a_program_that_nobody_scripted_is_absent_though_the_machine_has_it() -> None:
     def code() -> Any:
-        import shutil  # noqa: PLC0415
-
         with pytest.raises(FileNotFoundError):
             sh("ls")
         return shutil.which("ls"), shutil.which("git"), shutil.which("sh")
@@ -325,6 +326,36 @@ def test_a_fault_of_chance_shows(site: str, text: str) -> None:
     program = Program(pieces=[{"stdout": "one"}, {"stdout": "two"}])
     result = played(lambda: sh("tool"), {"tool": program}, faults=faults)
     assert (result.text, result.elapsed_s) == (text, 20.0 if site == "program.slow" else 0.0)
+
+
+def held() -> list[Any]:
+    """What stands in the places that are exchanged for programs alone."""
+    files = [vars(io.FileIO)[name] for name in ("read", "readinto", "write", "close")]
+    names = ("read", "write", "close", "pipe", "waitpid", "kill", "getpgid")
+    return [*files, select.poll, select.select, *(getattr(os, name) for name in names)]
+
+
+def test_the_originals_are_back_after_a_run_and_between_those_of_a_runner() -> None:
+    before, inside = held(), []
+
+    def agent(prompt: str) -> str:
+        inside.append(held())
+        return sh("git")[1]
+
+    scenario = Scenario(prompt="Go.", programs={"git": Program(stdout="out")})
+    with Runner(scenario, loop=agent) as runner:
+        results = [runner.run(), runner.run(1), runner.run()]
+        assert all(a is b for a, b in zip(before, held(), strict=True))
+    assert [each.text for each in results] == ["out"] * 3
+    assert encode(results[0].trace) == encode(results[2].trace)
+    assert not any(a is b for a, b in zip(before, inside[0], strict=True))
+    assert os.waitstatus_to_exitcode(os.system("exit 3")) == 3
+
+
+def test_a_program_is_started_in_a_fork_too() -> None:
+    scenario = Scenario(prompt="Go.", programs={"git": Program(stdout="out")})
+    result = run(scenario, loop=lambda prompt: sh("git")[1], isolate=True)
+    assert result.text == "out"
 
 
 def test_equal_runs_give_equal_bytes() -> None:
