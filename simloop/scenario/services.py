@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
 from pydantic import AfterValidator, Field, model_validator
 
 from simloop.scenario.expect import REST
@@ -136,18 +137,16 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             """Return the answer, with the values of the parameters of the path."""
             played: TimedAnswer | None = getattr(self, "_played", None)
             if played is None:
-                played = self._timed({})
+                played = self._timed()
                 object.__setattr__(self, "_played", played)
-            return self._timed(values) if values and _names_one_of(values, played) else played
+            return _filled(played, values, is_json=self.json is not None) if values else played
 
-        def _timed(self, values: Mapping[str, str]) -> TimedAnswer:
-            body = next((getattr(self, name) for name in _BODIES if differs(self, name)), None)
-            body, headers = _filled(body, values), _filled(self.headers, values)
+        def _timed(self) -> TimedAnswer:
             return timed(
                 self.status,
-                body,
+                next((getattr(self, name) for name in _BODIES if differs(self, name)), None),
                 is_json=self.json is not None,
-                headers={name.lower(): value for name, value in headers.items()},
+                headers={name.lower(): value for name, value in self.headers.items()},
                 takes_ns=self.takes,
                 per_piece_ns=self.per_piece,
                 lost=self.lost,
@@ -155,23 +154,15 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             )
 
 
-def _names_one_of(values: Mapping[str, str], played: TimedAnswer) -> bool:
-    names = [f"{{{name}}}" for name in values]
-    texts = [value for _, value in played.headers]
-    return any(name in text for name in names for text in texts) or any(
-        name.encode() in piece for name in names for piece in played.pieces
-    )
-
-
-def _filled(value: Any, values: Mapping[str, str]) -> Any:
-    """Return `value`, in whose texts each `{name}` of `values` is its value."""
-    if not values:
-        return value
-    if isinstance(value, str):
-        return _PARAMETER.sub(lambda found: values.get(found[1], found[0]), value)
-    if isinstance(value, dict):
-        return {name: _filled(each, values) for name, each in value.items()}
-    return [_filled(each, values) for each in value] if isinstance(value, list) else value
+def _filled(answer: TimedAnswer, values: Mapping[str, str], *, is_json: bool) -> TimedAnswer:
+    """Return an answer, in whose texts each `{name}` of `values` is its value."""
+    pieces, headers = answer.pieces, answer.headers
+    for name, value in values.items():
+        mark = f"{{{name}}}"
+        text = json_bytes(value)[1:-1] if is_json else value.encode("utf-8", "replace")
+        pieces = tuple([piece.replace(mark.encode(), text) for piece in pieces])
+        headers = tuple([(key, told.replace(mark, value)) for key, told in headers])
+    return msgspec.structs.replace(answer, pieces=pieces, headers=headers)
 
 
 class Route(Answer):

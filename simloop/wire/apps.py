@@ -69,8 +69,7 @@ class Channel:
     `on_taken` is called when the client has taken a piece, and when it gives up.
     """
 
-    is_unreachable = False
-    needs_closing = False
+    is_unreachable = is_whole = runs_code = needs_closing = False
 
     def __init__(self) -> None:
         self.unread = 0

@@ -5,7 +5,7 @@ of simloop is kept for the end of the run, because a client may swallow it or tr
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,9 +16,10 @@ from simloop.escape import writable
 from simloop.messages import Message, ToolMessage
 from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
+from simloop.virtual.clock.tasks import begin
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
-from simloop.world.http import ConnectionRefused, HttpReply, HttpRequest
+from simloop.world.http import ConnectionRefused, FixedBody, HttpReply, HttpRequest
 from simloop.world.model_port import ModelPort
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world, note_refused
@@ -78,15 +79,28 @@ class Endpoint:
 
     def answer_blocking(self, request: HttpRequest) -> HttpReply:
         """Return the reply as `answer` does, and block the calling thread until it is there."""
-        return run_blocking(self.answer(request))
+        if not self._is_for_service(request) or self.port.loop.busy:
+            return run_blocking(self.answer(request))
+        # Most services answer at once, and an event loop for it would take as long as the rest.
+        begin(self.port.turn())
+        opened = self._open(request, lambda: None)
+        if isinstance(opened, HttpReply):
+            return opened
+        try:
+            return opened.reply_blocking()
+        except SimloopError as error:  # kept by the port
+            return _failed(error)
+
+    def _is_for_service(self, request: HttpRequest) -> bool:
+        return self.services is not None and self.services.at(request.url) is not None
 
     def knows(self, method: str, url: str) -> bool:
         """Return whether a service, or a script of the model, is there for a request."""
-        if self.services is not None and self.services.at(url) is not None:
+        request = HttpRequest(method, url, (), b"")
+        if self._is_for_service(request):
             return True
         from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
 
-        request = HttpRequest(method, url, (), b"")
         is_for_model = any(make(self.options).answers(request) for make in FORMATS)
         return is_for_model and not getattr(self.port.model, "is_empty", False)
 
@@ -194,22 +208,3 @@ def _failed(error: SimloopError) -> HttpReply:
 def fixed(status: int, body: bytes, *headers: tuple[str, str]) -> HttpReply:
     """Return a reply whose body, in JSON, is there already."""
     return HttpReply(status, (_JSON, *headers), FixedBody(body))
-
-
-class FixedBody:
-    """A body that is there as a whole."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._data
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield self._data
-
-    async def aclose(self) -> None:
-        """Do nothing: no stream is behind it."""
-
-    def close(self) -> None:
-        """Do nothing, as above."""

@@ -27,7 +27,7 @@ from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
 from simloop.world import http
-from simloop.world.http import Course, Head, HttpReply, HttpRequest, ReplySteps, TimedOut
+from simloop.world.http import Course, FixedBody, Head, HttpReply, HttpRequest, ReplySteps, TimedOut
 from simloop.world.model_port import RecordedStream
 
 _OVER: Any = object()
@@ -56,7 +56,21 @@ class Exchange:
         except BaseException:
             await self.aclose()
             raise
-        assert isinstance(head, Head)
+        return self._reply(head)
+
+    def reply_blocking(self) -> HttpReply:
+        """Return the reply as `reply` does, and block the calling thread until it is there."""
+        try:
+            head = self.next_blocking()
+        except BaseException:
+            run_blocking(self.aclose())
+            raise
+        return self._reply(head)
+
+    def _reply(self, head: Any) -> HttpReply:
+        if self._course.is_whole:
+            pieces: Any = list(self._steps)
+            return HttpReply(head.status, head.headers, FixedBody(b"".join(pieces)))
         return HttpReply(head.status, head.headers, ReplyBody(self))
 
     async def next(self) -> Head | bytes | None:
@@ -66,6 +80,8 @@ class Exchange:
 
     def next_blocking(self) -> Head | bytes | None:
         """Return the next step as `next` does, and block the calling thread until it is there."""
+        if self._course.runs_code:
+            return run_blocking(self.next())
         step = next(self._steps, _OVER)
         return run_blocking(self._wait()) if step is None else self._said(step)
 
@@ -131,6 +147,9 @@ class ModelCourse:
     def is_unreachable(self) -> bool:
         """Return whether no connection is made."""
         return self.stream.is_unreachable
+
+    is_whole = False
+    runs_code = True
 
     @property
     def needs_closing(self) -> bool:

@@ -82,6 +82,29 @@ class HttpReply:
     body: HttpBody
 
 
+class FixedBody:
+    """A body that is there as a whole."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._data:
+            yield self._data
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._data:
+            yield self._data
+
+    async def aclose(self) -> None:
+        """Do nothing: no stream is behind it."""
+
+    def close(self) -> None:
+        """Do nothing, as above."""
+
+
 class Head(NamedTuple):
     """The status and the headers of a reply."""
 
@@ -99,6 +122,14 @@ class Course(Protocol):
     @property
     def is_unreachable(self) -> bool:
         """Return whether no connection is made: the client counts its limit for connecting."""
+
+    @property
+    def runs_code(self) -> bool:
+        """Return whether a step may run code of the user, which may need a running loop."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all pieces are there with the head."""
 
     @property
     def needs_closing(self) -> bool:

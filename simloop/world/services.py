@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -132,17 +133,19 @@ class Service:
         self._in_front += len(rules) * in_front
         return place
 
-    def choose(self, request: HttpRequest, rest: str) -> TimedAnswer | None:
-        """Return the answer of the first rule that matches and is not used up, or None."""
+    def find(self, request: HttpRequest, rest: str) -> tuple[ServiceRule, Mapping[str, str]] | None:
+        """Return the first rule that matches and is not used up, with the values; or None."""
         for rule in self._rules:
-            played = self._played.get(rule.position, 0)
-            if rule.times is not None and played >= rule.times:
+            if rule.times is not None and self._played.get(rule.position, 0) >= rule.times:
                 continue
             values = rule.matches(request, rest)
             if values is not None:
-                self._played[rule.position] = played + 1
-                return rule.answer.play(values)
+                return rule, values
         return None
+
+    def use(self, rule: ServiceRule) -> None:
+        """Count a use of a rule."""
+        self._played[rule.position] = self._played.get(rule.position, 0) + 1
 
     def unused(self) -> list[str]:
         """Return the positions of the rules that were used less often than they say."""
@@ -154,6 +157,7 @@ class Service:
         ]
 
 
+@lru_cache(maxsize=1_000)
 def split_address(url: str) -> tuple[str, str]:
     """Return the origin of a URL, with its port, and the rest: the path and the query."""
     parts = urlsplit(url)
@@ -221,20 +225,18 @@ class ServicesPort:
 
         Returns None, and records nothing, if no rule of the service answers the request.
         """
-        late_ns, answer = 0, None
-        if self._sites is not None:
-            drawn = self._sites.drawn(SERVICE_FAULTS)
-            if Stage.LATE in drawn:
-                late_ns = self._play(drawn[Stage.LATE]).takes_ns
-            if Stage.INSTEAD in drawn:  # the rules are not asked: a retry gets their answer
-                answer = self._play(drawn[Stage.INSTEAD])
-        if answer is None and service.app is None:
-            answer = service.choose(request, rest)
-            if answer is None:
-                return None
+        found = service.find(request, rest) if service.app is None else None
+        if service.app is None and found is None:
+            return None
         number = self._record(service, rest, request)
-        if answer is not None:
-            inner: Course = ScriptedCourse(answer, request)
+        drawn = {} if self._sites is None else self._sites.drawn(SERVICE_FAULTS)
+        late_ns = self._play(drawn[Stage.LATE]).takes_ns if Stage.LATE in drawn else 0
+        if Stage.INSTEAD in drawn:  # no rule is used up: a retry gets its answer
+            inner: Course = ScriptedCourse(self._play(drawn[Stage.INSTEAD]), request)
+        elif found is not None:
+            rule, values = found
+            service.use(rule)
+            inner = ScriptedCourse(rule.answer.play(values), request)
         else:
             assert service.app is not None
             inner = service.app.course(request, rest, self)
@@ -312,13 +314,19 @@ def json_bytes(value: Any) -> bytes:
 class ScriptedCourse:
     """The course of an answer that is known."""
 
-    needs_closing = False
+    runs_code = needs_closing = False
 
     def __init__(self, answer: TimedAnswer, request: HttpRequest) -> None:
         self.is_unreachable = False
         self._answer = answer
         self._is_head = request.method == "HEAD"
         self._wait_ns: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all pieces are there with the head."""
+        answer = self._answer
+        return not (answer.lost or answer.stall or answer.per_piece_ns)
 
     def steps(self) -> ReplySteps:
         """Yield the head and the pieces."""
@@ -442,6 +450,8 @@ def failed(error: Exception, address: str, port: ServicesPort) -> TimedAnswer:
 class _RecordedCourse:
     """The course of a reply, recorded as it ends; it may begin late."""
 
+    runs_code = False
+
     def __init__(self, port: ServicesPort, number: int, inner: Course, late_ns: int = 0) -> None:
         self._port = port
         self._number = number
@@ -454,6 +464,10 @@ class _RecordedCourse:
     @property
     def is_unreachable(self) -> bool:
         return self._inner.is_unreachable
+
+    @property
+    def is_whole(self) -> bool:
+        return self._inner.is_whole
 
     @property
     def needs_closing(self) -> bool:

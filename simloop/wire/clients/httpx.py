@@ -11,7 +11,14 @@ from typing import Any
 
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.endpoint import Endpoint
-from simloop.world.http import ConnectionLost, ConnectionRefused, HttpBody, HttpRequest, TimedOut
+from simloop.world.http import (
+    ConnectionLost,
+    ConnectionRefused,
+    HttpBody,
+    HttpReply,
+    HttpRequest,
+    TimedOut,
+)
 
 
 class HttpxConversion:
@@ -58,17 +65,29 @@ class HttpxConversion:
                     raise self.error(error, request) from error
                 await asyncio.sleep(delay_s)
             else:
-                return self._module.Response(
-                    reply.status,
-                    headers=list(reply.headers),
-                    stream=self._stream(reply.body, request),
-                    extensions={"http_version": b"HTTP/1.1"},
-                )
+                return self._response(reply, request)
 
     def answer_blocking(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
         """Return the endpoint's response to a request of a synchronous client, as `answer` does."""
-        request.read()
-        return run_blocking(self.answer(endpoint, request, retries))
+        given, delays_s = _given(request, request.read()), _delays_s(retries)
+        while True:
+            try:
+                reply = endpoint.answer_blocking(given)
+            except (ConnectionLost, TimedOut) as error:
+                delay_s = next(delays_s, None) if error.phase == "connect" else None
+                if delay_s is None:
+                    raise self.error(error, request) from error
+                run_blocking(asyncio.sleep(delay_s))
+            else:
+                return self._response(reply, request)
+
+    def _response(self, reply: HttpReply, request: Any) -> Any:
+        return self._module.Response(
+            reply.status,
+            headers=list(reply.headers),
+            stream=self._stream(reply.body, request),
+            extensions={"http_version": b"HTTP/1.1"},
+        )
 
     def error(self, error: Exception, request: Any, *, in_body: bool = False) -> Exception:
         """Return the exception of the module for a connection that failed."""

@@ -6,6 +6,7 @@ back when the last simulation with a run ends, because tasks that a run left beh
 """
 
 import functools
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -69,23 +70,25 @@ def _endpoint_for(host: Any, port: int | None) -> Endpoint | None:
 def _httpx(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.httpx import conversion_of
 
-    conversion, pools = conversion_of(module), module.__name__.replace("httpx", "httpcore")
+    conversion = conversion_of(module)
+    core: Any = importlib.import_module(module.__name__.replace("httpx", "httpcore"))
+    pool, async_pool = core.ConnectionPool, core.AsyncConnectionPool
 
-    def answering(original: Any, request: Any, pool: str) -> Endpoint | None:
+    def answering(original: Any, request: Any, pool: Any, method: str) -> Endpoint | None:
         """Return the endpoint that answers, or None: a library that mocks the client is asked."""
         endpoint = _endpoint_for(request.url.host, request.url.port)
-        if endpoint is None or not _is_mocked(original, module.__name__, pools, pool):
+        if endpoint is None or not _is_mocked(original, pool, method):
             return endpoint
         return endpoint if endpoint.knows(request.method, str(request.url)) else None
 
     async def asynchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = answering(original, request, "AsyncConnectionPool.handle_async_request")
+        endpoint = answering(original, request, async_pool, "handle_async_request")
         if endpoint is None:
             return await original(transport, request)
         return await conversion.answer(endpoint, request, _retries(transport))
 
     def synchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = answering(original, request, "ConnectionPool.handle_request")
+        endpoint = answering(original, request, pool, "handle_request")
         if endpoint is None:
             return original(transport, request)
         return conversion.answer_blocking(endpoint, request, _retries(transport))
@@ -97,15 +100,19 @@ def _httpx(module: Any) -> Iterator[_Patch]:
         yield _patched(transports, "create_ssl_context", _shared_context)
 
 
-def _is_mocked(original: Any, client: str, pools: str, pool: str) -> bool:
+def _is_mocked(original: Any, pool: Any, method: str) -> bool:
     """Return whether another package has put its code into a transport, or into the pool below.
 
     pytest-httpx does the former, and respx the latter.
     """
-    kind, _, method = pool.partition(".")
-    below = vars(getattr(sys.modules.get(pools), kind, object)).get(method)
-    homes = [str(getattr(each, "__module__", client)) for each in (original, below) if each]
-    return any(home.partition(".")[0] not in (client, pools) for home in homes)
+    below = vars(pool).get(method)
+    return _is_of_another(original) or (below is not None and _is_of_another(below))
+
+
+@functools.lru_cache(maxsize=64)
+def _is_of_another(function: Any) -> bool:
+    home = str(getattr(function, "__module__", "")).partition(".")[0]
+    return not home.startswith(("httpx", "httpcore"))
 
 
 def _retries(transport: Any) -> int:

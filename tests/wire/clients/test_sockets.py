@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simloop.wire.clients.sockets import ServerSide
-from simloop.wire.endpoint import FixedBody
-from simloop.world.http import HttpReply
+from simloop.world.http import FixedBody, HttpReply
 
 SIZED = b"POST /v1/x?a=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nX-A:  b \r\n\r\nhello"
 CHUNKED = (
