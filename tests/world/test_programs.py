@@ -5,6 +5,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -74,6 +75,16 @@ def test_the_key_with_the_most_words_answers() -> None:
     programs = {"git": Program(stdout="any"), "git log": Program(stdout="log")}
     code = lambda: (sh("git", "log", "-1")[1], sh("git", "show")[1])  # noqa: E731
     assert played(code, programs).text == "('log', 'any')"
+
+
+def test_the_interpreter_is_python_on_each_machine() -> None:
+    def code() -> Any:
+        line = f"{sys.executable} -m pytest | tail -1"
+        return sh(sys.executable, "-m", "pytest")[1], sh("sh", "-c", line)[1]
+
+    result = played(code, {"python -m pytest": Program(stdout="1 passed")})
+    assert result.text == "('1 passed', '1 passed')"
+    result.expect(programs=["python -m pytest", "python -m pytest | tail -1"])
 
 
 def test_answers_come_in_order_and_the_last_one_again() -> None:

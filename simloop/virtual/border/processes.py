@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from simloop.errors import SimloopError
@@ -56,10 +56,17 @@ _internal_poll: Any = vars(subprocess.Popen)["_internal_poll"]
 
 
 class Start(NamedTuple):
-    """The call that starts a program. `cwd` is relative to the current folder, if inside of it."""
+    """The call that starts a program, as each machine has it.
+
+    The interpreter itself is `python`. `cwd` is relative to the current folder, if inside of it.
+    """
 
     args: tuple[str, ...]
     cwd: str = ""
+
+
+def _words(args: Iterable[Any]) -> tuple[str, ...]:
+    return tuple([os.fsdecode(each).replace(sys.executable, "python") for each in args])
 
 
 Script = Callable[[], Coroutine[Any, Any, int]]
@@ -161,9 +168,9 @@ class Process:
             self._pipes.lost(each)
             _close(each)
         self._descriptors.clear()
+        self._pipes.changed()
         for tell in self.at_end:
             tell(self.exit)
-        self._pipes.changed()
 
     # ------------------------------------------------------------ for scripts
 
@@ -372,7 +379,7 @@ def _fork_exec(processes: Processes, *given: Any) -> int:
     if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - it may be bytes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd)
     folder = "" if cwd is None else _from_here(os.fsdecode(cwd))
-    start = Start(tuple(map(os.fsdecode, args)), folder)
+    start = Start(_words(args), folder)
     group = 0 if new_session else group
     started = processes.start(start, stdin, stdout, stderr, group=group)
     if started is None:
@@ -397,7 +404,7 @@ def _posix_spawn(
         elif action == os.POSIX_SPAWN_OPEN and rest[0] < len(descriptors):
             descriptors[rest[0]] = _open(*rest[1:])
             opened.append(descriptors[rest[0]])
-    words = (os.fsdecode(path), *map(os.fsdecode, list(argv)[1:]))
+    words = _words([path, *list(argv)[1:]])
     group = 0 if setsid else setpgroup
     started = processes.start(Start(words), *descriptors, group=group)
     for each in opened:
@@ -408,7 +415,7 @@ def _posix_spawn(
 
 
 def _system(processes: Processes, command: Any) -> int:
-    started = processes.start(Start(("sh", "-c", os.fsdecode(command))), -1, -1, -1)
+    started = processes.start(Start(_words(["sh", "-c", command])), -1, -1, -1)
     assert started is not None  # a shell is always there
     ended = processes.wait(started.pid, 0)
     assert ended is not None
