@@ -145,7 +145,7 @@ def hook_costs(costs: Sequence[HookCost]) -> Iterator[str]:
 
 def _ended(trace: LoopTrace | None) -> dict[str, Any]:
     if trace is None or trace.footer is None:
-        return dict.fromkeys(("outcome", "limit", "text", "message", "elapsed_ns", "counters"))
+        return dict.fromkeys(_OF_AN_END)
     end = trace.ends[-1]
     return {
         "outcome": end.outcome,
@@ -154,7 +154,11 @@ def _ended(trace: LoopTrace | None) -> dict[str, Any]:
         "message": end.message,
         "elapsed_ns": trace.footer.elapsed_ns,
         "counters": None if end.counters is None else asdict(end.counters),
+        "exit": end.exit,
     }
+
+
+_OF_AN_END = ("outcome", "limit", "text", "message", "elapsed_ns", "counters", "exit")
 
 
 R = TypeVar("R", bound=Report)

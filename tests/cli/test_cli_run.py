@@ -238,6 +238,7 @@ class TestJson:
                 "message": "Hello.",
                 "elapsed_ns": 2_000_000_000,
                 "counters": {"error_count": 1, "total_steps": 1, "compaction_attempts": 0},
+                "exit": None,
                 "hook_cost": None,
                 "failures": [],
                 "errors": [],

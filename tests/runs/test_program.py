@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -323,6 +324,25 @@ def test_two_runs_of_a_program_are_equal(program: Any) -> None:
     verdict = verify(SAID, loop="$ program.py")
     assert verdict.deterministic
     assert verdict.errors == []
+
+
+@pytest.mark.slow
+def test_runs_of_a_program_are_equal_under_two_hash_seeds(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(f"{ASKS}print(ask(sys.argv[1]), list({{'a', 'b'}}) and 1)")
+    (tmp_path / "a.simloop.yaml").write_text("prompt: Go.\nmodel: [{say: Done.}]\n")
+    command = ["-m", "simloop", "run", "a.simloop.yaml", "--trace", "t.jsonl", "--program"]
+    traces = []
+    for seed in "12":
+        done = subprocess.run(
+            [sys.executable, *command, "program.py {prompt}"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        traces.append((tmp_path / "t.jsonl").read_bytes())
+    assert traces[0] == traces[1]
 
 
 def test_an_expected_exit_status_is_compared(program: Any) -> None:
