@@ -27,14 +27,14 @@ BODY = b'{"id":"7"}'
 def at_hand(module: Any) -> Any:
     """A transport that has the answer at hand."""
 
-    class Body(module.AsyncByteStream, module.SyncByteStream):  # type: ignore[misc, name-defined]
+    class Body(module.AsyncByteStream, module.SyncByteStream):  # type: ignore[misc]
         def __iter__(self) -> Any:
             yield BODY
 
         async def __aiter__(self) -> Any:
             yield BODY
 
-    class AtHand(module.AsyncBaseTransport, module.BaseTransport):  # type: ignore[misc, name-defined]
+    class AtHand(module.AsyncBaseTransport, module.BaseTransport):  # type: ignore[misc]
         def handle_request(self, request: Any) -> Any:
             request.read()
             return module.Response(200, headers={"content-type": "application/json"}, stream=Body())
@@ -48,12 +48,12 @@ def at_hand(module: Any) -> Any:
 def asking(module: Any, transport: Any, calls: int, *, is_async: bool) -> Callable[..., Any]:
     async def agent(_: str) -> None:
         async with module.AsyncClient(transport=transport) as client:
-            for _ in range(calls):
+            for __ in range(calls):
                 await client.get(URL)
 
     def ask() -> None:
         with module.Client(transport=transport) as client:
-            for _ in range(calls):
+            for __ in range(calls):
                 client.get(URL)
 
     async def in_thread(_: str) -> None:
@@ -70,7 +70,7 @@ def test_a_call_of_a_service_costs_little_more_than_the_client(is_async: bool) -
 
     def microseconds(transport: Any) -> float:
         """The processor time of one call."""
-        least = {}
+        least: dict[int, float] = {}
         for calls in (0, CALLS):
             agent = asking(module, transport, calls, is_async=is_async)
             least[calls] = float("inf")
