@@ -68,11 +68,11 @@ class ProgramScript:
         self._patterns = [pattern_of(word) for word in self.words]
         self._answers = list(answers or ())
         self._left = [each.times for each in self._answers]
-
-    @property
-    def reads(self) -> bool:
-        """Return whether an answer depends on the whole standard input."""
-        return any(each.contains is not None or takes_input(each) for each in self._answers)
+        self.reads = any(
+            each.contains is not None or (each.function is not None and takes_input(each.function))
+            for each in self._answers
+        )
+        """Whether an answer depends on the whole standard input."""
 
     def matches(self, args: Sequence[str], *, whole: bool = False) -> bool:
         """Return whether the command line begins with the words, or `whole`: is equal to them."""
@@ -90,13 +90,13 @@ class ProgramScript:
         """Return whether an answer is left."""
         return any(left is None or left > 0 for left in self._left)
 
-    def take(self, text: str) -> ProgramAnswer | None:
-        """Return the next answer for a call with this input, and use it up; None if none fits."""
+    def take(self, text: str, *, uses_up: bool) -> ProgramAnswer | None:
+        """Return the next answer for a call with this input; None if none fits."""
         for index, answer in enumerate(self._answers):
             left = self._left[index]
             if left == 0 or not all(each in text for each in answer.contains or ()):
                 continue
-            if left is not None:
+            if left is not None and uses_up:
                 self._left[index] = left - 1
             return answer
         return None
@@ -119,12 +119,10 @@ def words_of(key: str) -> list[str]:
     return words
 
 
-def takes_input(answer: ProgramAnswer) -> bool:
-    """Return whether the answer is a function that takes the standard input too."""
-    if answer.function is None:
-        return False
+def takes_input(function: ProgramFunction) -> bool:
+    """Return whether the function of a program takes the standard input too."""
     try:
-        parameters = inspect.signature(answer.function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # written in C
         return True
     positional = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]

@@ -29,7 +29,15 @@ from simloop.world.program_scripts import (
     line_of_shell,
     takes_input,
 )
-from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, is_whole, knows
+from simloop.world.shell import (
+    MISUSED,
+    UNKNOWN,
+    Shell,
+    Write,
+    is_simple_command,
+    is_whole,
+    knows,
+)
 from simloop.world.user_functions import UserError, describe, keep
 
 MOST_CHARS = 100_000
@@ -92,11 +100,11 @@ class Programs:
         if line is None or (found is not None and not found.is_shell and len(found.words) > 1):
             return found
         try:
-            words = shlex.split(line)
+            words, is_simple = shlex.split(line), is_simple_command(line)
         except ValueError:
             return found
-        whole = self.find(words, whole=True) if words else None
-        return whole or found
+        own = self.find(words, whole=not is_simple) if words else None
+        return found if own is None or own.is_shell else own
 
     def find(self, args: Sequence[str], *, whole: bool = False) -> ProgramScript | None:
         """Return the script whose key has the most words that match; of equals, the first."""
@@ -161,23 +169,29 @@ class _Running:
     ) -> int:
         """Play an answer, and return the exit status. Raises Signalled."""
         script.calls.append(ProgramCall(tuple(args), text))
-        answer = script.take(text)
-        if answer is None:
-            await write("stderr", f"{args[0]}: no answer of the script fits this input\n")
-            return 1
         process, port = self._process, self._port
         drawn = {} if port._sites is None else port._sites.drawn(PROGRAM_FAULTS)
         if Stage.LATE in drawn:
             await process.sleep(port._play(drawn[Stage.LATE]).takes_ns)
-        if Stage.INSTEAD in drawn:
-            answer = port._play(drawn[Stage.INSTEAD])
-        amid = port._play(drawn[Stage.AMID]) if Stage.AMID in drawn else None
+        if Stage.INSTEAD in drawn:  # another call gets the answer of the script
+            return await self._whole(port._play(drawn[Stage.INSTEAD]), args, text, write)
+        answer = script.take(text, uses_up=Stage.AMID not in drawn)
+        if answer is None:
+            await write("stderr", f"{args[0]}: no answer of the script fits this input\n")
+            return 1
+        if Stage.AMID in drawn:
+            await self._pieces(answer, write, is_cut=True)
+            raise Signalled(port._play(drawn[Stage.AMID]).signal)
+        return await self._whole(answer, args, text, write)
+
+    async def _whole(
+        self, answer: ProgramAnswer, args: Sequence[str], text: str, write: Write
+    ) -> int:
+        process = self._process
         process.ignores = answer.ignores
         if answer.function is not None:
             return await self._of_function(answer.function, args, text, write)
-        await self._pieces(answer, write, is_cut=amid is not None)
-        if amid is not None:
-            raise Signalled(amid.signal)
+        await self._pieces(answer, write, is_cut=False)
         if answer.hangs:
             await process.hang()
         if answer.signal:
@@ -198,9 +212,7 @@ class _Running:
     async def _of_function(
         self, function: ProgramFunction, args: Sequence[str], text: str, write: Write
     ) -> int:
-        given = (
-            (tuple(args), text) if takes_input(ProgramAnswer(function=function)) else (tuple(args),)
-        )
+        given = (tuple(args), text) if takes_input(function) else (tuple(args),)
         try:
             made = await self._process.call(partial(function, *given), args[0])
         except SimloopError as error:

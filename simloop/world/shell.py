@@ -232,6 +232,12 @@ def parse(line: str) -> list[Command]:
     return commands
 
 
+def is_simple_command(line: str) -> bool:
+    """Return whether a line is one command without redirections. Raises ValueError."""
+    words = [word for command in parse(line) for word in command.words]
+    return _REDIRECTS.isdisjoint(words) and shlex.split(line) == list(map(_unquoted, words))
+
+
 def is_whole(line: str) -> bool:
     """Return whether a line has the ends of its quotes and here-documents."""
     try:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Callable
 from typing import Any
 
@@ -130,10 +131,18 @@ def test_a_command_line_of_a_shell_is_answered_as_the_program_or_as_a_whole() ->
 
 
 def test_a_shell_over_the_files_changes_them() -> None:
-    code = lambda: (os.system("cat a > b && make"), sh("bash", "-c", "ls; cat b"))  # noqa: E731
-    result = played(code, {"sh": "files", "make": Program(exit=2)}, files={"a": "text\n"})
-    assert result.text == "(512, (0, 'a\\nb\\ntext\\n', ''))"
-    assert result.files == {"a": "text\n", "b": "text\n"}
+    lines = ("cat a > b && make", "make > c", "make 2> /dev/null")
+    code = lambda: ([os.system(line) for line in lines], sh("bash", "-c", "ls; cat b"))  # noqa: E731
+    make = Program(exit=2, stdout="made")
+    result = played(code, {"sh": "files", "make": make}, files={"a": "text\n"})
+    assert result.text == "([512, 512, 512], (0, 'a\\nb\\nc\\ntext\\n', ''))"
+    assert result.files == {"a": "text\n", "b": "text\n", "c": "made"}
+
+
+def test_one_command_of_a_shell_is_that_program() -> None:
+    programs = {"upper": lambda args, stdin: stdin.upper(), "die": Program(signal="SIGKILL")}
+    code = lambda: (sh("sh", "-c", "upper -x", input="a"), sh("sh", "-c", "die now")[0])  # noqa: E731
+    assert played(code, programs).text == "((0, 'A', ''), -9)"
 
 
 def test_a_shell_that_goes_on_runs_each_line_as_it_comes() -> None:
@@ -367,6 +376,16 @@ def test_a_program_is_started_in_a_fork_too() -> None:
     scenario = Scenario(prompt="Go.", programs={"git": Program(stdout="out")})
     result = run(scenario, loop=lambda prompt: sh("git")[1], isolate=True)
     assert result.text == "out"
+
+
+def test_a_call_that_fails_by_chance_uses_up_no_answer() -> None:
+    for site in ("program.fails", "program.killed"):
+        faults = ChanceFaults(activate=1.0, fire=0.5, sites=[site])
+        answers = [{"stdout": f"{number}"} for number in range(20)]
+        result = played(lambda: [sh("make") for _ in range(12)], {"make": answers}, faults=faults)
+        made = [out for code, out, _ in literal_eval(result.text) if code == 0]
+        assert made == [str(number) for number in range(len(made))]
+        assert 0 < len(made) < 12
 
 
 def test_equal_runs_give_equal_bytes() -> None:
