@@ -234,7 +234,8 @@ def parse(line: str) -> list[Command]:
 
 def is_simple_command(line: str) -> bool:
     """Return whether a line is one command without redirections. Raises ValueError."""
-    words = [word for command in parse(line) for word in command.words]
+    commands = parse(line)
+    words = commands[0].words if len(commands) == 1 else [">"]
     return _REDIRECTS.isdisjoint(words) and shlex.split(line) == list(map(_unquoted, words))
 
 

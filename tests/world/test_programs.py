@@ -131,7 +131,7 @@ def test_a_command_line_of_a_shell_is_answered_as_the_program_or_as_a_whole() ->
 
 
 def test_a_shell_over_the_files_changes_them() -> None:
-    lines = ("cat a > b && make", "make > c", "make 2> /dev/null")
+    lines = ("cat a > b && make", "make > c", "touch c\nmake 2> /dev/null")
     code = lambda: ([os.system(line) for line in lines], sh("bash", "-c", "ls; cat b"))  # noqa: E731
     make = Program(exit=2, stdout="made")
     result = played(code, {"sh": "files", "make": make}, files={"a": "text\n"})
