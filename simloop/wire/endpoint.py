@@ -69,12 +69,10 @@ class Endpoint:
         ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
         """
         await self.port.turn()
-        opened = self._open(request, unreachable)
-        if isinstance(opened, HttpReply):
-            return opened
         try:
-            return await opened.reply()
-        except SimloopError as error:  # recorded by the stream
+            opened = self._open(request, unreachable)
+            return opened if isinstance(opened, HttpReply) else await opened.reply()
+        except SimloopError as error:  # kept by the port
             return _failed(error)
 
     def answer_blocking(self, request: HttpRequest) -> HttpReply:
@@ -83,11 +81,9 @@ class Endpoint:
             return run_blocking(self.answer(request))
         # Most services answer at once, and an event loop for it would take as long as the rest.
         begin(self.port.turn())
-        opened = self._open(request, lambda: None)
-        if isinstance(opened, HttpReply):
-            return opened
         try:
-            return opened.reply_blocking()
+            opened = self._open(request, lambda: None)
+            return opened if isinstance(opened, HttpReply) else opened.reply_blocking()
         except SimloopError as error:  # kept by the port
             return _failed(error)
 

@@ -42,6 +42,9 @@ MOST_RECORDED = 100_000
 """The characters of a body that the trace holds."""
 MOST_BYTES = 200_000_000
 """The bytes of a body after which the run is a runaway."""
+MOST_REQUESTS = 10_000
+"""The requests to services after which the run is a runaway."""
+_ADVICE = "let the agent give up: a program that asks again and again never ends"
 _WITHOUT_BODY = frozenset({204, 304})
 _PORTS = {"http": 80, "https": 443}
 _JSON = ("content-type", "application/json")
@@ -249,8 +252,12 @@ class ServicesPort:
         return _RecordedCourse(self, number, ScriptedCourse(answer_of((404, told)), request))
 
     def _record(self, service: Service, rest: str, request: HttpRequest) -> int:
-        service.requests.append(request)
         self._requests = number = self._requests + 1
+        if number > MOST_REQUESTS:
+            error = runaway(f"the run passed {MOST_REQUESTS} requests to services", _ADVICE)
+            self.recorder.keep(error)
+            raise error
+        service.requests.append(request)
         body = shown(request.body[: MOST_RECORDED + 1], len(request.body)) if request.body else ""
         path, method = writable(rest[:MOST_RECORDED]), writable(request.method)
         recorded = number, service.address, method, path, body

@@ -1,18 +1,20 @@
 """The services of a world: which answer a request gets, when it comes, and what the trace has."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from builders import DONE, LOOK, simulation
 from services import ORDERS, asked, replies, sent
+from wire import Heard
 
-from simloop import Deadlock, Result, RunawayRun, ScenarioError, ScriptUnused
+from simloop import Deadlock, Result, Route, RunawayRun, Scenario, ScenarioError, ScriptUnused
 from simloop.trace import entries
-from simloop.trace.codec import encode
+from simloop.trace.codec import decode, encode
 from simloop.world import services
 
 SHIPPED: dict[str, Any] = {"get": "/orders/{id}", "json": {"id": "{id}", "state": "shipped"}}
-
 DEEP = {"post": "/t", "when": {"body": {"a": {"b": 1}}}}
 KEYED = {"get": "/t", "when": {"headers": {"X-Key": "k"}}}
 BROKEN = {"lost": "mid-output", "pieces": ["ab", "cd", "ef"]}
@@ -264,3 +266,47 @@ def test_a_body_without_end_is_a_runaway(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(services, "MOST_BYTES", 100)
     with pytest.raises(RunawayRun, match="body of the reply to request 1 to a service passed 100"):
         asked([{"get": "/x", "pieces": ["x" * 60, "x" * 60]}], sent("GET /x"))
+
+
+def test_an_agent_that_asks_for_ever_is_a_runaway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "MOST_REQUESTS", 20)
+
+    async def agent(_: str) -> None:
+        while True:
+            await Heard().listen(sent())
+            await asyncio.sleep(1)
+
+    run = simulation(services={ORDERS: [{**SHIPPED, "status": 503}]}, loop=agent, tools={})
+    with pytest.raises(RunawayRun, match=r"passed 20 requests to services, the last at wire\.py"):
+        run.run()
+
+
+@pytest.mark.parametrize("takes", ["5s", "0s"])
+def test_a_stop_breaks_a_request_off(takes: str) -> None:
+    routes = [{"get": "/x", "pieces": ["a", "b"], "takes": takes, "per_piece": "5s"}]
+    _, result = asked(routes, sent("GET /x"), abort={"at": "1s"})
+    assert (result.outcome, result.elapsed_s) == ("aborted", 1.0)
+    ends = [type(entry).__name__ for entry in result.trace.entries][-3:]
+    assert ends == ["StopRequested", "ServiceReply", "Ended"]
+    assert replies(result) == [(0, "closed", "") if takes == "5s" else (200, "closed", "a")]
+    assert decode(encode(result.trace)).entries == result.trace.entries
+
+
+def test_a_tool_of_a_machine_asks_a_service() -> None:
+    async def look() -> str:
+        found = await Heard().listen(sent())
+        return found.body.decode()
+
+    run = simulation(LOOK, DONE, services={ORDERS: [SHIPPED]}, tools=[look])
+    result = run.run()
+    assert [message.text for message in result.messages][-2:] == [
+        '{"id":"7","state":"shipped"}',
+        "Done.",
+    ]
+    assert len(replies(result)) == 1
+
+
+def test_a_recorded_run_is_repeated_from_its_trace() -> None:
+    _, result = asked([SHIPPED, {"get": "/x", "lost": "before-headers"}], sent(), sent("GET /x"))
+    again = Scenario.model_validate_json(bytes(result.trace.header.scenario))
+    assert again.services == {ORDERS: [Route(**SHIPPED), Route(get="/x", lost="before-headers")]}
