@@ -7,6 +7,7 @@ names the command that repeats it.
 import asyncio
 import contextlib
 import gc
+import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, Unpack
@@ -373,7 +374,9 @@ class Simulation:
     def restart(self) -> None:
         """Let a fresh instance of the agent answer the next prompt. The trace states it."""
         self._agent = None
-        gc.collect()  # so that it has closed its files and databases
+        with warnings.catch_warnings():  # the end of a process closes files and databases silently
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
         if self._world is not None:
             self._world.model.recorder.record(entries.Restarted)
 

@@ -141,7 +141,10 @@ def test_an_agent_with_a_database_goes_on_after_a_restart(tmp_path: Path) -> Non
         async def __call__(self, prompt: str, world: World) -> str:
             with self.store:
                 self.store.execute("insert into said values (?)", (prompt,))
-            return " ".join(text for (text,) in self.store.execute("select text from said"))
+            said = [text for (text,) in self.store.execute("select text from said")]
+            if prompt == "b":
+                self.store.close()
+            return " ".join(said)
 
     scenario = Scenario(prompt="a", then=[Then(after="2h", say="b", restart=True)])
     assert run(scenario, loop=Remembers).text == "a b"
