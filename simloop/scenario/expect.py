@@ -158,7 +158,7 @@ class Expect(fields.Strict):
     )
     unused: fields.Written[_Some | None, _GivenTimes | None] = Field(
         default=fields.kept(None),
-        description="The number of replies, aborts and queued messages that the run does not use, "
+        description="The number of replies, aborts, queued messages and lines that the run does not use, "
         "exactly, or {max: 2}; without this key, 0.",
     )
     limit: str | None = Field(

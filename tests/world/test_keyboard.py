@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import getpass
 import inspect
 import io
 import os
 import select
 import selectors
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from simloop import Deadlock, Line, Result, Scenario, ScriptUnused, run, traced
+from simloop import Deadlock, Line, Result, Scenario, ScenarioError, ScriptUnused, run, traced
 from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.codec import encode
@@ -209,6 +211,29 @@ def test_a_redirected_file_is_there_at_once_and_is_no_terminal() -> None:
     result = played(code, input="a\nb")
     assert result.text == "(False, False, 'a\\nb')"
     assert typed(result) == [(0, "a\nb", "")]
+
+
+def test_a_secret_is_typed_too() -> None:
+    def code() -> Any:
+        found = getpass.getpass(), getpass.getpass("Key: ", sys.stdout)
+        with pytest.raises(EOFError):
+            getpass.getpass()
+        return found
+
+    result = played(code, "secret", Line(to={"contains": "Key"}, say="k", after="1s"))
+    assert result.text == "('secret', 'k')"
+    assert typed(result) == [(0, "secret", "Password:"), (1, "k", "Key:")]
+
+
+def test_a_library_that_asks_may_want_to_hear_of_signals() -> None:
+    async def agent(prompt: str) -> str:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, print)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        return prompt
+
+    assert run(Scenario(prompt="Go.", input=[]), loop=agent).text == "Go."
+    with pytest.raises(ScenarioError, match="add_signal_handler is not available"):
+        run(Scenario(prompt="Go."), loop=agent)
 
 
 def test_a_user_who_types_is_at_a_terminal() -> None:

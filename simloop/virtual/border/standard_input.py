@@ -6,13 +6,22 @@ time: Python's own lock of a buffered file would stop the others in real time.
 """
 
 import functools
+import getpass
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from simloop.virtual.border.pipes import PIPE_BUF, READ, WRITE, Pipes, is_ready
+from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.pipes import (
+    KEPT_BY,
+    PIPE_BUF,
+    READ,
+    WRITE,
+    Pipes,
+    exchanged,
+    is_ready,
+)
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.real_world import is_exempt
 from simloop.virtual.threads.scheduler import Fiber
@@ -40,14 +49,14 @@ class StandardInput:
         self.reader = ""
         """The call whose code reads."""
         pipes.hear_readers(self._reader, self._ask, is_terminal=is_terminal)
-        _entrance.enter()
+        _exchange.enter()
 
     def be_descriptor_0(self) -> None:
         """Let the process itself read from the pipe, as a whole program does."""
         _dup2(self._reader, 0)
         self.file.close()
         self.file = os.fdopen(0, encoding="utf-8", closefd=False)
-        sys.__stdin__ = _entrance.stream  # type: ignore[misc,assignment]
+        sys.__stdin__ = _exchange.stream  # type: ignore[misc,assignment]
 
     def show(self, text: str) -> None:
         """Hear what the program writes to its standard output or error."""
@@ -108,11 +117,30 @@ class StandardInput:
 
     def close(self) -> None:
         """Close all ends, after the run."""
-        _entrance.leave()
+        _exchange.leave()
         for each in filter(lambda end: end >= 0, (self._reader, self._writer)):
             _close(each)
         if not self.file.closed and self.file.fileno():
             self.file.close()
+
+
+def _ask_secretly(pipes: Pipes, prompt: str = "Password: ", stream: Any = None, **_: Any) -> str:
+    """Read a line as `getpass` does, which would open the real terminal."""
+    given: StandardInput | None = pipes.loop.standard_input
+    if given is None:
+        return _getpass(prompt, stream)
+    out = stream or sys.stderr
+    out.write(prompt)
+    out.flush()
+    line: str = given.read("readline")
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n")
+
+
+_getpass = getpass.getpass
+FUNCTIONS: dict[Any, Callable[..., Any]] = {_getpass: exchanged(_getpass, _ask_secretly)}
+"""Original function -> its stand-in."""
 
 
 class _Stream:
@@ -154,26 +182,21 @@ class _Stream:
         return getattr(self.under if given is None else given.file, name)
 
 
-class _Entrance:
+class _StreamExchange(Exchange):
     """Puts the object into `sys.stdin` for the first run that needs it, until the last one."""
 
-    def __init__(self) -> None:
-        self.stream = _Stream()
-        self._depth = 0
-        self._lock = threading.Lock()
+    stream = _Stream()
+    is_begun = False
 
-    def enter(self) -> None:
-        with self._lock:
-            if not self._depth:
-                self.stream.under = sys.stdin
-                sys.stdin = self.stream
-            self._depth += 1
+    def begin(self, *_: Any) -> None:
+        self.is_begun = True
+        self.stream.under = sys.stdin
+        sys.stdin = self.stream
 
-    def leave(self) -> None:
-        with self._lock:
-            self._depth -= 1
-            if not self._depth:
-                sys.stdin = self.stream.under
+    def end(self) -> None:
+        if self.is_begun:
+            self.is_begun = False
+            sys.stdin = self.stream.under
 
 
-_entrance = _Entrance()
+_exchange = _StreamExchange(StandIns(FUNCTIONS, (), kept_by=KEPT_BY))

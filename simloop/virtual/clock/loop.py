@@ -546,7 +546,9 @@ class VirtualLoop(LoopWithPipes):
             self.on_refusal(what, name, asked, place or askers_place())
 
     def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
-        raise self.refuse(name, advice)
+        # A library that asks the user wants to hear of Ctrl-C, and such a user presses none.
+        if self.standard_input is None or not name.endswith("signal_handler"):
+            raise self.refuse(name, advice)
 
     def __del__(self, *_: object) -> None:
         """Do nothing; this loop holds no sockets, so no leak warning is due."""
