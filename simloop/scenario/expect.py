@@ -158,8 +158,8 @@ class Expect(fields.Strict):
     )
     unused: fields.Written[_Some | None, _GivenTimes | None] = Field(
         default=fields.kept(None),
-        description="The number of replies, aborts, queued messages and lines that the run does not use, "
-        "exactly, or {max: 2}; without this key, 0.",
+        description="The number of replies, aborts, queued messages and lines that the run does "
+        "not use, exactly, or {max: 2}; without this key, 0.",
     )
     limit: str | None = Field(
         default=None, description="The limit that ended the run; empty for none."
