@@ -182,8 +182,12 @@ class Program:
         sys.argv = [word.replace("{prompt}", prompt) for word in self._words]
         try:
             status = _status_of(self._call)
-        finally:
+        except ThreadEnded:  # killed
+            raise
+        except BaseException:
             _end_as_python_does()
+            raise
+        _end_as_python_does()
         return status
 
     @staticmethod

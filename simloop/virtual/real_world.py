@@ -56,7 +56,7 @@ SILENT_FUNCTIONS = {
     THREAD: "_thread.start_joinable_thread",
     PROCESS: "_interpreters.create",
     SIGNAL: "signal.alarm signal.setitimer",
-    END: "os._exit os.abort signal.raise_signal _thread.interrupt_main",
+    END: "os.abort signal.raise_signal _thread.interrupt_main",
 }
 """The functions for which no version of CPython has an audit event."""
 

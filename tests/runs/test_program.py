@@ -101,6 +101,13 @@ print("main")
         ("import sys; sys.exit(3)", 3, ""),
         ("import sys; sys.exit('no key')", 1, "no key\n"),
         ("raise KeyboardInterrupt", 130, ""),
+        ("import atexit, os; atexit.register(print, 'exit'); os._exit(4)", 4, ""),
+        (
+            "import os, threading, time\n"
+            "threading.Thread(target=os._exit, args=(4,)).start()\ntime.sleep(9)\nprint('never')",
+            4,
+            "",
+        ),
     ],
 )
 def test_a_program_ends_with_the_status_that_python_gives_it(

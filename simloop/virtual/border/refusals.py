@@ -6,6 +6,7 @@ these calls; stand-ins refuse those that have no event.
 """
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,18 @@ def _refuse(what: str, advice: str) -> None:
     answers = answers_here()
     if answers is not None and not real_world.is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
         raise answers.loop.refuse(what, advice)
+
+
+def _exit(status: int) -> None:
+    """End a whole program, as `os._exit` ends a process; refused in any other run."""
+    answers = answers_here()
+    threads = None if answers is None else answers.loop.threads
+    if threads is not None and threads.has_main and not real_world.is_exempt(sys._getframe(1)):  # noqa: SLF001 - as above
+        threads.exit_program(status)
+    _refusing_exit(status)
+
+
+_refusing_exit = _refusing(os._exit, "os._exit", real_world.END)
 
 
 def watch_reaches() -> None:
@@ -85,7 +98,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     for name in names.split()
     for original in [_named(*name.split("."))]
     if original is not None
-}
+} | {os._exit: functools.wraps(os._exit)(_exit)}
 """Original function -> the stand-in that refuses it on a sealed loop."""
 
 

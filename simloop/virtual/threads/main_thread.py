@@ -8,13 +8,16 @@ import signal
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.threads.calls import result_in_thread
-from simloop.virtual.threads.scheduler import SimulatedThread, make_locked, threads_of
-
-T = TypeVar("T")
+from simloop.virtual.threads.scheduler import (
+    SimulatedThread,
+    ThreadEnded,
+    make_locked,
+    threads_of,
+)
 
 
 class MainThread:
@@ -33,8 +36,8 @@ class MainThread:
             assert self._due is not None
             self._due.bootstrap()
 
-    async def call(self, loop: VirtualLoop, function: Callable[[], T]) -> T:
-        """Call `function` in the main thread and return its result, as `call_in_thread` does.
+    async def call(self, loop: VirtualLoop, function: Callable[[], int]) -> int:
+        """Call `function` in the main thread and return its exit status, or that of `os._exit`.
 
         A first cancellation is a Ctrl-C: the handler of the program runs where the thread waits.
         """
@@ -44,7 +47,14 @@ class MainThread:
             self._is_due.release()
             return self._thread
 
-        return await result_in_thread(function, start, _press_ctrl_c)
+        threads = threads_of(loop)
+        threads.exit_status = None
+        try:
+            return await result_in_thread(function, start, _press_ctrl_c)
+        except ThreadEnded:
+            if threads.exit_status is None:
+                raise
+            return threads.exit_status
 
 
 def _press_ctrl_c(thread: SimulatedThread) -> None:

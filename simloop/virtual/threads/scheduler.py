@@ -27,7 +27,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pool_module
 from types import FrameType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from simloop.errors import Deadlock, ScenarioError
 from simloop.virtual.clock.instants import NEVER_NS
@@ -409,6 +409,7 @@ class Threads:
         self.fibers: list[Fiber] = []
         """The fibers that have not ended, in the order of their start."""
         self.is_over = False
+        self.exit_status: int | None = None
         self.has_main = False
         """Whether the main thread is one of the program's, so that the loop's is not."""
         self.numbers = itertools.count(1)
@@ -552,6 +553,14 @@ class Threads:
         """Raise `error` where the thread is parked, or where it parks next."""
         thread.error = error
         self.wake(thread)
+
+    def exit_program(self, status: int) -> NoReturn:
+        """End the main thread and the calling one where they are, with this exit status."""
+        self.exit_status = status
+        for thread in self.alive:
+            if thread.real is None and thread.ident != threading.get_ident():
+                self.throw(thread, ThreadEnded())
+        raise ThreadEnded
 
     def send_signal(self, thread: SimulatedThread, handler: Callable[[], object]) -> None:
         """Run the handler of a signal where the thread is parked, or where it parks next."""
