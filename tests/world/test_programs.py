@@ -326,7 +326,7 @@ def test_bytes_and_controls_arrive_as_they_are_and_are_written_as_text() -> None
 
 
 def test_a_program_that_never_ends_is_a_deadlock_that_names_it() -> None:
-    with pytest.raises(Exception, match=r"thread server: .*waits for a signal"):
+    with pytest.raises(Exception, match=r"program server: .*waits for a signal"):
         played(lambda: sh("server"), {"server": Program(hangs=True)})
 
 

@@ -284,7 +284,7 @@ class Processes:
         process.take(*descriptors)
         self._children[pid] = process
         threads = threads_of(self.loop)
-        process.fiber = threads.start_fiber(start.args[0], process.run(script))
+        process.fiber = threads.start_fiber(f"program {start.args[0]}", process.run(script))
         return process
 
     def tell(self, pid: int, loop: Any, exited: Callable[[int], object]) -> None:
@@ -313,7 +313,7 @@ class Processes:
         """Yield the name of each process that goes on, and the place that has started it."""
         for each in self._children.values():
             if each.status is None and each.fiber is not None:
-                yield each.fiber.name, each.fiber.place
+                yield each.start.args[0], each.fiber.place
 
     def end(self) -> None:
         """Give up the processes that the run has left behind."""

@@ -737,11 +737,12 @@ class Threads:
             self._watch = None
 
     def describe(self) -> Iterator[str]:
-        """Yield a line for each thread that is parked, with its place."""
+        """Yield a line for each thread and each fiber that is parked, with its place."""
         for each in (self.of_loop, *self.alive, *self.fibers):
             if each.waits_for is not None:
+                who = f"{'thread ' * (type(each) is SimulatedThread)}{each.name}"
                 what = f"waits for {_named(each.waits_for, each)}"
-                yield f"  thread {each.name}: {', '.join(filter(None, (each.place, what)))}"
+                yield f"  {who}: {', '.join(filter(None, (each.place, what)))}"
 
     def waiting(self) -> Iterator[tuple[str, str, str, asyncio.TimerHandle | None]]:
         """Yield for each parked thread: sleep or thread, its name, its place, its timer."""
