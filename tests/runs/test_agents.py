@@ -506,3 +506,27 @@ def test_the_sleeps_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
     found = [e for e in run(GO, loop=runs_a_loop).trace.entries if isinstance(e, entries.Sleep)]
     assert [(each.at_ns, each.duration_ns) for each in found] == [(0, 7 * NS), (7.5 * NS, 2 * NS)]
     assert [each.place.rpartition(".")[2] for each in found] == ["sleeps", "sleeps"]
+
+
+def test_scopes_of_anyio_are_cancelled_in_the_order_of_their_entries() -> None:
+    """anyio has them in a set, in the order of their addresses."""
+    anyio = pytest.importorskip("anyio")
+    ended: list[int] = []
+
+    async def waits(number: int) -> None:
+        with anyio.CancelScope():
+            try:
+                await asyncio.sleep(100)
+            finally:
+                ended.append(number)
+
+    async def agent(prompt: str) -> str:
+        async with anyio.create_task_group() as group:
+            for number in range(50):
+                group.start_soon(waits, number)
+            await asyncio.sleep(1)
+            group.cancel_scope.cancel()
+        return prompt
+
+    run(Scenario(prompt="Hi", model=[]), loop=agent)
+    assert ended == list(range(50))

@@ -215,3 +215,23 @@ def test_only_what_an_async_function_returns_is_a_coroutine() -> None:
     coroutine = returns("done")
     assert is_coroutine(coroutine)
     coroutine.close()
+
+
+def test_all_tasks_have_an_order_that_no_earlier_task_of_the_process_changes() -> None:
+    """Their numbers share their last bits, so that in a set they are in each other's way."""
+
+    async def left() -> list[str]:
+        for number in range(40):
+            for _ in range(511 if number % 2 else 37):
+                asyncio.create_task(asyncio.sleep(0))  # noqa: RUF006 - it ends at once
+            await asyncio.sleep(0.001)
+            asyncio.create_task(asyncio.sleep(100), name=str(number))  # noqa: RUF006
+        return [task.get_name() for task in asyncio.all_tasks()]
+
+    async def beside_others() -> list[str]:
+        others = [asyncio.create_task(asyncio.sleep(0)) for _ in range(3000)]
+        found = await asyncio.to_thread(simulate, left())
+        await asyncio.gather(*others)
+        return found
+
+    assert simulate(left()) == asyncio.run(beside_others())

@@ -289,13 +289,28 @@ async def wait_for(_: Answers, fut: Any, timeout: float | None) -> Any:  # noqa:
         return await fut
 
 
-WAIT_FOR: dict[Any, Callable[..., Any]] = (
-    {_wait_for.func: stand_in(_wait_for.func, wait_for)} if sys.version_info < (3, 12) else {}
-)
-"""The stand-in that `asyncio` itself holds too, so that a trace is that of newer versions."""
+_all_tasks = functools.partial(asyncio.all_tasks)
+
+
+def all_tasks(_: Answers, loop: asyncio.AbstractEventLoop | None = None) -> set[Any]:
+    """Return a set whose order depends on the numbers of the tasks alone.
+
+    `asyncio.run` cancels in this order what is left. Python makes the set of another, whose order
+    depends on all tasks that the process has had.
+    """
+    in_order = sorted(_all_tasks(loop), key=hash)
+    return {*in_order}
+
+
+OF_ASYNCIO: dict[Any, Callable[..., Any]] = {
+    _all_tasks.func: stand_in(_all_tasks.func, all_tasks),
+    # So that a trace is that of newer versions.
+    **({_wait_for.func: stand_in(_wait_for.func, wait_for)} if sys.version_info < (3, 12) else {}),
+}
+"""The stand-ins that `asyncio` itself holds too."""
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = (
-    WAIT_FOR
+    OF_ASYNCIO
     | {
         getattr(module, name): stand_in(getattr(module, name), answer)
         for module, name, answer in _BY_NAME

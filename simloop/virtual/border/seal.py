@@ -19,7 +19,7 @@ _OF_BORDER = StandIns(
     answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | absence.FUNCTIONS,
     answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS,
     kept_by=REAL_CLOCKS,
-    everywhere=refusals.FUNCTIONS | answers.WAIT_FOR | absence.FUNCTIONS,
+    everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | absence.FUNCTIONS,
 )
 
 

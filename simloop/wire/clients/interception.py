@@ -200,12 +200,36 @@ def _agents_tracing(module: Any) -> Iterator[_Patch]:
     yield _patched(module.BatchTraceProcessor, "on_span_end", queueing)
 
 
+class _InOrder(dict[Any, None]):
+    """A set in the order of its additions."""
+
+    def add(self, each: Any) -> None:
+        self[each] = None
+
+    def remove(self, each: Any) -> None:
+        del self[each]
+
+    def discard(self, each: Any) -> None:
+        self.pop(each, None)
+
+
+def _anyio(module: Any) -> Iterator[_Patch]:
+    """Cancel what is inside a scope in the order of its entries: a set has that of addresses."""
+
+    def making(original: Any, scope: Any, *args: Any, **kwargs: Any) -> None:
+        original(scope, *args, **kwargs)
+        scope._child_scopes = _InOrder()  # noqa: SLF001
+
+    yield _patched(module.CancelScope, "__init__", making)
+
+
 _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
     "httpx": _httpx,
     "httpx2": _httpx,
     "aiohttp": _aiohttp,
     "urllib3": _urllib3,
     "agents.tracing.processors": _agents_tracing,
+    "anyio._backends._asyncio": _anyio,
 }
 
 
