@@ -1,10 +1,11 @@
 """Real HTTP clients at the services of a run, sync and async, whole and streamed."""
 
 import asyncio
+import contextlib
 import importlib
 import json
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -225,3 +226,37 @@ def test_a_large_body_is_read_whole(client: str) -> None:
 def test_control_characters_are_left_as_they_are(client: str) -> None:
     ((_, body),), result = heard(client, ("GET", "/x"), services={ORDERS: lambda _: "\x1b[31m\0"})
     assert (body, replies(result)[0][2]) == (b"\x1b[31m\0", "\x1b[31m\0")
+
+
+def test_an_app_of_starlette_answers_from_threads_streams_and_shuts_down(client: str) -> None:
+    applications: Any = pytest.importorskip("starlette.applications")
+    responses: Any = importlib.import_module("starlette.responses")
+    routing: Any = importlib.import_module("starlette.routing")
+    log: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[dict[str, str]]:
+        log.append("startup")
+        await asyncio.sleep(1)
+        yield {"pool": "open"}
+        log.append("shutdown")
+
+    def order(request: Any) -> Any:  # it is not async, so starlette runs it in a thread
+        time.sleep(2)
+        return responses.JSONResponse({"id": request.path_params["id"], **request.state._state})
+
+    async def pieces() -> AsyncIterator[str]:
+        for piece in ("a", "b"):
+            yield piece
+            await asyncio.sleep(1)
+
+    async def stream(_: Any) -> Any:
+        return responses.StreamingResponse(pieces())
+
+    routes = [routing.Route("/orders/{id}", order), routing.Route("/log", stream)]
+    app = applications.Starlette(routes=routes, lifespan=lifespan)
+    asked = (("GET", "/orders/7"), ("GET", "/log", {"streams": True}))
+    (whole, streamed), result = heard(client, *asked, services={ORDERS: app})
+    assert json.loads(whole[1]) == {"id": "7", "pool": "open"}
+    assert streamed == [(3.0, b"a"), (4.0, b"b")]
+    assert (log, result.elapsed_s) == (["startup", "shutdown"], 5.0)
