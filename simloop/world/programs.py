@@ -82,29 +82,30 @@ class Programs:
     def launch(self, process: Process) -> Script | None:
         """Return the script of a process; None if it is absent."""
         args = process.start.args
-        script = self._script_for(args)
         line = line_of_shell(args)
+        script, words = self._script_for(args, line)
         if script is None and args[0].rpartition("/")[2] not in SHELLS:
             return None
         self._started += 1
         running = _Running(self, process, self._started)
         running.record_start()
         if script is not None and not script.is_shell:
-            return partial(running.play, script, args)
+            return partial(running.play, script, words)
         return partial(running.shell, line or "")
 
-    def _script_for(self, args: Sequence[str]) -> ProgramScript | None:
-        """Return the script of a command line. That of a shell with `-c` may be for its line."""
+    def _script_for(
+        self, args: Sequence[str], line: str | None
+    ) -> tuple[ProgramScript | None, Sequence[str]]:
+        """Return the script of a command line, and its words: those of the line of a shell."""
         found = self.find(args)
-        line = line_of_shell(args)
         if line is None or (found is not None and not found.is_shell and len(found.words) > 1):
-            return found
+            return found, args
         try:
             words, is_simple = shlex.split(line), is_simple_command(line)
         except ValueError:
-            return found
+            return found, args
         own = self.find(words, whole=not is_simple) if words else None
-        return found if own is None or own.is_shell else own
+        return (found, args) if own is None or own.is_shell else (own, words)
 
     def find(self, args: Sequence[str], *, whole: bool = False) -> ProgramScript | None:
         """Return the script whose key has the most words that match; of equals, the first."""

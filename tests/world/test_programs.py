@@ -140,9 +140,12 @@ def test_a_shell_over_the_files_changes_them() -> None:
 
 
 def test_one_command_of_a_shell_is_that_program() -> None:
-    programs = {"upper": lambda args, stdin: stdin.upper(), "die": Program(signal="SIGKILL")}
+    programs = {
+        "upper": lambda args, stdin: f"{args[1]} {stdin.upper()}",
+        "die": Program(signal="SIGKILL"),
+    }
     code = lambda: (sh("sh", "-c", "upper -x", input="a"), sh("sh", "-c", "die now")[0])  # noqa: E731
-    assert played(code, programs).text == "((0, 'A', ''), -9)"
+    assert played(code, programs).text == "((0, '-x A', ''), -9)"
 
 
 def test_a_shell_that_goes_on_runs_each_line_as_it_comes() -> None:
