@@ -260,12 +260,14 @@ class Sim(_OfTest):
         `app`, an ASGI app, a WSGI app or a function answers: see `RunOptions.services`.
         """
         if app is None:
-            self._add(lambda simulation: simulation.add_routes(address, ()))
+            self._add(lambda simulation: simulation.scripts.add_routes(address, ()))
         else:
-            self._add(lambda simulation: simulation.add_app(address, app))
+            self._add(lambda simulation: simulation.scripts.add_app(address, app))
         return SimService(
-            lambda route: self._add(lambda simulation: simulation.add_routes(address, (route,))),
-            lambda: self._simulation.add_routes(address, ()),
+            lambda route: self._add(
+                lambda simulation: simulation.scripts.add_routes(address, (route,))
+            ),
+            lambda: self._simulation.scripts.add_routes(address, ()),
         )
 
     def _add(self, add: Callable[[Simulation], object]) -> None:
@@ -311,7 +313,7 @@ class Sim(_OfTest):
         """
         answers = (*answers, *([Program(**given)] if given or not answers else []))
         check_given({command: answers})
-        return self._simulation.add_program(command, *answers)
+        return self._simulation.scripts.add_program(command, *answers)
 
     def input(self, *lines: str | Line) -> None:
         """Let the user type lines on standard input, each when the program asks for one.
@@ -320,7 +322,7 @@ class Sim(_OfTest):
 
         After the last one, the program reads the end of the file.
         """
-        self._add(lambda simulation: simulation.add_lines(lines))
+        self._add(lambda simulation: simulation.scripts.add_lines(lines))
 
     async def wait(self, time: str) -> None:
         """Let virtual time pass, such as `2h`, until the user goes on."""
@@ -357,7 +359,7 @@ class Provider(_OfTest):
         """Begin a run of the test, which has the replies that were given before."""
         super().begin(test)
         if self._options != WireOptions():
-            test.simulation.write_as(self._options)
+            test.simulation.scripts.write_as(self._options)
 
     def script(self, *replies: Reply) -> None:
         """Add replies of the model, in order or by rule, to the end of the script.
@@ -372,7 +374,7 @@ class Provider(_OfTest):
         if self._test is None:
             self._before += replies
         else:
-            self._test.simulation.add(replies)
+            self._test.simulation.scripts.add(replies)
 
     @property
     def requests(self) -> list[Request]:
@@ -394,7 +396,7 @@ class Provider(_OfTest):
         if self._test is None:
             self._options = options
         else:
-            self._test.simulation.write_as(options)
+            self._test.simulation.scripts.write_as(options)
 
     @property
     def model(self) -> ModelPort:

@@ -8,30 +8,25 @@ import asyncio
 import contextlib
 import gc
 import warnings
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, Unpack
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
 from simloop import errors
 from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.escape import escape, writable
-from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Outcome, Queue
 from simloop.runs.isolation import collected, isolated
 from simloop.runs.options import RunOptions, check_scenario
-from simloop.runs.plan import Plan, app_of, header_with
+from simloop.runs.plan import Plan
 from simloop.runs.prompt import Performer, Timetable, end_rest, run_prompt
 from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
+from simloop.runs.scripts import Scripts
 from simloop.scenario.catalog import name_of
-from simloop.scenario.people import Line, Then, then_of, typed_lines
-from simloop.scenario.programs import program_of_fault
-from simloop.scenario.programs import script_of as program_script
-from simloop.scenario.replies import Reply
+from simloop.scenario.people import Then, then_of
 from simloop.scenario.schema import Scenario
-from simloop.scenario.services import Route, answer_of_fault, rules_of
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
@@ -42,23 +37,15 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercept, kept_interception
-from simloop.wire.endpoint import Endpoint
 from simloop.world.agent import Ending
-from simloop.world.fake_model import FakeModel
+from simloop.world.fake_model import FakeModel, Model
 from simloop.world.model_port import ModelPort
-from simloop.world.program_scripts import ProgramScript
 from simloop.world.refusals import Refusals
-from simloop.world.services import Service, ServicesPort
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.user_port import UserPort
-from simloop.world.wire_options import WireOptions
 from simloop.world.world import World, inhabited, leave_to_threads
-
-if TYPE_CHECKING:
-    from simloop.world.keyboard import Keyboard
-    from simloop.world.programs import Programs
 
 T = TypeVar("T")
 _NOTHING = contextlib.nullcontext()
@@ -89,18 +76,16 @@ class Simulation:
         self._plan = plan
         self.loop = plan.loop
         self.python = plan.python
-        self.scenario = plan.scenario
         self.expected = plan.expected
         seed = given.get("seed")
         seed = plan.given.get("seed") if seed is None else seed
-        self.seeds = Seeds(self.scenario.seed if seed is None else seed)
-        self._around = plan.surroundings(self.seeds)
-        self.model = self._around.script
+        self.seeds = Seeds(plan.scenario.seed if seed is None else seed)
+        self.trace = LoopTrace(plan.header(self.seeds.seed))
+        self.scripts = Scripts(plan, self.seeds, self.trace)
         self.settings = plan.settings(self.seeds)
         self._meter = HookMeter() if plan.given.get("hook_cost") else None
         if self._meter is not None:
             self.settings.hooks = self._meter.measured(self.settings.hooks)
-        self.trace = LoopTrace(plan.header(self.seeds.seed))
         self.endings: list[Ending] = []
         self._listeners: list[Listener] = []
         self._world: World | None = None
@@ -108,22 +93,25 @@ class Simulation:
         self._agent: Performer | None = None
         self._under_way = False
         self._start_ns = 0
-        self._provider: Endpoint | None = None
-        self._services = [*self._around.services]
-        self._services_port: ServicesPort | None = None
-        self._programs: Programs | None = None
-        lines = self.scenario.input or ()
-        self._lines = [] if isinstance(lines, str) else [*typed_lines(lines)]
-        self._keyboard: Keyboard | None = None
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
         self._told: _Course | None = None
         self._stopped = set[int]()
 
     @property
+    def scenario(self) -> Scenario:
+        """Return the scenario, with all that was added during the run."""
+        return self.scripts.scenario
+
+    @property
+    def model(self) -> Model:
+        """Return the model without faults of chance."""
+        return self.scripts.model
+
+    @property
     def tools(self) -> Mapping[str, Tool]:
         """Return the tools of the world by name, with the faults of chance if it has some."""
-        return self._around.tools
+        return self.scripts.around.tools
 
     @property
     def exceptions(self) -> tuple[UserError, ...]:
@@ -164,20 +152,18 @@ class Simulation:
         """Return the raw bodies of the requests over HTTP by their numbers, if they are kept."""
         if self._told is not None:
             return self._told.bodies
-        return {} if self._provider is None else self._provider.bodies
+        provider = self.scripts.provider
+        return {} if provider is None else provider.bodies
 
     @property
     def unused_places(self) -> list[str]:
         """Return the places of unused replies, and of the user's actions that never happened."""
-        replies = self.model.unused() if isinstance(self.model, FakeModel) else []
-        return [*replies, *self._unused_answers(), *self._never_came()]
-
-    def _unused_answers(self) -> list[str]:
-        return [place for service in self._services for place in service.unused()]
+        scripts = self.scripts
+        return [*scripts.unused_replies(), *scripts.unused_answers(), *self._never_came()]
 
     def _never_came(self) -> list[str]:
         never = [] if self._timetable is None else self._timetable.never_came()
-        return [*never, *(line.place for line in self._lines if line.is_unused)]
+        return [*never, *self.scripts.unused_lines()]
 
     def run(self) -> Result:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
@@ -245,7 +231,7 @@ class Simulation:
             try:
                 await self.converse()
             finally:
-                await self._close_services()
+                await self.scripts.aclose()
             check_settings_of_tools(self.scenario, self.loop.name, self.trace)
             result = self.result()
             self._check_script(result)
@@ -278,7 +264,7 @@ class Simulation:
         )
 
     def _files(self) -> dict[str, str] | None:
-        files, program = self._around.files, self.loop.program
+        files, program = self.scripts.around.files, self.loop.program
         if files is None:
             return None
         return files.snapshot() if program is None else program.files(files.snapshot())
@@ -311,7 +297,7 @@ class Simulation:
         raise error
 
     def _unused_error(self, never: list[str]) -> errors.ScriptUnused:
-        answers = self._unused_answers()
+        answers = self.scripts.unused_answers()
         others = {
             "these answers of services were not used up": answers,
             "these actions of the user never happened": never,
@@ -388,8 +374,8 @@ class Simulation:
                 hint="start a new conversation",
             )
         world = self._world or self._open_world(running_loop())
-        if self._provider is not None:
-            intercept(self._provider)
+        if self.scripts.provider is not None:
+            intercept(self.scripts.provider)
         # Made here and not before: the constructor of an agent may look at the clock and keys.
         agent = self._agent = self._agent or self.loop.agent(self.settings)
         return await self._answer(agent, prompt, world)
@@ -444,19 +430,13 @@ class Simulation:
             ) from error
 
     def _open_world(self, loop: VirtualLoop) -> World:
-        scenario, around = self.scenario, self._around
+        scenario, around = self.scenario, self.scripts.around
         self.output = loop.output or self.output
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
         policy, rules = self.settings.tool_execution, self.settings.tool_rules
         user = UserPort(recorder, loop)
-        is_agent = self.loop.machine is None
         model = ModelPort(around.model, recorder, loop, raised, user.cancellation)
-        if is_agent:  # a machine uses the model port itself, and counts its moves
-            model.most = self._most_requests()
-        if is_agent or self._services:
-            keeps = bool(self._plan.given.get("keep_bodies"))
-            self._provider = Endpoint(model, scenario.wire, keep_bodies=keeps)
         self._world = world = World(
             model,
             ToolsPort(
@@ -471,14 +451,9 @@ class Simulation:
             ),
             user,
             Refusals(recorder, scenario.offline, scenario.absent),
-            self._provider,
+            self.scripts.answer_http(model),
         )
-        for service in self._services:
-            self._port_of(world).add(service)
-        if self._plan.programs and loop.is_sealed:
-            self._open_programs(world)
-        if scenario.input is not None and loop.is_sealed:
-            self._open_keyboard(world)
+        self.scripts.open(world)
         self._start_ns = loop.now_ns
         loop.progress.hear(recorder.has_grown)
         if scenario.mcp is not None:
@@ -487,128 +462,6 @@ class Simulation:
         for listener in self._listeners:
             recorder.listen(listener)
         return world
-
-    def _open_programs(self, world: World) -> "Programs":
-        # What a run without programs does not need is not loaded for it.
-        from simloop.virtual.border.processes import run_with_processes  # noqa: PLC0415
-        from simloop.world.programs import Programs  # noqa: PLC0415
-
-        model, around = world.model, self._around
-        scripts = [program_script(key, given) for key, given in self._plan.programs.items()]
-        self._programs = programs = Programs(
-            scripts, model.recorder, model.loop, model.raised, around.files, around.sites,
-            program_of_fault,
-        )  # fmt: skip
-        run_with_processes(model.loop, programs)
-        return programs
-
-    def _open_keyboard(self, world: World) -> "Keyboard":
-        from simloop.world.keyboard import Keyboard  # noqa: PLC0415 - as above
-
-        text = self.scenario.input if isinstance(self.scenario.input, str) else None
-        is_program = self.loop.program is not None
-        given = self._lines, world.model.recorder, world.model.loop
-        self._keyboard = Keyboard(*given, text=text, is_of_process=is_program)
-        return self._keyboard
-
-    def add_lines(self, lines: Sequence[str | Line]) -> None:
-        """Let the user type more lines on standard input, during the run too."""
-        known = self.scenario.input or ()
-        if isinstance(known, str) or (self._keyboard is not None and self._keyboard.is_over):
-            raise errors.ScenarioError("standard input has come to its end", key="input")
-        self._lines += typed_lines(lines, len(known))
-        self.scenario = self.scenario.model_copy(update={"input": [*known, *lines]})
-        self.trace.header = header_with(self.trace.header, self.scenario)
-        if self._keyboard is None and self._world is not None:
-            self._open_keyboard(self._world)
-
-    def add_program(self, command: str, *answers: Any) -> ProgramScript:
-        """Script a program during the run: see `RunOptions`. The script has its calls."""
-        world = self._world or self._open_world(running_loop())
-        script = program_script(command, answers)
-        programs = self._programs or self._open_programs(world)
-        programs.add(script)
-        return script
-
-    def _most_requests(self) -> float:
-        """Return the requests that an agent may make for one prompt.
-
-        Those that replies of the script answer, or that the agent's own limit ends, are no
-        endless ones.
-        """
-        if self.scenario.max_transitions is not None:
-            return self.scenario.max_transitions
-        limits = self.loop.declared_limits
-        steps = 0 if limits is None or limits.max_steps == inf else limits.max_steps
-        replies = self.model.replies if isinstance(self.model, FakeModel) else 0
-        return USUAL_REQUESTS + steps + replies
-
-    def add(self, replies: Sequence[Reply]) -> None:
-        """Add replies to the end of the script, during the run too. The trace states them."""
-        known = self.scenario.model
-        if not isinstance(self.model, FakeModel):
-            raise errors.ScenarioError("this run has no script: another model answers", key="model")
-        self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
-        if self._world is not None:
-            self._world.model.most = self._most_requests()
-        self.scenario = self.scenario.model_copy(update={"model": [*known, *replies]})
-        self.trace.header = header_with(self.trace.header, self.scenario)
-
-    def write_as(self, options: WireOptions) -> None:
-        """Write the replies on a wire in another way from now on. The trace states it."""
-        if self._provider is not None:
-            self._provider.options = options
-        self.scenario = self.scenario.model_copy(update={"wire": options})
-        self.trace.header = header_with(self.trace.header, self.scenario)
-
-    def add_routes(self, address: str, routes: Sequence[Route]) -> Service:
-        """Add answers to a service, during the run too, and return it. The trace states them.
-
-        Those that are added during the run come before those that were there.
-        """
-        known = self.scenario.services.get(address, [])
-        service = next((each for each in self._services if each.address == address), None)
-        if service is None:
-            service = Service(address)
-            self._add(service)
-        if not routes:
-            return service
-        rules = rules_of(address, routes, len(known))
-        place = service.add(rules, in_front=self._world is not None)
-        services = {
-            **self.scenario.services,
-            address: [*known[:place], *routes, *known[place:]],
-        }
-        self.scenario = self.scenario.model_copy(update={"services": services})
-        self.trace.header = header_with(self.trace.header, self.scenario)
-        return service
-
-    def add_app(self, address: str, app: Callable[..., Any]) -> Service:
-        """Add a service that `app` answers, during the run too, and return it."""
-        service = app_of(app, address)()
-        self._add(service)
-        python = (*self.trace.header.python, f"service {address}")
-        self.trace.header = replace(self.trace.header, python=python)
-        return service
-
-    def _add(self, service: Service) -> None:
-        self._services.append(service)
-        if self._world is not None:
-            self._port_of(self._world).add(service)
-
-    def _port_of(self, world: World) -> ServicesPort:
-        model, sites = world.model, self._around.sites
-        if self._services_port is None:
-            given = model.recorder, model.loop, model.raised, model.cancellation
-            port = ServicesPort(*given, sites=sites, play=answer_of_fault)
-            self._services_port = port
-            if self._provider is not None:
-                self._provider.services = port
-        return self._services_port
-
-    async def _close_services(self) -> None:
-        if self._services_port is not None:
-            await self._services_port.aclose()
 
     def next_prompt(self) -> list[str]:
         """Return the first message that a loop without a queue has left, which is a prompt then."""

@@ -38,7 +38,7 @@ LOOP_METHODS = {
 """The methods of an event loop that are refused, by the advice."""
 
 AUDIT_EVENTS = {
-    TRANSPORT: ("socket.connect socket.bind socket.sendto socket.sendmsg socket.sethostname"),
+    TRANSPORT: ("socket.connect socket.bind socket.sendto socket.sethostname"),
     PROCESS: (
         "os.fork os.forkpty os.exec os.spawn"
         " os.startfile os.startfile/2 os.kill os.killpg signal.pthread_kill"
@@ -63,7 +63,8 @@ SILENT_FUNCTIONS = {
 # An open socket needs no `connect`: these reach the world, or wait for it.
 SILENT_METHODS = {
     ("_socket", "socket"): (
-        "_accept listen recv recv_into recvfrom recvfrom_into recvmsg recvmsg_into send sendall"
+        "_accept listen recv recv_into recvfrom recvfrom_into recvmsg recvmsg_into"
+        " send sendall sendmsg"
     ),
     ("ssl", "SSLSocket"): "do_handshake read send write",
 }

@@ -219,7 +219,7 @@ def test_the_time_ends_it_as_well() -> None:
 
 def test_whoever_stops_it_gets_the_smallest_so_far() -> None:
     asked = itertools.count()
-    found = shrink(LARGE, {"loop": runs_twice}, stopped=lambda: next(asked) > 10)
+    found = shrink(LARGE, {"loop": runs_twice}, stopped=lambda: next(asked) > 10, seconds=LONG)
     assert found is not None
     assert found.unfinished == "the reduction was interrupted"
     assert 0 < found.runs <= 11
@@ -231,7 +231,7 @@ def test_ctrl_c_gives_the_smallest_so_far() -> None:
         if progress.runs > 5:
             raise KeyboardInterrupt
 
-    found = shrink(LARGE, {"loop": runs_twice}, say=interrupt)
+    found = shrink(LARGE, {"loop": runs_twice}, say=interrupt, seconds=LONG)
     assert found is not None
     assert found.unfinished == "the reduction was interrupted"
     assert failure_of(Plan(found.scenario, {"loop": runs_twice})) == found.failure

@@ -9,7 +9,7 @@ import pytest
 from simloop import Limits, ModelCallFailed, Reply, RunawayRun, Scenario, ScriptedTool, World, run
 from simloop.messages import UserMessage
 from simloop.runs import plan
-from simloop.runs import run as run_module
+from simloop.runs import scripts as scripts_module
 
 TOOLS = {"look": ScriptedTool(returns="Nothing.")}
 AGAIN = Reply(call={"look": {}}, times="always")
@@ -18,7 +18,7 @@ FAILS = Reply(http={"status": 500}, times="always")
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "USUAL_REQUESTS", 50)
+    monkeypatch.setattr(scripts_module, "USUAL_REQUESTS", 50)
     monkeypatch.setattr(plan, "USUAL_MOVES", 50)
 
 

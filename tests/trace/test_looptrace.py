@@ -205,9 +205,9 @@ class Witness:
 
 def witness_of(simulation: Simulation) -> Witness:
     """Put a witness before the model of a simulation that has not begun."""
-    around = simulation._around
+    around = simulation.scripts.around
     witness = Witness(around.model)
-    simulation._around = around._replace(model=witness)
+    simulation.scripts.around = around._replace(model=witness)
     return witness
 
 

@@ -48,9 +48,6 @@ HOSTS: dict[str, tuple[Callable[[], object], type[Exception], tuple[int, str]]] 
     "datagram": (
         lambda: using(lambda one: one.sendto(b"x", FAR), socket.SOCK_DGRAM),
         OSError, (errno.ENETUNREACH, "Network is unreachable")),
-    "message": (
-        lambda: using(lambda one: one.sendmsg([b"x"], [], 0, FAR), socket.SOCK_DGRAM),
-        OSError, (errno.ENETUNREACH, "Network is unreachable")),
     "gethostbyname": (
         lambda: socket.gethostbyname(FAR[0]),
         socket.gaierror, (socket.EAI_NONAME, "Name or service not known")),

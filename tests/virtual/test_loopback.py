@@ -119,6 +119,17 @@ def test_more_than_the_kernel_holds_is_sent_as_it_is_read() -> None:
     assert ran(send) == size
 
 
+def test_a_message_of_several_pieces_is_sent() -> None:
+    def send() -> bytes:
+        with listening() as server, socket.create_connection(server.getsockname()) as client:
+            one, _ = server.accept()
+            with one:
+                one.sendmsg([b"ab", b"cd"])
+                return client.recv(10)
+
+    assert ran(send) == b"abcd"
+
+
 def test_select_finds_the_connection_that_waits() -> None:
     def find() -> tuple[bool, bool]:
         with listening() as server:

@@ -11,7 +11,6 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from simloop.virtual.border.answers import Answers, stand_in
@@ -164,13 +163,13 @@ def _connect_ex(original: Any) -> Callable[..., Any]:
     return connect_ex
 
 
-def _send(original: Any, least: int) -> Callable[..., Any]:
-    def send(answers: Answers, sending: Any, *given: Any) -> Any:
-        if len(given) < least or not _is_address(sending, given[-1]):
+def _send_to(original: Any) -> Callable[..., Any]:
+    def send_to(answers: Answers, sending: Any, *given: Any) -> Any:
+        if len(given) < 2 or not _is_address(sending, given[-1]):  # noqa: PLR2004 - data and address
             return original(sending, *given)
         raise _refused(answers, sending, given[-1])
 
-    return send
+    return send_to
 
 
 # ---------------------------------------------------------------- programs
@@ -230,8 +229,7 @@ METHODS: tuple[tuple[type, str, Any], ...] = tuple(
         ("bind", _bind),
         ("connect", _connect),
         ("connect_ex", _connect_ex),
-        ("sendto", partial(_send, least=2)),
-        ("sendmsg", partial(_send, least=4)),
+        ("sendto", _send_to),
     )
     for original in [vars(_socket.socket).get(name)]
     if original is not None

@@ -12,6 +12,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from simloop.virtual.border.exchange import Exchange, StandIns
@@ -120,11 +121,15 @@ class Loopback:
             case "_accept":
                 return self.accept(one)
             case "send":
-                return self._send(original, one, *given)
+                data, *flags = given
+                return self._send(partial(original, one, data), one, *flags)
+            case "sendmsg":
+                buffers, ancillary = (*given, ())[:2]
+                return self._send(partial(original, one, buffers, ancillary), one)
             case "sendall":
                 rest = memoryview(given[0]).cast("B")
                 while rest:
-                    rest = rest[self._send(_SEND, one, rest, *given[1:]) :]
+                    rest = rest[self._send(partial(_SEND, one, rest), one, *given[1:]) :]
                 return None
             case _:
                 self._wait(one, READ)
@@ -132,10 +137,10 @@ class Loopback:
                 self.pipes.changed()
                 return found
 
-    def _send(self, send: Callable[..., Any], one: Any, data: Any, flags: int = 0) -> int:
+    def _send(self, send: Callable[[int], int], one: Any, flags: int = 0) -> int:
         self._wait(one, WRITE)
         # A write of more than the kernel takes at once would wait in real time.
-        sent: int = send(one, data, flags | socket.MSG_DONTWAIT)
+        sent = send(flags | socket.MSG_DONTWAIT)
         self.pipes.changed()
         return sent
 
@@ -164,7 +169,7 @@ class Loopback:
         seconds = one.gettimeout()
         if seconds == 0:
             return
-        look = functools.partial(is_ready, one.fileno(), event)
+        look = partial(is_ready, one.fileno(), event)
         if not self.pipes.wait_for(look, seconds, "a socket"):
             raise TimeoutError("timed out")
 

@@ -1,0 +1,214 @@
+"""The scripts of one run, for every party of its world, and what a test adds to them meanwhile.
+
+The header of the trace states each addition, so that the run can be repeated from its trace.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from simloop.errors import ScenarioError
+from simloop.kernel.limits import USUAL_REQUESTS
+from simloop.runs.plan import Plan, app_of, header_with
+from simloop.scenario.people import Line, typed_lines
+from simloop.scenario.programs import program_of_fault
+from simloop.scenario.programs import script_of as program_script
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+from simloop.scenario.services import Route, answer_of_fault, rules_of
+from simloop.trace.looptrace import LoopTrace
+from simloop.virtual.seeds import Seeds
+from simloop.wire.endpoint import Endpoint
+from simloop.world.fake_model import FakeModel
+from simloop.world.model_port import ModelPort
+from simloop.world.program_scripts import ProgramScript
+from simloop.world.services import Service, ServicesPort
+from simloop.world.wire_options import WireOptions
+from simloop.world.world import World
+
+if TYPE_CHECKING:
+    from simloop.world.keyboard import Keyboard
+    from simloop.world.programs import Programs
+
+
+class Scripts:
+    """What answers the agent of one run.
+
+    `around` has the model, the files and the tools; `model` is the model without faults of chance.
+    `scenario` states all that was added so far.
+    """
+
+    def __init__(self, plan: Plan, seeds: Seeds, trace: LoopTrace) -> None:
+        self.scenario: Scenario = plan.scenario
+        self.around = plan.surroundings(seeds)
+        self.model = self.around.script
+        self.provider: Endpoint | None = None
+        self._plan = plan
+        self._trace = trace
+        self._world: World | None = None
+        self._services = [*self.around.services]
+        self._port: ServicesPort | None = None
+        self._program_scripts = [program_script(*each) for each in plan.programs.items()]
+        self._programs: Programs | None = None
+        lines = self.scenario.input or ()
+        self._lines = [] if isinstance(lines, str) else [*typed_lines(lines)]
+        self._keyboard: Keyboard | None = None
+
+    # ------------------------------------------------------------ the world of the run
+
+    def answer_http(self, model: ModelPort) -> Endpoint | None:
+        """Make the endpoint that answers requests over HTTP, if code of the run may send some."""
+        is_agent = self._plan.loop.machine is None
+        if is_agent:  # a machine uses the model port itself, and counts its moves
+            model.most = self._most_requests()
+        if is_agent or self._services:
+            keeps = bool(self._plan.given.get("keep_bodies"))
+            self.provider = Endpoint(model, self.scenario.wire, keep_bodies=keeps)
+        return self.provider
+
+    def open(self, world: World) -> None:
+        """Let the services, the programs and the user of the scenario answer in `world`."""
+        self._world = world
+        for service in self._services:
+            self._port_in(world).add(service)
+        is_sealed = world.model.loop.is_sealed
+        if self._program_scripts and is_sealed:
+            self._open_programs(world)
+        if self.scenario.input is not None and is_sealed:
+            self._open_keyboard(world)
+
+    async def aclose(self) -> None:
+        """End the apps of services."""
+        if self._port is not None:
+            await self._port.aclose()
+
+    def _open_programs(self, world: World) -> "Programs":
+        # What a run without programs does not need is not loaded for it.
+        from simloop.virtual.border.processes import run_with_processes  # noqa: PLC0415
+        from simloop.world.programs import Programs  # noqa: PLC0415
+
+        model, around = world.model, self.around
+        self._programs = programs = Programs(
+            self._program_scripts, model.recorder, model.loop, model.raised, around.files,
+            around.sites, program_of_fault,
+        )  # fmt: skip
+        run_with_processes(model.loop, programs)
+        return programs
+
+    def _open_keyboard(self, world: World) -> None:
+        from simloop.world.keyboard import Keyboard  # noqa: PLC0415 - as above
+
+        text = self.scenario.input if isinstance(self.scenario.input, str) else None
+        is_program = self._plan.loop.program is not None
+        given = self._lines, world.model.recorder, world.model.loop
+        self._keyboard = Keyboard(*given, text=text, is_of_process=is_program)
+
+    def _port_in(self, world: World) -> ServicesPort:
+        if self._port is None:
+            model = world.model
+            given = model.recorder, model.loop, model.raised, model.cancellation
+            self._port = ServicesPort(*given, sites=self.around.sites, play=answer_of_fault)
+            if self.provider is not None:
+                self.provider.services = self._port
+        return self._port
+
+    def _most_requests(self) -> float:
+        """Return the requests that an agent may make for one prompt.
+
+        Those that replies of the script answer, or that the agent's own limit ends, are no
+        endless ones.
+        """
+        if self.scenario.max_transitions is not None:
+            return self.scenario.max_transitions
+        limits = self._plan.loop.declared_limits
+        steps = 0 if limits is None or limits.max_steps == inf else limits.max_steps
+        replies = self.model.replies if isinstance(self.model, FakeModel) else 0
+        return USUAL_REQUESTS + steps + replies
+
+    # ------------------------------------------------------------ what was not used
+
+    def unused_replies(self) -> list[str]:
+        """Return the places of the replies of the model that were not used."""
+        return self.model.unused() if isinstance(self.model, FakeModel) else []
+
+    def unused_answers(self) -> list[str]:
+        """Return the places of the answers of services that were not used up."""
+        return [place for service in self._services for place in service.unused()]
+
+    def unused_lines(self) -> Iterator[str]:
+        """Yield the places of the lines that the user did not type."""
+        return (line.place for line in self._lines if line.is_unused)
+
+    # ------------------------------------------------------------ additions
+
+    def add(self, replies: Sequence[Reply]) -> None:
+        """Add replies to the end of the script, during the run too."""
+        known = self.scenario.model
+        if not isinstance(self.model, FakeModel):
+            raise ScenarioError("this run has no script: another model answers", key="model")
+        self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
+        if self._world is not None:
+            self._world.model.most = self._most_requests()
+        self._state(model=[*known, *replies])
+
+    def write_as(self, options: WireOptions) -> None:
+        """Write the replies on a wire in another way from now on."""
+        if self.provider is not None:
+            self.provider.options = options
+        self._state(wire=options)
+
+    def add_routes(self, address: str, routes: Sequence[Route]) -> Service:
+        """Add answers to a service and return it.
+
+        Those that are added during the run come before those that were there.
+        """
+        known = self.scenario.services.get(address, [])
+        service = next((each for each in self._services if each.address == address), None)
+        if service is None:
+            service = Service(address)
+            self._add_service(service)
+        if routes:
+            rules = rules_of(address, routes, len(known))
+            place = service.add(rules, in_front=self._world is not None)
+            stated = [*known[:place], *routes, *known[place:]]
+            self._state(services={**self.scenario.services, address: stated})
+        return service
+
+    def add_app(self, address: str, app: Callable[..., Any]) -> Service:
+        """Add a service that `app` answers, during the run too, and return it."""
+        service = app_of(app, address)()
+        self._add_service(service)
+        header = self._trace.header
+        self._trace.header = replace(header, python=(*header.python, f"service {address}"))
+        return service
+
+    def _add_service(self, service: Service) -> None:
+        self._services.append(service)
+        if self._world is not None:
+            self._port_in(self._world).add(service)
+
+    def add_program(self, command: str, *answers: Any) -> ProgramScript:
+        """Script a program, during the run too: see `RunOptions`. The script has its calls."""
+        script = program_script(command, answers)
+        if self._world is None:
+            self._program_scripts.append(script)
+        else:
+            programs = self._programs or self._open_programs(self._world)
+            programs.add(script)
+        return script
+
+    def add_lines(self, lines: Sequence[str | Line]) -> None:
+        """Let the user type more lines on standard input, during the run too."""
+        known = self.scenario.input or ()
+        if isinstance(known, str) or (self._keyboard is not None and self._keyboard.is_over):
+            raise ScenarioError("standard input has come to its end", key="input")
+        self._lines += typed_lines(lines, len(known))
+        self._state(input=[*known, *lines])
+        if self._keyboard is None and self._world is not None:
+            self._open_keyboard(self._world)
+
+    def _state(self, **added: Any) -> None:
+        self.scenario = self.scenario.model_copy(update=added)
+        self._trace.header = header_with(self._trace.header, self.scenario)
