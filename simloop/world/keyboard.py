@@ -52,9 +52,9 @@ class Keyboard:
                 self._record(TypedLine("", ""), ends=True)
                 self._input.end()
                 return
-            line.take()
             if line.after_ns:
                 await parked(self._loop.now_ns + line.after_ns, "the user to answer")
+            line.take()
             self._record(line)
             await self._input.type(self._fiber, f"{line.text}\n")
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 from simloop import (
@@ -127,6 +128,15 @@ def test_a_pool_of_threads_works_after_a_restart() -> None:
     class Works:
         async def __call__(self, prompt: str) -> str:
             return await asyncio.to_thread(lambda: prompt * 2)
+
+    scenario = Scenario(prompt="a", then=[Then(say="b", restart=True)])
+    assert run(scenario, loop=Works).text == "bb"
+
+
+def test_a_worker_of_anyio_works_after_a_restart() -> None:
+    class Works:
+        async def __call__(self, prompt: str) -> str:
+            return await anyio.to_thread.run_sync(lambda: prompt * 2)
 
     scenario = Scenario(prompt="a", then=[Then(say="b", restart=True)])
     assert run(scenario, loop=Works).text == "bb"

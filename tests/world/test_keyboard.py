@@ -291,6 +291,7 @@ def test_a_stop_ends_an_agent_that_waits_for_the_user() -> None:
     result = played(input, LATE, abort={"at": "1m"}, expect={"unused": 1, "outcome": "aborted"})
     assert result.outcome is Outcome.ABORTED
     assert result.elapsed_ns == 60 * 10**9
+    assert result.ok
 
 
 def test_a_deadlock_names_the_user_who_waits_for_a_question() -> None:

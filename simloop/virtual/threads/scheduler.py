@@ -696,9 +696,14 @@ class Threads:
     def interrupt(self, spared: type[threading.Thread]) -> list[SimulatedThread]:
         """End the threads that have something to do where they are parked, and return them.
 
-        Those of the class `spared` go on.
+        Those of the class `spared` go on. So do the workers of anyio, which it keeps for each event
+        loop, and the loop goes on.
         """
-        found = [each for each in self._at_work() if not isinstance(each.thread, spared)]
+        found = [
+            each
+            for each in self._at_work()
+            if not isinstance(each.thread, spared) and not _is_idle(each.frame, "anyio._backends")
+        ]
         for each in found:
             self.throw(each, ThreadEnded())
         return found
@@ -790,11 +795,11 @@ def _named(waits_for: Any, thread: SimulatedThread) -> str:
     return f"a lock that {holder.name} has taken{' and never released' * holder.is_done}"
 
 
-def _is_idle(frame: FrameType | None) -> bool:
+def _is_idle(frame: FrameType | None, pools: str = "concurrent.futures.thread") -> bool:
     """Return whether the thread with this frame is a worker of a pool that waits for work."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
         if module.partition(".")[0] not in {"simloop", "threading", "queue"}:
-            return module == "concurrent.futures.thread"
+            return module.startswith(pools)
         frame = frame.f_back
     return False

@@ -22,6 +22,12 @@ def delete(path: str) -> str:
     return f"{path} is deleted."
 
 
+@simloop.traced
+def pay(bill: str) -> str:
+    """Pay a bill."""
+    return f"{bill} is paid."
+
+
 @tool("delete")
 def delete_if_approved(path: str) -> str:
     """Delete a file."""
@@ -55,9 +61,10 @@ class FileSaver(InMemorySaver):
 
 
 class Cleaner:
-    def __init__(self, file: Path) -> None:
-        model, saver = ChatOpenAI(model="gpt-5"), FileSaver(file)
-        self.graph = create_react_agent(model, [delete_if_approved], checkpointer=saver)
+    def __init__(self, file: Path, **settings: Any) -> None:
+        model, tools = ChatOpenAI(model="gpt-5"), [delete_if_approved, tool(pay)]
+        settings["checkpointer"] = FileSaver(file)
+        self.graph = create_react_agent(model, tools, **settings)
 
     async def __call__(self, text: str) -> str:
         asked = (await self.graph.aget_state(CONFIG)).interrupts
@@ -71,3 +78,8 @@ class Cleaner:
 
 def agent() -> Cleaner:
     return Cleaner(simloop.folder() / "checkpoints")
+
+
+def tools_in_one_node() -> Cleaner:
+    """The tools of a reply are one node of the graph, which begins anew after each question."""
+    return Cleaner(simloop.folder() / "checkpoints", version="v1")

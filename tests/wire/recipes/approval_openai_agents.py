@@ -13,10 +13,16 @@ def delete(path: str) -> str:
     return f"{path} is deleted."
 
 
+@simloop.traced
+def pay(bill: str) -> str:
+    """Pay a bill."""
+    return f"{bill} is paid."
+
+
 cleaner = Agent(
     name="cleaner",
     instructions="Delete files.",
-    tools=[function_tool(delete, needs_approval=True)],
+    tools=[function_tool(delete, needs_approval=True), function_tool(pay)],
 )
 
 

@@ -22,9 +22,15 @@ def delete(path: str) -> str:
     return f"{path} is deleted."
 
 
+@simloop.traced
+def pay(bill: str) -> str:
+    """Pay a bill."""
+    return f"{bill} is paid."
+
+
 cleaner = Agent(
     "openai-chat:gpt-5",
-    tools=[Tool(delete, requires_approval=True)],
+    tools=[Tool(delete, requires_approval=True), pay],
     output_type=[str, DeferredToolRequests],
 )
 
