@@ -122,7 +122,7 @@ class RunSpans:
 
     def _program(self, entry: entries.ProgramStarted | entries.ProgramEnded) -> None:
         if isinstance(entry, entries.ProgramStarted):
-            name = entry.args[0].rpartition("/")[2]
+            name = "".join(entry.args[:1]).rpartition("/")[2]
             given = {
                 "process.executable.name": name,
                 "process.command_line": shlex.join(entry.args),
