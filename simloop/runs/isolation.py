@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
@@ -25,6 +26,9 @@ from simloop.world.user_functions import UserError, message_of
 T = TypeVar("T")
 
 _CHUNK = 1 << 20
+_GRACE_S = 2.0
+_TELL = getattr(signal, "SIGUSR2", signal.SIGTERM)  # Windows has no such signal, and no fork
+_leave: Callable[[int], NoReturn] = partial(os._exit)  # wrapped: a simulation refuses the function
 _PR_SET_PDEATHSIG = 1  # of Linux: the signal that a process gets when its parent has died
 
 
@@ -38,12 +42,15 @@ def isolated(
     *,
     limit_s: float | None = None,
     around: Callable[[Callable[[], NoReturn]], object] = lambda answer: answer(),
+    so_far: Callable[[], T] | None = None,
+    take: Callable[[T], object] = lambda _: None,
 ) -> T:
     """Call `function` in a fork of this process and return its result. Raises what it raises.
 
     `around` gets, in the fork, the call that answers and ends the process: it may make it in
-    another thread. Raises RunawayRun if no answer has come after `limit_s` real seconds,
-    CheckFailed if the process ends without one, ScenarioError where no process can be forked.
+    another thread. If the call is broken off, by Ctrl-C or because it has taken `limit_s` real
+    seconds, `take` gets what `so_far` returns in the fork. Raises RunawayRun after that time,
+    CheckFailed if the process ends without an answer, ScenarioError where none can be forked.
     """
     if not can_isolate():
         raise ScenarioError(
@@ -58,11 +65,15 @@ def isolated(
     child = _fork()
     if not child:
         os.close(reader)
-        _in_fork(function, around, writer)
+        _in_fork(function, around, writer, so_far)
     os.close(writer)
     try:
         data = _read(reader, limit_s)
-    except BaseException:
+    except BaseException as error:
+        if so_far is not None and isinstance(error, KeyboardInterrupt | RunawayRun):
+            os.kill(child, _TELL)
+            with contextlib.suppress(RunawayRun, EOFError):
+                take(pickle.loads(_read(reader, _GRACE_S))[1])  # noqa: S301 - as below
         os.kill(child, signal.SIGKILL)
         raise
     finally:
@@ -100,7 +111,10 @@ def _fork() -> int:
 
 
 def _in_fork(
-    function: Callable[[], Any], around: Callable[[Callable[[], NoReturn]], object], writer: int
+    function: Callable[[], Any],
+    around: Callable[[Callable[[], NoReturn]], object],
+    writer: int,
+    so_far: Callable[[], Any] | None,
 ) -> NoReturn:
     def answer() -> NoReturn:
         told: tuple[bool, Any]
@@ -112,10 +126,12 @@ def _in_fork(
 
     try:
         _die_with_parent()
+        if so_far is not None:
+            signal.signal(_TELL, lambda *_: _end(writer, (True, so_far())))
         around(answer)
     except BaseException as error:  # noqa: BLE001 - as above
         _end(writer, (False, error))
-    os._exit(1)
+    _leave(1)
 
 
 def _end(writer: int, told: tuple[bool, Any]) -> NoReturn:
@@ -128,7 +144,7 @@ def _end(writer: int, told: tuple[bool, Any]) -> NoReturn:
             stream.flush()
     with contextlib.suppress(OSError), open(writer, "wb") as pipe:
         pipe.write(data)
-    os._exit(0)
+    _leave(0)
 
 
 def _die_with_parent() -> None:

@@ -130,8 +130,10 @@ class Program:
         sys.path.insert(0, folder)
         call()
 
-    def play(self, make: Callable[[], T], files: Mapping[str, str] | None) -> T:
-        """Call `make`, which makes a run of this program, in a fork; return its result."""
+    def play(
+        self, make: Callable[[], T], *, files: Mapping[str, str] | None, **broken_off: Any
+    ) -> T:
+        """Call `make`, which makes a run of this program, in a fork: see `isolated`."""
         with placed_folder("simloop-program") as folder:
             for name in _FOLDERS:
                 (folder.path / name).mkdir()
@@ -140,10 +142,12 @@ class Program:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8", newline="")
             try:
-                return isolated(make, limit_s=LIMIT_S, around=partial(self._around, folder))
+                around = partial(self._around, folder)
+                played: T = isolated(make, limit_s=LIMIT_S, around=around, **broken_off)
             except CheckFailed as error:
                 error.others += tuple(_last_lines(folder.path / "output"))
                 raise
+            return played
 
     def _around(self, folder: PlacedFolder, answer: Callable[[], NoReturn]) -> NoReturn:
         """Give the process, a new fork, the surroundings of the program, and serve its run."""

@@ -9,7 +9,8 @@ import contextlib
 import gc
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, Self, TypeVar, Unpack
+from functools import partial
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -61,6 +62,9 @@ class _Course(NamedTuple):
     error: errors.SimloopError | None
     output: Output
     bodies: Mapping[int, bytes]
+
+
+_Told: TypeAlias = tuple[Result | BaseException, _Course]
 
 
 class Simulation:
@@ -167,40 +171,42 @@ class Simulation:
 
     def run(self) -> Result:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
-        return self._where_it_belongs(self._run)
+        return self._here_or_in_a_fork(self._run)
 
     def run_unchecked(self) -> Result:
         """Run as `run` does; neither the script nor the expectations need to fit."""
-        return self._where_it_belongs(self._run_unchecked)
+        return self._here_or_in_a_fork(self._run_unchecked)
 
     def _run_unchecked(self) -> Result:
         self.on_clock(self.converse())
         return self.result()
 
-    def _where_it_belongs(self, make: Callable[[], Result]) -> Result:
-        """Make the run in this process, or in a fork, which tells its course."""
+    def _here_or_in_a_fork(self, make: Callable[[], Result]) -> Result:
         program = self.loop.program
         if program is None and not self._plan.given.get("isolate"):
             return make()
 
-        def made() -> tuple[Result | BaseException, _Course]:
-            ended: Result | BaseException
+        def made() -> _Told:
             try:
-                ended = make()
+                return make(), self._course()
             except BaseException as error:  # noqa: BLE001 - raised below, in the parent
-                ended = error
-            return ended, self._course()
+                return error, self._course()
 
-        if program is None:
-            ended, self._told = isolated(made)
-        else:
-            ended, self._told = program.play(made, self.scenario.files)
-        self.trace.entries[:] = self._told.trace.entries
-        self.trace.footer, self.trace.header = self._told.trace.footer, self._told.trace.header
-        self.endings, self.output = self._told.endings, self._told.output
+        play = isolated if program is None else partial(program.play, files=self.scenario.files)
+        told = play(made, so_far=lambda: (KeyboardInterrupt(), self._course()), take=self._take)
+        ended = self._take(told)
         if isinstance(ended, BaseException):
             raise ended
         return replace(ended, trace=self.trace)
+
+    def _take(self, told: _Told) -> Result | BaseException:
+        """Take what a fork tells for the course of this run, and return how it ended there."""
+        ended, self._told = told
+        trace = self._told.trace
+        self.trace.entries[:] = trace.entries
+        self.trace.footer, self.trace.header = trace.footer, trace.header
+        self.endings, self.output = self._told.endings, self._told.output
+        return ended
 
     def _course(self) -> _Course:
         raised, error = self.exceptions, self.error

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from simloop import Reply, Scenario, ScenarioError, Trigger, run
+from simloop import Reply, RunawayRun, Scenario, ScenarioError, Trigger, run
 from simloop.check.trial import verify
 from simloop.errors import CheckFailed, Deadlock
+from simloop.runs import program as programs
 from simloop.runs.folders import placed_folder
 from simloop.runs.result import Result
+from simloop.runs.run import Simulation
 from simloop.scenario.people import Line
 from simloop.trace import entries
 
@@ -254,6 +256,31 @@ def test_a_process_that_breaks_is_told_with_its_last_words(program: Any) -> None
     code = "import ctypes, os\nos.write(2, b'fatal: no memory\\n')\nctypes.string_at(0)"
     with pytest.raises(CheckFailed, match=r"killed by SIGSEGV(.|\n)*fatal: no memory"):
         program(code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["the limit", "ctrl-c"])
+def test_a_program_that_is_broken_off_leaves_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = f"{ASKS}print(ask('Go.'), flush=True)\nwhile True:\n    pass"
+    Path("program.py").write_text(code, "utf-8")
+    simulation = Simulation(SAID, loop="$ program.py")
+    if by == "the limit":
+        monkeypatch.setattr(programs, "LIMIT_S", 1.0)
+        with pytest.raises(RunawayRun, match="had not ended after 1 s of real time"):
+            simulation.run()
+    else:
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        with pytest.raises(KeyboardInterrupt):
+            simulation.run()
+        signal.signal(signal.SIGALRM, before)
+    kinds = [type(entry) for entry in simulation.trace.entries]
+    assert kinds[-1] is entries.Output
+    assert entries.Request in kinds
+    assert simulation.output.text("stdout") == "Done.\n"
 
 
 def test_each_prompt_starts_the_program_again_in_the_same_folder(program: Any) -> None:
