@@ -12,7 +12,13 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from simloop.scenario.expect import REST
 from simloop.scenario.fields import (
@@ -191,6 +197,11 @@ class Route(Answer):
             known = ", ".join(METHODS)
             raise wrong(given[1] if given else "", f"a route has one method: give one of {known}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _method_first(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = dump(self)
+        return {name: dumped[name] for name in METHODS if name in dumped} | dumped
 
     def rule(self, position: str) -> ServiceRule:
         """Return the route as the rule of a service at `position`."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import simloop
 from simloop import (
+    Answer,
     AssistantMessage,
     BeforeLLMCall,
     BeforeToolCall,
@@ -22,6 +23,7 @@ from simloop import (
     HookIsolation,
     Hooks,
     Http,
+    HttpRequest,
     Limits,
     MakeFakeModel,
     Pace,
@@ -31,6 +33,7 @@ from simloop import (
     Reply,
     Request,
     Result,
+    Route,
     RunOptions,
     Scenario,
     ScriptedHook,
@@ -209,6 +212,27 @@ def test_virtual_time(virtual_clock: VirtualClock) -> None:
 async def fetch(url: str, *, retries: int = 2) -> bytes:
     note(f"fetches {url}")
     return url.encode() * retries
+
+
+def shop(request: HttpRequest) -> Answer:
+    return Answer(json={"path": request.path}, takes="80ms", headers={"x-mode": request.method})
+
+
+async def test_services(provider: Provider, sim: Sim) -> None:
+    orders = sim.service("https://orders.example/api")
+    orders.get("/orders/{id}", json={"state": "shipped"}, takes="80ms", times=2)
+    orders.post("/tickets", status=503, when={"body": {"kind": "refund"}})
+    sim.service("https://shop.example", shop)
+    provider.expect(services=["GET /orders/7", ..., {"POST /tickets": {"kind": "refund"}}])
+    texts: list[str] = [each.text for each in orders.requests]
+    scenario = Scenario(
+        prompt="x",
+        services={
+            "https://a.example": [Route(get="/", pieces=["a"], lost="mid-output")],
+            "https://b.example": [{"any": "/...", "status": 404}],
+        },
+    )
+    assert texts == [run(scenario, services={"https://shop.example": shop}).text]
 
 
 async def test_in_the_simulation(provider: Provider, sim: Sim) -> None:
