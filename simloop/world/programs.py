@@ -170,19 +170,20 @@ class _Running:
     ) -> int:
         """Play an answer, and return the exit status. Raises Signalled."""
         script.calls.append(ProgramCall(tuple(args), text))
-        process, port = self._process, self._port
-        drawn = {} if port._sites is None else port._sites.drawn(PROGRAM_FAULTS)
-        if Stage.LATE in drawn:
-            await process.sleep(port._play(drawn[Stage.LATE]).takes_ns)
-        if Stage.INSTEAD in drawn:  # another call gets the answer of the script
+        port = self._port
+        drawn = None if port._sites is None else port._sites.drawn(PROGRAM_FAULTS)
+        if drawn and Stage.LATE in drawn:
+            await self._process.sleep(port._play(drawn[Stage.LATE]).takes_ns)
+        if drawn and Stage.INSTEAD in drawn:  # another call gets the answer of the script
             return await self._whole(port._play(drawn[Stage.INSTEAD]), args, text, write)
-        answer = script.take(text, uses_up=Stage.AMID not in drawn)
+        cut = drawn.get(Stage.AMID) if drawn else None
+        answer = script.take(text, uses_up=cut is None)
         if answer is None:
             await write("stderr", f"{args[0]}: no answer of the script fits this input\n")
             return 1
-        if Stage.AMID in drawn:
+        if cut is not None:
             await self._pieces(answer, write, is_cut=True)
-            raise Signalled(port._play(drawn[Stage.AMID]).signal)
+            raise Signalled(port._play(cut).signal)
         return await self._whole(answer, args, text, write)
 
     async def _whole(

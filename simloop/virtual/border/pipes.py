@@ -255,7 +255,7 @@ def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
         pipes = None if loop is None else loop.pipes
         if pipes is None:
             return original(*args, **kwargs)
-        return answer(pipes, *args, **kwargs)
+        return answer(pipes, *args, **kwargs) if kwargs else answer(pipes, *args)
 
     return stand_in
 
@@ -329,6 +329,7 @@ class Poller:
         self._real = real
         self._unit = unit
         self._descriptors: list[Any] = []
+        self.modify, self.unregister = real.modify, real.unregister
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

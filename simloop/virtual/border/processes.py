@@ -362,7 +362,7 @@ def _scripted(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
         processes = pipes.loop.processes
         if processes is None:
             return original(*args, **kwargs)
-        return answer(processes, *args, **kwargs)
+        return answer(processes, *args, **kwargs) if kwargs else answer(processes, *args)
 
     return exchanged(original, inside)
 
