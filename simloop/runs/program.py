@@ -89,7 +89,7 @@ class Program:
             words.pop(0)
         if not words:
             raise self._wrong("a program needs a command line")
-        self._folder = Path.cwd()
+        self._folder = self._work = Path.cwd()
         self._call, self._words = self._found(words)
         self._main: MainThread | None = None
         self._status = 0
@@ -153,6 +153,7 @@ class Program:
         """Give the process, a new fork, the surroundings of the program, and serve its run."""
         folder.enter()
         _begin_process(folder.place, self._assigned)
+        self._work = Path.cwd()
         self._main = MainThread()
         self._main.serve(answer)
 
@@ -169,7 +170,10 @@ class Program:
                 hint="run it with simloop.run, or with the command line",
             )
         loop = world.model.loop
-        loop.output = output = _RecordedOutput(world.model.recorder, loop.output)
+        output = loop.output
+        if not isinstance(output, _RecordedOutput):  # at the first prompt
+            loop.output = output = _RecordedOutput(world.model.recorder, output)
+        output.said = ""
         self._status = 1  # of a program that an exception ends
         try:
             self._status = await self._main.call(loop, partial(self._begin, prompt))
@@ -194,12 +198,11 @@ class Program:
         _end_as_python_does()
         return status
 
-    @staticmethod
-    def files(given: Mapping[str, str]) -> dict[str, str]:
+    def files(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the texts in the working folder; hidden ones only if they were given."""
         found = {}
-        for path in sorted(Path.cwd().rglob("*"), key=Path.as_posix):
-            name = path.relative_to(Path.cwd())
+        for path in sorted(self._work.rglob("*"), key=Path.as_posix):
+            name = path.relative_to(self._work)
             is_hidden = any(part.startswith(".") for part in name.parts)
             if path.is_file() and (not is_hidden or name.as_posix() in given):
                 with suppress(UnicodeDecodeError, OSError):
@@ -229,23 +232,29 @@ class _RecordedOutput(Output):
 
     has_files = True
 
-    def __init__(self, recorder: Recorder, before: Output | None) -> None:
+    def __init__(self, recorder: Recorder, kept: Output) -> None:
         super().__init__()
         self._recorder = recorder
-        self._waiting = dict.fromkeys(NAMES, "")
-        self._before = before
+        self._kept = kept
+        self._waiting: dict[str, list[str]] = {name: [] for name in NAMES}
+        self._chars = dict.fromkeys(NAMES, 0)
         self.said = ""
 
     def write(self, name: str, text: str) -> None:
-        super().write(name, text)
-        if self._before is not None:  # the run keeps that one
-            self._before.write(name, text)
-        lines, newline, rest = (self._waiting[name] + text).rpartition("\n")
-        self._waiting[name] = rest
-        self._record(name, lines + newline)
+        self._kept.write(name, text)
+        lines, newline, rest = text.rpartition("\n")
+        if newline:
+            self._waiting[name].append(lines + newline)
+            self.flush(name)
+        if self._chars[name] + len(rest) > MOST_CHARS:
+            self.flush(name)
+        self._waiting[name].append(rest)
+        self._chars[name] += len(rest)
 
     def flush(self, name: str) -> None:
-        text, self._waiting[name] = self._waiting[name], ""
+        text = "".join(self._waiting[name])
+        self._waiting[name].clear()
+        self._chars[name] = 0
         self._record(name, text)
 
     def end(self) -> None:

@@ -149,11 +149,12 @@ print(list(pathlib.Path.home().iterdir()), list(pathlib.Path.cwd().iterdir()))
 def test_the_files_of_the_scenario_are_in_the_working_folder(program: Any) -> None:
     scenario = SILENT.model_copy(update={"files": {"src/a.py": "x = 1\n", ".env": "A=1"}})
     code = """
-import pathlib
+import os, pathlib
 pathlib.Path("src/a.py").write_text("x = 2\\n")
 pathlib.Path("b.txt").write_text(pathlib.Path(".env").read_text())
 pathlib.Path(".cache").write_text("hidden")
 pathlib.Path("c.bin").write_bytes(b"\\xff")
+os.chdir("/")
 """
     assert program(code, scenario).files == {"src/a.py": "x = 2\n", ".env": "A=1", "b.txt": "A=1"}
 
@@ -175,9 +176,10 @@ print(sys.stdout.fileno(), sys.stdout.isatty(), sys.stdin.read() == "")
 
 
 def test_a_flood_of_output_is_cut(program: Any) -> None:
-    result = program("print('x' * 1_000_000)")
-    (output,) = [each for each in result.trace.entries if isinstance(each, entries.Output)]
-    assert output.text == "x" * 100_000 + "[and 900001 more characters]"
+    result = program("print('x' * 1_000_000)\nfor _ in range(25): print('y' * 10_000, end='')")
+    texts = [each.text for each in result.trace.entries if isinstance(each, entries.Output)]
+    assert texts[0] == "x" * 100_000 + "[and 900001 more characters]"
+    assert [len(text) for text in texts[1:]] == [100_000, 100_000, 50_000]
     assert len(result.text) == 100_000
 
 
@@ -293,6 +295,7 @@ print(past.read_text())
 """
     result = program(code, scenario)
     assert [end.text for end in result.trace.ends] == ["Go.", "Go.Again."]
+    assert printed(result) == "Go.\nGo.Again.\n"
 
 
 def test_a_user_types_on_the_standard_input_of_a_program(program: Any) -> None:
