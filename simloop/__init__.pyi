@@ -60,6 +60,7 @@ from simloop.runs.fixtures import MakeFakeModel as MakeFakeModel
 from simloop.runs.fixtures import Provider as Provider
 from simloop.runs.fixtures import Sim as Sim
 from simloop.runs.fixtures import SimloopRun as SimloopRun
+from simloop.runs.fixtures import SimProgram as SimProgram
 from simloop.runs.fixtures import SimService as SimService
 from simloop.runs.fixtures import VirtualClock as VirtualClock
 from simloop.runs.folders import folder as folder

@@ -106,7 +106,7 @@ def python_with_sdks() -> str:
     return str(built("sdks"))
 
 
-FILE = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```(?:python|yaml) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """An example of a page that is a file of its own, with its name."""
 
 

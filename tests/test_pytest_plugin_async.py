@@ -320,5 +320,17 @@ async def test_no_answer(sim):
         sim.program("git", 5)
     with pytest.raises(FileNotFoundError):
         subprocess.run(["git"])
+
+@pytest.fixture
+def git(sim):
+    return sim.program("git", exit=1)
+
+@pytest.mark.simloop(seeds=2)
+async def test_with_a_fixture(sim, git):
+    assert git.calls == []
+    assert subprocess.call(["git"]) == 1
+    sim.program("git", exit=2)
+    assert subprocess.call(["git"]) == 2
+    assert [call.args for call in git.calls] == [("git",)]
 """
-    play(project, source).assert_outcomes(passed=3)
+    play(project, source).assert_outcomes(passed=4)

@@ -37,7 +37,7 @@ from simloop.world.faults import FaultPlace
 from simloop.world.http import HttpRequest
 from simloop.world.model_port import Completion, ModelPort
 from simloop.world.own_tools import traced
-from simloop.world.program_scripts import ProgramFunction, ProgramScript
+from simloop.world.program_scripts import ProgramCall, ProgramFunction, ProgramScript
 from simloop.world.services import Service
 from simloop.world.user_functions import message_of
 from simloop.world.wire_options import WireOptions
@@ -233,6 +233,18 @@ class SimService:
         self._add(Route(any=path, **answer))
 
 
+class SimProgram:
+    """A program in the simulation of one test."""
+
+    def __init__(self, made: Sequence[ProgramScript]) -> None:
+        self._made = made
+
+    @property
+    def calls(self) -> list[ProgramCall]:
+        """Return the words and the standard input of each call in this run of the test."""
+        return self._made[-1].calls if self._made else []
+
+
 class Sim(_OfTest):
     """The run of an async test."""
 
@@ -302,7 +314,7 @@ class Sim(_OfTest):
 
     def program(
         self, command: str, *answers: Program | ProgramFunction, **given: Any
-    ) -> ProgramScript:
+    ) -> SimProgram:
         """Script the program whose command line begins with these words; the result has `.calls`.
 
             git = sim.program("git status", stdout=" M a.py")
@@ -313,7 +325,9 @@ class Sim(_OfTest):
         """
         answers = (*answers, *([Program(**given)] if given or not answers else []))
         check_given({command: answers})
-        return self._simulation.scripts.add_program(command, *answers)
+        made: list[ProgramScript] = []  # one for each run of the test
+        self._add(lambda run: made.append(run.scripts.add_program(command, *answers)))
+        return SimProgram(made)
 
     def input(self, *lines: str | Line) -> None:
         """Let the user type lines on standard input, each when the program asks for one.

@@ -49,3 +49,12 @@ def test_the_bot_passes_all_tests_of_its_page_and_its_search_finds_something() -
         code, printed = done(folder, *search.split())
         assert code == 1, printed
         assert (folder / "failures" / "completed-after-a-complete-reply.simloop.yaml").is_file()
+
+
+def test_the_shop_passes_its_scenario_and_its_tests() -> None:
+    with files_of((DOCS / "shop.md").read_text("utf-8")) as folder:
+        assert len((folder / "refund.simloop.yaml").read_text("utf-8").splitlines()) < 50
+        code, printed = done(folder, "simloop", "check", "refund.simloop.yaml")
+        assert (code, "1 passed" in printed) == (0, True), printed
+        code, printed = done(folder, "pytest", "-q", "-p", "no:cacheprovider")
+        assert (code, "6 passed" in printed) == (0, True), printed
