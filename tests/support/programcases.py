@@ -6,9 +6,12 @@ a shell that do the same. So a case says nothing of the times; `unit` is a short
 
 import asyncio
 import os
+import select
+import selectors
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -251,13 +254,53 @@ def a_conversation(_: float) -> Any:
     return child.stdout.read(), child.wait(), child.stdout.close()
 
 
+def pipes_of_its_own(unit: float) -> Any:
+    reader, writer = os.pipe()
+    found: list[Any] = [select.select([reader], [writer], [], unit)[1] == [writer]]
+
+    def write() -> None:
+        time.sleep(unit)
+        os.write(writer, b"x" * 200_000)
+        os.close(writer)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    waiting: Any
+    for waiting in (select.poll(), select.epoll()):
+        waiting.register(reader, select.POLLIN)
+        found.append([events for _, events in waiting.poll(unit * 3)])
+    with os.fdopen(reader, "rb") as file:
+        found += [len(file.read(5)), len(file.read())]
+    thread.join()
+    try:
+        os.read(reader, 1)
+    except OSError as error:
+        return found, error.errno
+
+
+def a_selector(unit: float) -> Any:
+    child = subprocess.Popen(["ticks"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    found = []
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ, "out")
+        while True:
+            ready = selector.select(unit * 9)
+            data = os.read(child.stdout.fileno(), 99)
+            found.append((ready[0][0].data, data))
+            if not data:
+                break
+    child.stdout.close()
+    return found, child.wait()
+
+
 BLOCKING: dict[str, Callable[[float], Any]] = {
     case.__name__.replace("_", " "): case
     for case in (
         output_and_errors, merged_and_bytes, an_input, large_output, an_error_of_check,
         absent_programs, a_shell, polls_and_waits, a_timeout, signals, a_group,
         waits_of_the_system, lines_as_they_come, a_pipeline, a_reader_that_goes_away,
-        files_and_nothing, a_conversation,
+        files_and_nothing, a_conversation, pipes_of_its_own, a_selector,
     )
 }  # fmt: skip
 
@@ -324,6 +367,33 @@ async def requests_that_are_ignored(unit: float) -> Any:
     return before, await child.wait()
 
 
+async def pipes_of_a_loop(unit: float) -> Any:
+    loop = asyncio.get_running_loop()
+    reader, writer = os.pipe()
+    stream = asyncio.StreamReader()
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reader, "rb", 0)
+    )
+    transport, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(writer, "wb", 0))
+    loop.call_later(unit, transport.write, b"one\n" + b"x" * 150_000)
+    line = await stream.readline()
+    transport.close()
+    return line, len(await stream.read())
+
+
+async def a_reader_of_a_loop(unit: float) -> Any:
+    loop = asyncio.get_running_loop()
+    reader, writer = os.pipe()
+    found: asyncio.Queue[bytes] = asyncio.Queue()
+    loop.add_reader(reader, lambda: found.put_nowait(os.read(reader, 2)))
+    loop.call_later(unit, os.write, writer, b"abcd")
+    read = [await found.get(), await found.get()]
+    removed = loop.remove_reader(reader), loop.remove_reader(reader)
+    os.close(reader)
+    os.close(writer)
+    return read, removed
+
+
 async def absent_in_a_task(_: float) -> Any:
     try:
         await asyncio.create_subprocess_exec("nothing-like-it")
@@ -343,6 +413,7 @@ ASYNC: dict[str, Callable[[float], Awaitable[Any]]] = {
     case.__name__.replace("_", " "): case
     for case in (
         exec_and_shell, an_input_in_parts, lines_and_other_tasks, a_timeout_and_a_kill,
-        requests_that_are_ignored, absent_in_a_task, several_at_once,
+        requests_that_are_ignored, absent_in_a_task, several_at_once, pipes_of_a_loop,
+        a_reader_of_a_loop,
     )
 }  # fmt: skip
