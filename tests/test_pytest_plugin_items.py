@@ -96,8 +96,8 @@ def test_the_marker_of_the_plugin_works_on_scenario_files(project: pytest.Pytest
 
 def test_the_marker_is_known_and_described(project: pytest.Pytester) -> None:
     takes = (
-        "seed=, loop=, judge_as=, loop_options=, unscripted=, seeds=, shuffle_ties=,"
-        " max_transitions="
+        "seed=, loop=, judge_as=, loop_options=, unscripted=, services=, seeds=,"
+        " shuffle_ties=, max_transitions="
     )
     play(project, "--markers").stdout.fnmatch_lines([f"@pytest.mark.simloop({takes})*"])
 

@@ -45,7 +45,7 @@ from simloop.world.chance import LOST_TOOL
 from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
 from simloop.world.program_scripts import FILES, SHELLS
 
-MAX_SECONDS = 2.0
+MAX_SECONDS = 10.0
 
 _ANY_END = Expect(outcomes=[...], unused=CountBounds(min=0))
 """The expectations of a world of a search, which has none."""

@@ -11,9 +11,10 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
-from simloop.virtual.border.answers import Answers, stand_in
+from simloop.virtual.border.answers import Answers, answers_here
 from simloop.virtual.clock.transports import absent
 from simloop.virtual.real_world import is_exempt
 
@@ -127,6 +128,7 @@ def _connects_here(answers: Answers, connecting: Any, address: Any) -> bool:
 
 def _bind(original: Any) -> Callable[..., Any]:
     def bind(answers: Answers, binding: Any, address: Any) -> Any:
+        __tracebackhide__ = True
         if not _is_address(binding, address):
             return original(binding, address)
         if _is_stream_here(binding, address):
@@ -143,6 +145,7 @@ def _bind(original: Any) -> Callable[..., Any]:
 
 def _connect(original: Any) -> Callable[..., Any]:
     def connect(answers: Answers, connecting: Any, address: Any) -> Any:
+        __tracebackhide__ = True
         if not _is_address(connecting, address):
             return original(connecting, address)  # which says what is wrong with it
         if not _connects_here(answers, connecting, address):
@@ -165,6 +168,7 @@ def _connect_ex(original: Any) -> Callable[..., Any]:
 
 def _send_to(original: Any) -> Callable[..., Any]:
     def send_to(answers: Answers, sending: Any, *given: Any) -> Any:
+        __tracebackhide__ = True
         if len(given) < 2 or not _is_address(sending, given[-1]):  # noqa: PLR2004 - data and address
             return original(sending, *given)
         raise _refused(answers, sending, given[-1])
@@ -176,6 +180,7 @@ def _send_to(original: Any) -> Callable[..., Any]:
 
 
 def _start(answers: Answers, args: Sequence[Any], *_: Any, **__: Any) -> int:
+    __tracebackhide__ = True
     raise absent(answers.loop, args)
 
 
@@ -194,12 +199,15 @@ def _system(answers: Answers, command: Any) -> int:
 def _stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
     """Return the stand-in of a function, which a question about the machine does not get."""
 
-    def answered(answers: Answers, *args: Any, **kwargs: Any) -> Any:
-        if is_exempt(sys._getframe(2)):  # noqa: SLF001 - the caller's
+    @wraps(original)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        answers = answers_here()
+        if answers is None or is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller's
             return original(*args, **kwargs)
         return answer(answers, *args, **kwargs)
 
-    return stand_in(original, answered)
+    return stand_in
 
 
 def _functions() -> dict[Any, Callable[..., Any]]:
