@@ -6,6 +6,7 @@ each request. What they send goes through a channel, and they wait while much of
 """
 
 import asyncio
+import contextlib
 import inspect
 import io
 import sys
@@ -18,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from simloop.errors import ScenarioError
 from simloop.virtual.clock.listener import WAKE
 from simloop.virtual.threads.calls import InnerLoop
+from simloop.virtual.threads.scheduler import ThreadEnded
 from simloop.world.http import ConnectionLost, ConnectionRefused, Head, HttpRequest, ReplySteps
 from simloop.world.services import (
     SERVES,
@@ -27,6 +29,7 @@ from simloop.world.services import (
     ServicesPort,
     ServiceThread,
     TimedAnswer,
+    check_status,
     failed,
 )
 from simloop.world.user_functions import keep
@@ -195,8 +198,18 @@ class _Server:
         try:
             self._loop.run_until_complete(self._serve())
         finally:
+            self._end_tasks()
             self._loop.close()
             self._ended()
+
+    def _end_tasks(self) -> None:
+        """End the tasks of an app whose run is broken off, as far as they do not wait again."""
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            with contextlib.suppress(ThreadEnded):
+                self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     async def _serve(self) -> None:
         lifespan = _Lifespan(self._app, self._state)
@@ -286,6 +299,7 @@ class _Conversation:
             given = message.get("headers", ())
             texts = ([part.decode("latin-1") for part in pair] for pair in given)
             headers = tuple((name.lower(), value) for name, value in texts)
+            check_status(message["status"])
             self._head = Head(message["status"], headers)
             return
         if self._channel.is_closed:
@@ -386,7 +400,7 @@ class _WsgiApp:
             if exc_info is not None and channel.has_begun:
                 raise exc_info[1].with_traceback(exc_info[2])
             pairs = tuple((name.lower(), value) for name, value in headers)
-            head[:] = [Head(int(status.split(maxsplit=1)[0]), pairs)]
+            head[:] = [Head(_status(status), pairs)]
             return send
 
         head: list[Head] = []
@@ -400,6 +414,12 @@ class _WsgiApp:
             getattr(body, "close", lambda: None)()
         channel.put(*head)
         channel.end()
+
+
+def _status(line: str) -> int:
+    status = int(line.split(maxsplit=1)[0])
+    check_status(status)
+    return status
 
 
 def _environ(request: HttpRequest, address: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ script, of a function and of an app in the same way.
 """
 
 import asyncio
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +46,7 @@ MOST_BYTES = 200_000_000
 MOST_REQUESTS = 10_000
 """The requests to services after which the run is a runaway."""
 _ADVICE = "let the agent give up: a program that asks again and again never ends"
+_STATUSES = range(200, 600)
 _WITHOUT_BODY = frozenset({204, 304})
 _PORTS = {"http": 80, "https": 443}
 _JSON = ("content-type", "application/json")
@@ -192,8 +194,8 @@ class ServicesPort:
         raised: list[UserError],
         cancellation: Cancellation,
         *,
-        sites: FaultSites | None = None,
-        play: Callable[[SiteFault], TimedAnswer] = lambda _: TimedAnswer(),
+        sites: FaultSites | None,
+        play: Callable[[SiteFault], TimedAnswer],
     ) -> None:
         self.recorder = recorder
         self.loop = loop
@@ -257,7 +259,9 @@ class ServicesPort:
             error = runaway(f"the run passed {MOST_REQUESTS} requests to services", _ADVICE)
             self.recorder.keep(error)
             raise error
-        service.requests.append(request)
+        # Without the task that waits for it, which would outlive its run.
+        kept = request if request.sender is None else dataclasses.replace(request, sender=None)
+        service.requests.append(kept)
         body = shown(request.body[: MOST_RECORDED + 1], len(request.body)) if request.body else ""
         path, method = writable(rest[:MOST_RECORDED]), writable(request.method)
         recorded = number, service.address, method, path, body
@@ -285,8 +289,9 @@ def timed(
     """Return an answer with a body: JSON, text, bytes, a list of texts, or None.
 
     Its kind is told in a header, unless `headers` does. Raises TypeError or ValueError for a value
-    that is no JSON.
+    that is no JSON, and for what is no status.
     """
+    check_status(status)
     kind = _JSON
     pieces: tuple[bytes, ...] = (json_bytes(body),) if is_json else ()
     if not is_json and body is not None:
@@ -310,6 +315,12 @@ def answer_of(value: Any) -> TimedAnswer:
         status, value = value
     is_json = not isinstance(value, str | bytes | None)
     return timed(status, value, is_json=is_json, headers={})
+
+
+def check_status(status: int) -> None:
+    """Raise ValueError for what is no status of an answer."""
+    if status not in _STATUSES:
+        raise ValueError(f"{status} is no status of an answer")
 
 
 def json_bytes(value: Any) -> bytes:
@@ -344,7 +355,7 @@ class ScriptedCourse:
         if place in ("before-connect", "before-headers"):
             yield from self._fail()
         pieces, headers = answer.pieces, answer.headers
-        if place is None and len(pieces) == 1:
+        if place is None and len(pieces) == 1 and "content-length" not in dict(headers):
             headers = (*headers, ("content-length", str(len(pieces[0]))))
         yield Head(answer.status, headers)
         if place == "after-headers":

@@ -1,6 +1,7 @@
 """ASGI and WSGI apps as services of a run: they live in its virtual time."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,8 +9,17 @@ from typing import Any
 import pytest
 from builders import simulation
 from services import ORDERS, asked, replies, sent
+from wire import Heard
 
-from simloop import Result, RunawayRun, ScenarioError
+from simloop import (
+    Conversation,
+    Deadlock,
+    Result,
+    RunawayRun,
+    Scenario,
+    ScenarioError,
+    simulate,
+)
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.wire.endpoint import current_endpoint
@@ -242,3 +252,31 @@ def test_a_body_without_end_is_a_runaway(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_no_app_is_refused() -> None:
     with pytest.raises(ScenarioError, match="the service is function, which is neither an app"):
         asked(lambda: None)
+
+
+async def dies(_: str) -> None:
+    await Heard().listen(sent("GET /x"))
+    await asyncio.Event().wait()
+
+
+def test_an_app_of_a_run_without_an_end_is_shut_down() -> None:
+    shop = Shop()
+    with pytest.raises(Deadlock):
+        simulation(services={ORDERS: shop}, loop=dies, tools={}).run()
+    assert shop.seen == ["startup", ("GET", "/api", "/api/x", b""), "shutdown"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_app_of_a_conversation_ends_with_its_clock() -> None:
+    shop = Shop()
+
+    async def agent(_: str) -> None:
+        await Heard().listen(sent("GET /x"))
+
+    async def main() -> list[str]:
+        conversation = Conversation(Scenario(prompt=""), loop=agent, services={ORDERS: shop})
+        return [event.type async for event in conversation.run("Go.")]
+
+    assert simulate(main()) == ["done"]
+    gc.collect()  # nothing is said of tasks that nobody ended
+    assert shop.seen == ["startup", ("GET", "/api", "/api/x", b"")]
