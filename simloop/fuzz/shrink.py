@@ -41,9 +41,10 @@ from simloop.scenario.writing import content
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.seal import kept_border
+from simloop.virtual.real_world import SHELLS
 from simloop.world.chance import LOST_TOOL
 from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
-from simloop.world.program_scripts import FILES, SHELLS
+from simloop.world.program_scripts import FILES
 
 MAX_SECONDS = 10.0
 

@@ -21,10 +21,10 @@ from simloop.scenario.fields import (
     wrong,
 )
 from simloop.scenario.mistakes import FORM, LIST, PLAIN
+from simloop.virtual.real_world import SHELLS
 from simloop.world.faults import SiteFault, Stage
 from simloop.world.program_scripts import (
     FILES,
-    SHELLS,
     OutputPiece,
     ProgramAnswer,
     ProgramFunction,

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+from simloop.virtual.real_world import SHELLS
+
 FILES = "files"
 """The script of a shell that works on the files in memory."""
 

@@ -15,12 +15,11 @@ from simloop.escape import writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.border.processes import Process, Script, Signalled
-from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.real_world import SHELLS
 from simloop.world.chance import FaultSites
 from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
 from simloop.world.files import Files
 from simloop.world.program_scripts import (
-    SHELLS,
     Completed,
     ProgramAnswer,
     ProgramCall,
@@ -51,7 +50,6 @@ class Programs:
         self,
         scripts: Sequence[ProgramScript],
         recorder: Recorder,
-        loop: VirtualLoop,
         raised: list[UserError],
         files: Files | None = None,
         sites: FaultSites | None = None,
@@ -59,7 +57,6 @@ class Programs:
     ) -> None:
         self.scripts = list(scripts)
         self._recorder = recorder
-        self._loop = loop
         self._raised = raised
         self._files = files
         self._sites = sites
