@@ -6,15 +6,23 @@ from environments import Told, told_by
 pytestmark = pytest.mark.sdks
 
 AGENTS = ("openai_chat:agent", "anthropic_messages:agent")
-RUNS = [(agent, "weather/server-errors.simloop.yaml") for agent in AGENTS]
+SERVED = "with_services:agent"
+RUNS = [
+    *((agent, "weather/server-errors.simloop.yaml") for agent in AGENTS),
+    *((SERVED, f"tickets/{name}.simloop.yaml") for name in ("retried", "silent", "chance")),
+]
+COMMANDS = [
+    *(("check", "weather", "--loop", agent) for agent in AGENTS),
+    ("check", "tickets", "--loop", SERVED),
+]
 
 
 @pytest.fixture(scope="module")
 def told() -> Told:
-    return told_by(*[("check", "weather", "--loop", agent) for agent in AGENTS], runs=RUNS)
+    return told_by(*COMMANDS, runs=RUNS)
 
 
-@pytest.mark.parametrize("number", range(len(AGENTS)), ids=AGENTS)
+@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[each[-1] for each in COMMANDS])
 def test_each_scenario_comes_to_what_it_expects_twice(number: int, told: Told) -> None:
     code, printed = told.commands[number]
     assert (code, " passed" in printed) == (0, True), printed
