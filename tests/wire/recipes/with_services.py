@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import openai._base_client as base
 from openai import AsyncOpenAI
@@ -11,7 +12,7 @@ ORDERS, TICKETS = "https://orders.example/api", "https://tickets.example"
 NUMBER = {"type": "object", "properties": {"number": {"type": "string"}}, "required": ["number"]}
 
 
-async def order(client, number: str) -> str:
+async def order(client: Any, number: str) -> str:
     """The state of an order."""
     try:
         reply = await client.get(f"{ORDERS}/orders/{number}")
@@ -20,7 +21,7 @@ async def order(client, number: str) -> str:
     return reply.text
 
 
-async def ticket(client, number: str) -> str:
+async def ticket(client: Any, number: str) -> str:
     """Opens a ticket about an order."""
     for seconds in (1, 2, 4):
         try:
