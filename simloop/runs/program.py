@@ -43,6 +43,7 @@ from simloop.virtual.threads.main_thread import MainThread
 from simloop.virtual.threads.scheduler import ThreadEnded
 from simloop.wire.api_keys import ADDED
 from simloop.world.agent import Ending
+from simloop.world.files import Files
 from simloop.world.world import World
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class Program:
             words.pop(0)
         if not words:
             raise self._wrong("a program needs a command line")
-        self._folder = self._work = Path.cwd()
+        self._folder = Path.cwd()
         self._call, self._words = self._found(words)
         self._main: MainThread | None = None
         self._status = 0
@@ -130,30 +131,27 @@ class Program:
         sys.path.insert(0, folder)
         call()
 
-    def play(
-        self, make: Callable[[], T], *, files: Mapping[str, str] | None, **broken_off: Any
-    ) -> T:
+    def play(self, make: Callable[[], T], *, files: Files | None, **broken_off: Any) -> T:
         """Call `make`, which makes a run of this program, in a fork: see `isolated`."""
         with placed_folder("simloop-program") as folder:
             for name in _FOLDERS:
                 (folder.path / name).mkdir()
-            for path, text in (files or {}).items():
-                file = folder.path / "work" / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, "utf-8", newline="")
             try:
-                around = partial(self._around, folder)
+                around = partial(self._around, folder, files)
                 played: T = isolated(make, limit_s=LIMIT_S, around=around, **broken_off)
             except CheckFailed as error:
                 error.others += tuple(_last_lines(folder.path / "output"))
                 raise
             return played
 
-    def _around(self, folder: PlacedFolder, answer: Callable[[], NoReturn]) -> NoReturn:
+    def _around(
+        self, folder: PlacedFolder, files: Files | None, answer: Callable[[], NoReturn]
+    ) -> NoReturn:
         """Give the process, a new fork, the surroundings of the program, and serve its run."""
         folder.enter()
         _begin_process(folder.place, self._assigned)
-        self._work = Path.cwd()
+        if files is not None:
+            files.keep_in(Path.cwd())
         self._main = MainThread()
         self._main.serve(answer)
 
@@ -197,17 +195,6 @@ class Program:
             raise
         _end_as_python_does()
         return status
-
-    def files(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the texts in the working folder; hidden ones only if they were given."""
-        found = {}
-        for path in sorted(self._work.rglob("*"), key=Path.as_posix):
-            name = path.relative_to(self._work)
-            is_hidden = any(part.startswith(".") for part in name.parts)
-            if path.is_file() and (not is_hidden or name.as_posix() in given):
-                with suppress(UnicodeDecodeError, OSError):
-                    found[name.as_posix()] = path.read_bytes().decode()
-        return found
 
 
 class ProgramAgent(OwnAgent):

@@ -192,7 +192,8 @@ class Simulation:
             except BaseException as error:  # noqa: BLE001 - raised below, in the parent
                 return error, self._course()
 
-        play = isolated if program is None else partial(program.play, files=self.scenario.files)
+        files = self.scripts.around.files
+        play = isolated if program is None else partial(program.play, files=files)
         told = play(made, so_far=lambda: (KeyboardInterrupt(), self._course()), take=self._take)
         ended = self._take(told)
         if isinstance(ended, BaseException):
@@ -249,7 +250,7 @@ class Simulation:
 
     def result(self) -> Result:
         """Return the result of a conversation that has ended."""
-        ending = self.endings[-1]
+        ending, files = self.endings[-1], self.scripts.around.files
         return Result(
             outcome=ending.outcome,
             outcomes=tuple(each.outcome for each in self.endings),
@@ -260,7 +261,7 @@ class Simulation:
             messages=self.messages,
             elapsed_ns=self.trace.elapsed_ns,
             trace=self.trace,
-            files=self._files(),
+            files=None if files is None else files.snapshot(),
             unused_places=tuple(self.unused_places),
             exceptions=self.exceptions,
             reproduce=self.reproduce,
@@ -268,12 +269,6 @@ class Simulation:
             bodies=self.bodies,
             exit=ending.exit,
         )
-
-    def _files(self) -> dict[str, str] | None:
-        files, program = self.scripts.around.files, self.loop.program
-        if files is None:
-            return None
-        return files.snapshot() if program is None else program.files(files.snapshot())
 
     def _complete(self, error: errors.SimloopError) -> None:
         path = self.scenario.path or None

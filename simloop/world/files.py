@@ -1,4 +1,4 @@
-"""Files that live in memory.
+"""Files that live in memory, or in a folder on the disk for a whole program.
 
 An error says what a file system would say, as an OSError whose message is `path: why`, and changes
 nothing. Every listing is sorted, so that the same steps give the same bytes.
@@ -6,7 +6,9 @@ nothing. Every listing is sorted, so that the same steps give the same bytes.
 
 import copy
 import fnmatch
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSet
+from pathlib import Path
 
 from simloop.escape import escape
 
@@ -39,9 +41,10 @@ class Files:
     """
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
-        self._texts: dict[str, str] = {}
-        self._folders = {ROOT}
+        self._texts: MutableMapping[str, str] = {}
+        self._folders: MutableSet[str] = {ROOT}
         self._here = ROOT
+        self._root = ""
         for path, text in (texts or {}).items():
             self.write(path, text)
 
@@ -61,7 +64,18 @@ class Files:
         """Return the folder at which relative paths begin, from the root."""
         return "/" if self._here == ROOT else f"/{self._here}"
 
+    def keep_in(self, folder: Path) -> None:
+        """Put the files into a folder on the disk, and work on those that are there from now on."""
+        texts, folders, self._root = self._texts, self._folders, str(folder)
+        self._texts, self._folders = _TextsOnDisk(folder, texts), _FoldersOnDisk(folder)
+        for name in sorted(folders):
+            self._folders.add(name)
+        for name, text in texts.items():
+            self._texts[name] = text
+
     def _name(self, path: str) -> str:
+        if self._root and f"{path}/".startswith(f"{self._root}/"):
+            path = f"/{path.removeprefix(self._root)}"
         is_below = self._here != ROOT and path[:1] not in {"/", ""}
         return normalise(f"{self._here}/{path}" if is_below else path)
 
@@ -143,9 +157,10 @@ class Files:
             raise self._no_file(path)
         inside = f"{name}/"
         gone = [other for other in self._names() if f"{other}/".startswith(inside)]
-        self._folders.difference_update(gone)
         for other in gone:
             self._texts.pop(other, None)
+        for other in reversed(gone):
+            self._folders.discard(other)
 
     def glob(self, pattern: str) -> list[str]:
         """Return the matching files and folders, sorted and normalised; the result may be empty.
@@ -162,7 +177,7 @@ class Files:
         return dict(sorted(self._texts.items()))
 
     def _names(self) -> list[str]:
-        return sorted([*self._texts, *(self._folders - {ROOT})])
+        return sorted([*self._texts, *(name for name in self._folders if name != ROOT)])
 
     def _make_room(self, path: str, name: str, *, parents: bool) -> None:
         """Make the folders above a new file or folder. Raises OSError if a file is in the way."""
@@ -171,7 +186,8 @@ class Files:
             raise NotADirectoryError(_message(path, "a part of the path is a file"))
         if not parents and above[-1] not in self._folders:
             raise self._no_file(path)
-        self._folders.update(above)
+        for folder in above:
+            self._folders.add(folder)
 
     def _no_file(self, path: str) -> OSError:
         name = self._name(path)
@@ -180,6 +196,66 @@ class Files:
         if any(folder in self._texts for folder in _above(name)):
             return NotADirectoryError(_message(path, "a part of the path is a file"))
         return FileNotFoundError(_message(path, "no such file or folder"))
+
+
+class _TextsOnDisk(MutableMapping[str, str]):
+    """The texts of the files below a folder; hidden ones only if they are among those given."""
+
+    def __init__(self, folder: Path, given: Iterable[str]) -> None:
+        self._folder = folder
+        self._given = frozenset(given)
+
+    def __getitem__(self, name: str) -> str:
+        try:
+            return (self._folder / name).read_bytes().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise KeyError(name) from error
+
+    def __setitem__(self, name: str, text: str) -> None:
+        (self._folder / name).write_text(text, "utf-8", newline="")
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        (self._folder / name).unlink()
+
+    def __iter__(self) -> Iterator[str]:
+        for path in sorted(self._folder.rglob("*"), key=Path.as_posix):
+            parts = path.relative_to(self._folder).parts
+            name = "/".join(parts)
+            is_hidden = any(part[0] == "." for part in parts)
+            if (name in self._given or not is_hidden) and path.is_file() and name in self:
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)  # a list would ask for the length first
+
+
+class _FoldersOnDisk(MutableSet[str]):
+    """The names of the folders below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __contains__(self, name: object) -> bool:
+        return (self._folder / str(name)).is_dir()
+
+    def __iter__(self) -> Iterator[str]:
+        yield ROOT
+        for path in self._folder.rglob("*"):
+            name = path.relative_to(self._folder).as_posix()
+            if path.is_dir() and not name.startswith(".") and "/." not in name:
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)  # a list would ask for the length first
+
+    def add(self, name: str) -> None:
+        (self._folder / name).mkdir(parents=True, exist_ok=True)
+
+    def discard(self, name: str) -> None:
+        if name in self:
+            shutil.rmtree(self._folder / name)
 
 
 def _message(path: str, why: str) -> str:

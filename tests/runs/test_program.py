@@ -17,6 +17,7 @@ from simloop.runs.folders import placed_folder
 from simloop.runs.result import Result
 from simloop.runs.run import Simulation
 from simloop.scenario.people import Line
+from simloop.scenario.programs import Program
 from simloop.trace import entries
 
 SAID = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -157,6 +158,29 @@ pathlib.Path("c.bin").write_bytes(b"\\xff")
 os.chdir("/")
 """
     assert program(code, scenario).files == {"src/a.py": "x = 2\n", ".env": "A=1", "b.txt": "A=1"}
+
+
+def test_a_shell_of_the_scenario_works_on_the_files_of_the_program(program: Any) -> None:
+    programs: Any = {"sh": "files", "git status": Program(stdout="clean")}
+    files = {"a.txt": "A\n", "src/b.py": "b = 1\n"}
+    scenario = Scenario(prompt="Go.", files=files, programs=programs)
+    code = """
+import os, pathlib, subprocess
+def sh(line, **more):
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, **more)
+    return done.stdout + done.stderr
+pathlib.Path("c.txt").write_text("C\\n")
+print(sh("cat c.txt; echo new > d.txt; rm a.txt; mkdir e; cat nothing"), end="")
+print(sorted(os.listdir()), pathlib.Path("d.txt").read_text(), end="")
+print(sh(f"cat {os.getcwd()}/src/b.py"), sh("ls", cwd="src"), end="")
+print(subprocess.run(["git", "status"], capture_output=True, text=True).stdout)
+"""
+    result = program(code, scenario)
+    assert result.text.splitlines() == [
+        "C", "cat: nothing: no such file or folder", "['c.txt', 'd.txt', 'e', 'src'] new", "b = 1",
+        " b.py", "clean",
+    ]  # fmt: skip
+    assert result.files == {"c.txt": "C\n", "d.txt": "new\n", "src/b.py": "b = 1\n"}
 
 
 def test_output_is_recorded_by_lines_and_as_it_is_flushed(program: Any) -> None:
