@@ -436,9 +436,9 @@ class Provider(_OfTest):
             provider.expect(requests=3, elapsed={"max": "15s"})
 
         It checks at once, so call it after the agent has returned. The keys are requests, elapsed,
-        calls, tools_run, sent, services and refused. `violates` states what is known to be wrong,
-        for the check at the end of the test. Raises ExpectationFailed, with one line for each
-        expectation that does not hold.
+        calls, tools_run, sent, services, programs, asked and refused. `violates` states what is
+        known to be wrong, for the check at the end of the test. Raises ExpectationFailed, with one
+        line for each expectation that does not hold.
         """
         for key in given:
             if key not in ExpectedTraffic.__annotations__:

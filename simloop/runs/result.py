@@ -283,6 +283,10 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
         lines = [command_line(each.args) for each in started]
         seqs = [each.seq for each in started]
         yield from _listed("programs", expect.programs, lines, seqs, _line_fits)
+    if expect.asked is not None:
+        answers = [each for each in record if type(each) is entries.Input]
+        asked = [each.prompt for each in answers]
+        yield from _listed("asked", expect.asked, asked, [each.seq for each in answers])
     if expect.refused is not None:
         refused = looptrace.refused(record)
         asked = [f"{each.what} {each.asked}" for each in refused]

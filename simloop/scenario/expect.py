@@ -231,6 +231,11 @@ class Expect(fields.Strict):
         description="The command lines of the programs started, in order, where * stands for any "
         "characters; ... for any number of others.",
     )
+    asked: fields.Written[_Words | None, _Items | None] = Field(
+        default=fields.kept(None),
+        description="The questions that `input` answers, in order, and one that only the end of "
+        "the input answers: the last line that was written before; ... for any number of others.",
+    )
     refused: fields.Written[_Words | None, _Items | None] = Field(
         default=fields.kept(None),
         description="What the world refuses, in order, without what `offline` and `absent` name: "
@@ -271,6 +276,7 @@ class ExpectedTraffic(TypedDict, total=False):
     sent: _Items
     refused: _Items
     programs: _Items
+    asked: _Items
     services: Sequence[str | Mapping[str, Any] | EllipsisType]
     violates: dict[str, str]
 

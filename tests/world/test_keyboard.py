@@ -196,6 +196,16 @@ def test_what_the_program_wrote_before_the_last_line_is_no_question() -> None:
     assert played(code, Line(to={"contains": "Delete"}, say="y", times="always")).text == "y"
 
 
+def test_a_scenario_expects_the_questions() -> None:
+    def code() -> Any:
+        return input("Delete a? "), input("b\nDelete b? "), sys.stdin.read()
+
+    assert played(code, "y", "n", expect={"asked": ["Delete a?", "Delete b?", ""]}).ok
+    assert played(code, "y", "n", expect={"asked": ["Delete a?", ...]}).ok
+    (found,) = played(code, "y", "n", expect={"asked": ["Delete a?", "Go on?", ...]}).failures
+    assert "asked: expected ['Delete a?', 'Go on?', '...']" in str(found)
+
+
 def test_lines_that_nobody_asks_for_are_unused() -> None:
     with pytest.raises(ScriptUnused, match=r"never happened: input.1, input.2"):
         played(input, "a", LATE, Line(say="c", times=2))
@@ -276,6 +286,24 @@ def test_the_trace_names_the_calls_that_ask_and_that_read() -> None:
     assert of(late, late) == [("own-2", "own-1"), ("", "own-2")]
     to_a = Line(to={"contains": "Delete a"}, say="y", after="1s")
     assert of(to_a, late) == [("own-1", "own-1"), ("", "own-2")]
+
+
+def test_a_tool_that_only_writes_lines_has_not_asked() -> None:
+    @traced
+    def delete(path: str) -> str:
+        return input(f"Delete {path}? ")
+
+    @traced
+    def load(path: str) -> None:
+        sys.stdout.write("loading\n")
+
+    async def agent(prompt: str) -> str:
+        loads = asyncio.to_thread(load, "b")
+        return (await asyncio.gather(asyncio.to_thread(delete, "a"), loads))[0]
+
+    result = run(Scenario(prompt="Go.", input=[Line(say="y", after="1s")]), loop=agent)
+    (line,) = [each for each in result.trace.entries if type(each) is entries.Input]
+    assert (line.asked_by, line.read_by) == ("own-1", "own-1")
 
 
 def test_standard_input_lasts_over_the_prompts_of_a_run() -> None:

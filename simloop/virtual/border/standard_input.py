@@ -71,9 +71,14 @@ class StandardInput:
         return "".join(text for _, text in self._shown)
 
     def asker(self, words: Sequence[str]) -> str:
-        """Return the call whose code has asked with these words, or has asked last."""
-        found = [who for who, text in self._shown if text.strip() and all(w in text for w in words)]
-        return found[-1] if found else ""
+        """Return the call whose code has asked last, with these words if there are some.
+
+        A question without known words is a line that has not ended; others may be a log.
+        """
+        for who, text in reversed(self._shown):
+            if all(each in text for each in words) if words else not text.endswith("\n"):
+                return who
+        return ""
 
     def _ask(self) -> None:
         if not self._is_asked and not is_ready(self._reader, READ):
