@@ -91,8 +91,8 @@ class Scripts:
 
         model, around = world.model, self.around
         self._programs = programs = Programs(
-            self._program_scripts, model.recorder, model.loop, model.raised, around.files,
-            around.sites, program_of_fault,
+            self._program_scripts, model.recorder, model.raised, around.files, around.sites,
+            program_of_fault,
         )  # fmt: skip
         run_with_processes(model.loop, programs)
         return programs

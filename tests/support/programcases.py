@@ -80,7 +80,7 @@ def script_programs(programs: dict[str, Any] = PROGRAMS, **more: Any) -> Recorde
     loop = running_loop()
     recorder = Recorder([], loop)
     scripts = [script_of(key, given) for key, given in programs.items()]
-    run_with_processes(loop, Programs(scripts, recorder, loop, [], **more))
+    run_with_processes(loop, Programs(scripts, recorder, [], **more))
     return recorder
 
 
