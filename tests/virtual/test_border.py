@@ -11,6 +11,7 @@ import os
 import pickle
 import random
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -91,6 +92,20 @@ def test_an_identifier_made_from_the_clock_tells_virtual_time() -> None:
     assert second.time == first.time + 1
     assert (made.version, made.variant) == (1, uuid.RFC_4122)
     assert (made.time - 0x01B21DD213814000) * 100 == EPOCH_NS + 90_500_000_000
+
+
+def test_the_names_of_temporary_files_are_those_of_the_run_alone() -> None:
+    async def main() -> list[str]:
+        names = []
+        for _ in range(2):
+            with tempfile.TemporaryDirectory() as name:
+                names.append(name)
+        return names
+
+    first, second = simulate(main()), simulate(main())
+    with tempfile.TemporaryDirectory() as outside:
+        assert first == second
+        assert outside not in first
 
 
 def test_dates_made_before_inside_and_after_are_of_one_type() -> None:

@@ -1,6 +1,7 @@
 """The border of a simulation: the exchange of Python's clocks, randomness and threads."""
 
 import contextlib
+import tempfile
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -33,9 +34,17 @@ class _Border(Exchange):
         refusals.watch_reaches()
         shared_draws.begin(*given)
         vars(uuid).update(dict.fromkeys(_STAMPS))
+        _forget_temporary_names()
 
     def end(self) -> None:
         shared_draws.end()
+        _forget_temporary_names()
+
+
+def _forget_temporary_names() -> None:
+    """Let the names of temporary files begin anew: they go on for as long as the process lives."""
+    tempfile.gettempdir()  # which draws a name in its first call of all
+    tempfile._name_sequence = None  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 _border = _Border()
