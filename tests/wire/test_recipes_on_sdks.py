@@ -6,7 +6,7 @@ from environments import Told, told_by
 pytestmark = pytest.mark.sdks
 
 AGENTS = ("openai_chat:agent", "anthropic_messages:agent")
-SERVED = "with_services:agent"
+SERVED = "two_services:agent"
 RUNS = [
     *((agent, "weather/server-errors.simloop.yaml") for agent in AGENTS),
     *((SERVED, f"tickets/{name}.simloop.yaml") for name in ("retried", "silent", "chance")),
