@@ -131,7 +131,7 @@ class Program:
         sys.path.insert(0, folder)
         call()
 
-    def play(self, make: Callable[[], T], *, files: Files | None, **broken_off: Any) -> T:
+    def play(self, make: Callable[[], T], *, files: Files, **broken_off: Any) -> T:
         """Call `make`, which makes a run of this program, in a fork: see `isolated`."""
         with placed_folder("simloop-program") as folder:
             for name in _FOLDERS:
@@ -145,13 +145,12 @@ class Program:
             return played
 
     def _around(
-        self, folder: PlacedFolder, files: Files | None, answer: Callable[[], NoReturn]
+        self, folder: PlacedFolder, files: Files, answer: Callable[[], NoReturn]
     ) -> NoReturn:
         """Give the process, a new fork, the surroundings of the program, and serve its run."""
         folder.enter()
         _begin_process(folder.place, self._assigned)
-        if files is not None:
-            files.keep_in(Path.cwd())
+        files.keep_in(Path.cwd())
         self._main = MainThread()
         self._main.serve(answer)
 

@@ -40,6 +40,7 @@ from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercept, kept_interception
 from simloop.world.agent import Ending
 from simloop.world.fake_model import FakeModel, Model
+from simloop.world.files import Files
 from simloop.world.model_port import ModelPort
 from simloop.world.refusals import Refusals
 from simloop.world.tools import Tool
@@ -100,6 +101,7 @@ class Simulation:
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
         self._told: _Course | None = None
+        self._files = self.scripts.around.files
         self._stopped = set[int]()
 
     @property
@@ -192,8 +194,11 @@ class Simulation:
             except BaseException as error:  # noqa: BLE001 - raised below, in the parent
                 return error, self._course()
 
-        files = self.scripts.around.files
-        play = isolated if program is None else partial(program.play, files=files)
+        if program is None:
+            play = isolated
+        else:
+            self._files = self._files or Files()
+            play = partial(program.play, files=self._files)
         told = play(made, so_far=lambda: (KeyboardInterrupt(), self._course()), take=self._take)
         ended = self._take(told)
         if isinstance(ended, BaseException):
@@ -250,7 +255,7 @@ class Simulation:
 
     def result(self) -> Result:
         """Return the result of a conversation that has ended."""
-        ending, files = self.endings[-1], self.scripts.around.files
+        ending = self.endings[-1]
         return Result(
             outcome=ending.outcome,
             outcomes=tuple(each.outcome for each in self.endings),
@@ -261,7 +266,7 @@ class Simulation:
             messages=self.messages,
             elapsed_ns=self.trace.elapsed_ns,
             trace=self.trace,
-            files=None if files is None else files.snapshot(),
+            files=None if self._files is None else self._files.snapshot(),
             unused_places=tuple(self.unused_places),
             exceptions=self.exceptions,
             reproduce=self.reproduce,

@@ -160,6 +160,11 @@ os.chdir("/")
     assert program(code, scenario).files == {"src/a.py": "x = 2\n", ".env": "A=1", "b.txt": "A=1"}
 
 
+def test_the_files_of_a_program_are_expected_where_the_scenario_gives_none(program: Any) -> None:
+    result = program("open('a.txt', 'w').write('A')")
+    assert result.expect(files={"a.txt": "A"}).ok
+
+
 def test_a_shell_of_the_scenario_works_on_the_files_of_the_program(program: Any) -> None:
     programs: Any = {"sh": "files", "git status": Program(stdout="clean")}
     files = {"a.txt": "A\n", "src/b.py": "b = 1\n"}
