@@ -305,7 +305,7 @@ class Simulation:
     def _unused_error(self, never: list[str]) -> errors.ScriptUnused:
         answers = self.scripts.unused_answers()
         others = {
-            "these answers of services were not used up": answers,
+            "these answers were not used up": answers,
             "these actions of the user never happened": never,
         }
         told = [f"{words}: {', '.join(places)}" for words, places in others.items() if places]

@@ -13,7 +13,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.runs.plan import Plan, app_of, header_with
 from simloop.scenario.people import Line, typed_lines
-from simloop.scenario.programs import program_of_fault
+from simloop.scenario.programs import Program, program_of_fault
 from simloop.scenario.programs import script_of as program_script
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
@@ -84,18 +84,17 @@ class Scripts:
         if self._port is not None:
             await self._port.aclose()
 
-    def _open_programs(self, world: World) -> "Programs":
+    def _open_programs(self, world: World) -> None:
         # What a run without programs does not need is not loaded for it.
         from simloop.virtual.border.processes import run_with_processes  # noqa: PLC0415
         from simloop.world.programs import Programs  # noqa: PLC0415
 
         model, around = world.model, self.around
-        self._programs = programs = Programs(
+        self._programs = Programs(
             self._program_scripts, model.recorder, model.raised, around.files, around.sites,
             program_of_fault,
         )  # fmt: skip
-        run_with_processes(model.loop, programs)
-        return programs
+        run_with_processes(model.loop, self._programs)
 
     def _open_keyboard(self, world: World) -> None:
         from simloop.world.keyboard import Keyboard  # noqa: PLC0415 - as above
@@ -134,8 +133,10 @@ class Scripts:
         return self.model.unused() if isinstance(self.model, FakeModel) else []
 
     def unused_answers(self) -> list[str]:
-        """Return the places of the answers of services that were not used up."""
-        return [place for service in self._services for place in service.unused()]
+        """Return the places of the answers of services and programs that were not used up."""
+        places = [service.unused() for service in self._services]
+        places += [script.unused() for script in self._program_scripts]
+        return [each for unused in places for each in unused]
 
     def unused_lines(self) -> Iterator[str]:
         """Yield the places of the lines that the user did not type."""
@@ -192,11 +193,11 @@ class Scripts:
     def add_program(self, command: str, *answers: Any) -> ProgramScript:
         """Script a program, during the run too: see `RunOptions`. The script has its calls."""
         script = program_script(command, answers)
-        if self._world is None:
-            self._program_scripts.append(script)
-        else:
-            programs = self._programs or self._open_programs(self._world)
-            programs.add(script)
+        self._program_scripts.insert(0, script)  # before an equal one that is there
+        if self._world is not None and self._programs is None:
+            self._open_programs(self._world)
+        if all(isinstance(each, Program) for each in answers):
+            self._state(programs={**self.scenario.programs, command: [*answers]})
         return script
 
     def add_lines(self, lines: Sequence[str | Line]) -> None:

@@ -91,6 +91,10 @@ class ProgramScript:
         """Return whether an answer is left."""
         return any(left is None or left > 0 for left in self._left)
 
+    def unused(self) -> list[str]:
+        """Return the places of the answers that were used less often than they say."""
+        return [f"programs.{self.key}.{index}" for index, left in enumerate(self._left) if left]
+
     def take(self, text: str, *, uses_up: bool) -> ProgramAnswer | None:
         """Return the next answer for a call with this input; None if none fits."""
         for index, answer in enumerate(self._answers):

@@ -48,14 +48,14 @@ class Programs:
 
     def __init__(  # noqa: PLR0917 - its surroundings
         self,
-        scripts: Sequence[ProgramScript],
+        scripts: list[ProgramScript],
         recorder: Recorder,
         raised: list[UserError],
         files: Files | None = None,
         sites: FaultSites | None = None,
         play: Callable[[SiteFault], ProgramAnswer] = lambda _: ProgramAnswer(),
     ) -> None:
-        self.scripts = list(scripts)
+        self.scripts = scripts
         self._recorder = recorder
         self._raised = raised
         self._files = files
@@ -71,10 +71,6 @@ class Programs:
     def has_files(self) -> bool:
         """Return whether a shell works on the files in memory."""
         return any(each.is_shell for each in self.scripts)
-
-    def add(self, script: ProgramScript) -> None:
-        """Add a script, which goes before an equal one that is there."""
-        self.scripts.insert(0, script)
 
     def launch(self, process: Process) -> Script | None:
         """Return the script of a process; None if it is absent."""

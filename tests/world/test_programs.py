@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from simloop import Completed, Program, Result, RunawayRun, Runner, Scenario, ScenarioError, run
+from simloop import (
+    Completed,
+    Program,
+    Result,
+    RunawayRun,
+    Runner,
+    Scenario,
+    ScenarioError,
+    ScriptUnused,
+    run,
+)
 from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.codec import encode
@@ -108,6 +118,13 @@ def test_an_answer_with_a_condition_is_a_rule_and_what_is_used_up_is_absent() ->
     once = played(lambda: (sh("make"), sh("make")), {"make": Program(times=1)})
     assert once.outcome is Outcome.FAILED
     assert "FileNotFoundError" in once.message
+
+
+def test_an_answer_that_is_not_used_fails_the_run() -> None:
+    answers = [{"exit": 1}, {"exit": 2, "times": 2}, {}]
+    with pytest.raises(ScriptUnused, match=r"programs\.make\.1"):
+        played(lambda: [sh("make") for _ in range(2)], {"make": answers})
+    played(lambda: [sh("make") for _ in range(3)], {"make": answers, "git": Program()})
 
 
 def test_a_command_line_of_a_shell_is_answered_as_the_program_or_as_a_whole() -> None:
@@ -385,7 +402,8 @@ def test_a_call_that_fails_by_chance_uses_up_no_answer() -> None:
     for site in ("program.fails", "program.killed"):
         faults = ChanceFaults(activate=1.0, fire=0.5, sites=[site])
         answers = [{"stdout": f"{number}"} for number in range(20)]
-        result = played(lambda: [sh("make") for _ in range(12)], {"make": answers}, faults=faults)
+        more = {"faults": faults, "expect": {"unused": {"max": 20}}}
+        result = played(lambda: [sh("make") for _ in range(12)], {"make": answers}, **more)
         made = [out for code, out, _ in literal_eval(result.text) if code == 0]
         assert made == [str(number) for number in range(len(made))]
         assert 0 < len(made) < 12
