@@ -135,7 +135,8 @@ class Scripts:
     def unused_answers(self) -> list[str]:
         """Return the places of the answers of services and programs that were not used up."""
         places = [service.unused() for service in self._services]
-        places += [script.unused() for script in self._program_scripts]
+        if self._programs is not None:  # code that a border seals may start programs
+            places += [script.unused() for script in self._program_scripts]
         return [each for unused in places for each in unused]
 
     def unused_lines(self) -> Iterator[str]:
