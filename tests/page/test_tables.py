@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from agents import of_shop
+from services import asked, sent
 
 from simloop.cursor.keys import FactView
 from simloop.cursor.lines import entry_line, folds
@@ -15,12 +16,13 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import words_of
 from simloop.cursor.views import view
+from simloop.page import page
 from simloop.page.page import Splice, tables
 from simloop.runs.run import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
-from simloop.trace.kinds import clock
+from simloop.trace.kinds import Lane, clock
 
 TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
 
@@ -135,3 +137,16 @@ def test_an_entry_of_a_long_run_takes_no_more_work_than_one_of_a_short_one(
 @pytest.mark.slow
 def test_an_entry_of_a_long_conversation_takes_no_more_bytes_than_one_of_a_short_one() -> None:
     assert size(160) < 1.2 * size(10)
+
+
+def test_the_lane_of_services_is_there_if_a_run_has_some() -> None:
+    without = tables(conversation(1))
+    _, result = asked([{"get": "/orders/{id}", "json": 1}], sent())
+    data = tables(RecordedRun.of_trace(result.trace))
+    assert data["lanes"] == [*without["lanes"], "services"]
+    assert list(data["legend"]) == data["lanes"]
+    assert [data["lanes"][lane] for lane in data["entries"]["lane"]] == [
+        "user", "services", "services", "user",
+    ]  # fmt: skip
+    style = (Path(page.__file__).parent / "page.css").read_text("utf-8")
+    assert all(f".lane-{lane} .track" in style for lane in Lane)

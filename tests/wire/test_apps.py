@@ -110,7 +110,9 @@ def test_an_app_answers_in_virtual_time(app: Any) -> None:
         [(2.0, b"got it")],
     )
     assert replies(result) == [(200, "", "got it")]
-    assert not sleeps(result)
+    assert result.trace.header.python == (f"service {ORDERS}", "loop")
+    left = [entry for entry in result.trace.entries if isinstance(entry, entries.LeftBehind)]
+    assert (left, sleeps(result)) == ([], [])  # the app is no code of the agent
 
 
 def test_the_pieces_of_an_app_come_when_it_sends_them(app: Any) -> None:
