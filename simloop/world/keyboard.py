@@ -6,12 +6,15 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.border.pipes import run_with_pipes
 from simloop.virtual.border.standard_input import StandardInput
 from simloop.virtual.clock.loop import VirtualLoop
+from simloop.virtual.progress import runaway
 from simloop.virtual.threads.scheduler import Fiber, parked, threads_of
 from simloop.world.own_tools import CURRENT_CALL
 from simloop.world.typed_lines import TypedLine
 
 MOST_CHARS = 100_000
 """The characters of one line that the trace keeps."""
+MOST_LINES = 10_000
+"""The lines that the user types in one run."""
 
 
 class Keyboard:
@@ -32,6 +35,7 @@ class Keyboard:
         self._lines = lines  # more may be added
         self.is_over = False
         """Whether a question came that no line answers."""
+        self._typed = 0
         self._recorder = recorder
         self._loop = loop
         pipes = run_with_pipes(loop)
@@ -47,7 +51,7 @@ class Keyboard:
         while True:
             await self._input.asked(self._fiber)
             line = next((each for each in self._lines if each.fits(self._input.screen)), None)
-            if line is None:
+            if line is None or self._is_endless():
                 self.is_over = True
                 self._record(TypedLine("", ""), ends=True)
                 self._input.end()
@@ -57,6 +61,13 @@ class Keyboard:
             line.take()
             self._record(line)
             await self._input.type(self._fiber, f"{line.text}\n")
+
+    def _is_endless(self) -> bool:
+        self._typed += 1
+        if self._typed > MOST_LINES:
+            asked = f"the program has asked its user {MOST_LINES} times"
+            self._recorder.keep(runaway(asked, "let it stop, or type a line fewer times"))
+        return self._typed > MOST_LINES
 
     async def _pour(self, text: str) -> None:
         self._record(TypedLine(text, ""))

@@ -16,10 +16,21 @@ from typing import Any
 
 import pytest
 
-from simloop import Deadlock, Line, Result, Scenario, ScenarioError, ScriptUnused, run, traced
+from simloop import (
+    Deadlock,
+    Line,
+    Result,
+    RunawayRun,
+    Scenario,
+    ScenarioError,
+    ScriptUnused,
+    run,
+    traced,
+)
 from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.codec import encode
+from simloop.world import keyboard
 
 
 def played(code: Callable[[], Any], *lines: Any, **scenario: Any) -> Result:
@@ -184,6 +195,16 @@ def test_a_line_may_be_typed_several_times_or_always() -> None:
 
     lines = Line(say="a", times=2), Line(say="b", times="always")
     assert played(code, *lines).text == "['a', 'a', 'b', 'b']"
+
+
+def test_a_program_that_asks_for_ever_is_a_runaway(monkeypatch: pytest.MonkeyPatch) -> None:
+    def code() -> None:
+        while True:
+            input()
+
+    monkeypatch.setattr(keyboard, "MOST_LINES", 10)
+    with pytest.raises(RunawayRun, match="has asked its user 10 times"):
+        played(code, Line(say="y", times="always"))
 
 
 def test_what_the_program_wrote_before_the_last_line_is_no_question() -> None:

@@ -15,7 +15,6 @@ from typing import Any, Self
 from simloop.virtual.border.exchange import Exchange, StandIns
 from simloop.virtual.border.pipes import (
     KEPT_BY,
-    PIPE_BUF,
     READ,
     WRITE,
     Pipes,
@@ -43,6 +42,7 @@ class StandardInput:
         self._pipes = pipes
         self._who = who
         self._reader, self._writer = pipes.open()
+        os.set_blocking(self._writer, False)
         self.file: Any = os.fdopen(_dup(self._reader), encoding="utf-8")
         self._is_asked = self._is_read = False
         self._shown: list[tuple[str, str]] = []  # each text with the call whose code wrote it
@@ -100,7 +100,7 @@ class StandardInput:
         rest = memoryview(text.encode(errors="surrogateescape"))
         while rest:
             await self._pipes.await_for(fiber, functools.partial(is_ready, self._writer, WRITE))
-            rest = rest[_write(self._writer, rest[:PIPE_BUF]) :]
+            rest = rest[_write(self._writer, rest) :]  # as much as there is room for
             self._pipes.changed()
 
     def end(self) -> None:
