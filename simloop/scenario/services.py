@@ -32,7 +32,14 @@ from simloop.scenario.fields import (
 )
 from simloop.world.faults import FaultPlace, SiteFault, Stage
 from simloop.world.http import HttpRequest
-from simloop.world.services import ServiceRule, TimedAnswer, check_address, json_bytes, timed
+from simloop.world.services import (
+    ServiceRule,
+    TimedAnswer,
+    check_address,
+    check_head,
+    json_bytes,
+    timed,
+)
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "any")
 """The keys of a route that hold its path; one of them says its method."""
@@ -126,6 +133,10 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             if self.per_piece and not self.pieces:
                 raise wrong("per_piece", "this body is not in pieces: write pieces: [...]")
             self._check_place(bodies)
+            try:
+                check_head(self.status, self.headers.items())
+            except ValueError as error:
+                raise wrong("headers", str(error)) from None
             try:
                 json_bytes(self.json)
             except (TypeError, ValueError):

@@ -29,7 +29,7 @@ from simloop.world.services import (
     ServicesPort,
     ServiceThread,
     TimedAnswer,
-    check_status,
+    check_head,
     failed,
 )
 from simloop.world.user_functions import keep
@@ -299,7 +299,7 @@ class _Conversation:
             given = message.get("headers", ())
             texts = ([part.decode("latin-1") for part in pair] for pair in given)
             headers = tuple((name.lower(), value) for name, value in texts)
-            check_status(message["status"])
+            check_head(message["status"], headers)
             self._head = Head(message["status"], headers)
             return
         if self._channel.is_closed:
@@ -400,7 +400,9 @@ class _WsgiApp:
             if exc_info is not None and channel.has_begun:
                 raise exc_info[1].with_traceback(exc_info[2])
             pairs = tuple((name.lower(), value) for name, value in headers)
-            head[:] = [Head(_status(status), pairs)]
+            code = int(status.split(maxsplit=1)[0])
+            check_head(code, pairs)
+            head[:] = [Head(code, pairs)]
             return send
 
         head: list[Head] = []
@@ -414,12 +416,6 @@ class _WsgiApp:
             getattr(body, "close", lambda: None)()
         channel.put(*head)
         channel.end()
-
-
-def _status(line: str) -> int:
-    status = int(line.split(maxsplit=1)[0])
-    check_status(status)
-    return status
 
 
 def _environ(request: HttpRequest, address: str) -> dict[str, Any]:

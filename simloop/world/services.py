@@ -8,6 +8,7 @@ script, of a function and of an app in the same way.
 import asyncio
 import dataclasses
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -47,6 +48,8 @@ MOST_REQUESTS = 10_000
 """The requests to services after which the run is a runaway."""
 _ADVICE = "let the agent give up: a program that asks again and again never ends"
 _STATUSES = range(200, 600)
+_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_BREAK = re.compile(r"[\r\n\0]")
 _WITHOUT_BODY = frozenset({204, 304})
 _PORTS = {"http": 80, "https": 443}
 _JSON = ("content-type", "application/json")
@@ -289,9 +292,9 @@ def timed(
     """Return an answer with a body: JSON, text, bytes, a list of texts, or None.
 
     Its kind is told in a header, unless `headers` does. Raises TypeError or ValueError for a value
-    that is no JSON, and for what is no status.
+    that is no JSON, and for what is no status or no header.
     """
-    check_status(status)
+    check_head(status, headers.items())
     kind = _JSON
     pieces: tuple[bytes, ...] = (json_bytes(body),) if is_json else ()
     if not is_json and body is not None:
@@ -317,10 +320,13 @@ def answer_of(value: Any) -> TimedAnswer:
     return timed(status, value, is_json=is_json, headers={})
 
 
-def check_status(status: int) -> None:
-    """Raise ValueError for what is no status of an answer."""
+def check_head(status: int, headers: Iterable[tuple[str, str]]) -> None:
+    """Raise ValueError for what is no status of an answer, and for what is no header."""
     if status not in _STATUSES:
         raise ValueError(f"{status} is no status of an answer")
+    for name, value in headers:
+        if not _NAME.fullmatch(name) or _BREAK.search(value):
+            raise ValueError(f"{name!r} with {value!r} is no header")
 
 
 def json_bytes(value: Any) -> bytes:

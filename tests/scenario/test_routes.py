@@ -57,6 +57,8 @@ def test_a_file_and_python_state_the_same_services() -> None:
         ("{get: /, takes: 5}", ".0.takes: "),
         ("{get: /, status: 99}", ".0.status: must be at least 200"),
         ("{get: /, times: 0}", ".0.times"),
+        ("{get: /, headers: {a b: c}}", ".0.headers: 'a b' with 'c' is no header"),
+        ('{get: /, headers: {a: "b\\nc"}}', ".0.headers: 'a' with "),
         ("{get: /, json: .nan}", ".0.json: this is not JSON"),
     ],
 )

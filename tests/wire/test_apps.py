@@ -182,6 +182,18 @@ def test_an_app_without_a_lifespan_answers() -> None:
     assert found.body == b"Hello"
 
 
+@pytest.mark.parametrize(
+    "head", [{"status": 42}, {"headers": [(b"a b", b"c")]}, {"headers": [(b"a", b"b\r\nc: d")]}]
+)
+def test_a_head_that_no_server_sends_is_an_error_of_the_app(head: dict[str, Any]) -> None:
+    async def wrong(scope: Any, _: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({**START, **head})
+
+    (found,), result = asked(wrong, sent())
+    assert (found.status, type(result.exceptions[0].error)) == (500, ValueError)
+
+
 def test_an_app_that_does_not_start_refuses_connections() -> None:
     async def broken(_: Any, receive: Any, send: Any) -> None:
         await receive()
