@@ -323,12 +323,23 @@ def test_a_command_line_is_that_of_the_shell() -> None:
 # ------------------------------------------------------------------ hostile programs
 
 
+@pytest.mark.slow
 def test_50_megabytes_are_read_whole_and_bounded_in_the_trace() -> None:
     size = 50_000_000
     result = played(lambda: len(sh("huge")[1]), {"huge": lambda args: "x" * size})
     assert result.text == str(size)
     (output,) = of(result, entries.ProgramOutput)
     assert output.text == f"{'x' * 100_000}[... and {size - 100_000} more characters]"
+
+
+@pytest.mark.slow
+def test_50_megabytes_are_written_to_a_program() -> None:
+    size = 50_000_000
+    code = lambda: sh("count", input="x" * size)[1]  # noqa: E731
+    result = played(code, {"count": lambda args, stdin: str(len(stdin))})
+    assert result.text == str(size)
+    (read,) = of(result, entries.ProgramInput)
+    assert read.text.endswith(f"[... and {size - 100_000} more characters]")
 
 
 def test_an_output_without_an_end_ends_the_run() -> None:

@@ -233,7 +233,7 @@ def is_ready(descriptor: int, event: int) -> bool:
 
 def read_now(pipes: Pipes, descriptor: int) -> bytes:
     """Read what is there, without waiting: nothing at its end, or if nothing has come yet."""
-    found = b""
+    found = bytearray()
     while is_ready(descriptor, READ):
         piece = _read(descriptor, _CHUNK)
         if not piece:
@@ -241,7 +241,7 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
         found += piece
     if found:
         pipes.changed()
-    return found
+    return bytes(found)
 
 
 def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:

@@ -196,10 +196,10 @@ class Process:
 
     async def read_input(self) -> bytes:
         """Return its whole standard input, up to its end."""
-        found = b""
+        found = bytearray()
         while piece := await self.read_more():
             found += piece
-        return found
+        return bytes(found)
 
     async def read_more(self) -> bytes:
         """Return what comes next on its standard input; nothing at its end."""
