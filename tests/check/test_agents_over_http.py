@@ -349,6 +349,21 @@ def test_an_agent_that_starts_again_and_pays_twice_is_found(
     assert 'with {"path":"bill"} runs again: it has run for call \'call-1\'' in error
 
 
+def test_a_tool_without_a_run_in_the_trace_has_run_when_its_result_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def write(path: str) -> str:
+        return results.pop(0) + path
+
+    monkeypatch.setitem(TOOLS, "write", write)
+    scenario = Scenario(prompt="Pay.", model=[PAYS, FAILS, PAYS, DONE])
+    results = ["Paid: ", "Paid: "]
+    (error, *_) = accused(scenario, Again)
+    assert 'with {"path":"bill"} runs again: it has run for call \'call-1\'' in error
+    results = ["Error: nobody has paid ", "Paid: "]
+    assert accused(scenario, Again) == []
+
+
 @pytest.mark.parametrize(
     ("agent", "replies"),
     [

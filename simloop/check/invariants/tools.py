@@ -5,7 +5,7 @@ arguments do.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,8 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import ToolStart
 from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage
+from simloop.messages import Request as SentRequest
+from simloop.messages import ToolCall as ToolCalled
 from simloop.trace.entries import (
     Answered,
     CallRenamed,
@@ -122,25 +124,25 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
 
 
 class _Run:
-    """A tool run that has returned, with the messages of the request whose reply called it.
+    """A tool run that has returned `text`, with the messages of the request whose reply called it.
 
     `is_forgotten`: the agent has gone back to such a request, or to one before it.
     """
 
-    def __init__(self, started: ToolStarted, result: ToolResult, asked: Sequence[Message]) -> None:
-        self.started, self.result, self.asked = started, result, asked
+    def __init__(self, call: ToolCalled, text: str, asked: Sequence[Message]) -> None:
+        self.call, self.text, self.asked = call, text, asked
         self.is_forgotten = False
 
     def is_in(self, messages: Iterable[Message]) -> bool:
         """Return whether the model can know of this run from one of the messages."""
-        call_id, name, arguments = self.started.call_id, self.started.name, self.started.arguments
+        called = self.call.name, self.call.arguments
         for message in messages:
-            if isinstance(message, ToolMessage) and message.call_id == call_id:
+            if isinstance(message, ToolMessage) and message.call_id == self.call.id:
                 return True
             if isinstance(message, AssistantMessage):
-                if any((one.name, one.arguments) == (name, arguments) for one in message.calls):
+                if any((one.name, one.arguments) == called for one in message.calls):
                     return True
-            elif self.result.text and self.result.text in message.text:
+            elif self.text and self.text in message.text:
                 return True
         return False
 
@@ -150,16 +152,18 @@ class _Run:
     "BUGS.md C10, C13, D14",
     sees=[Prompt, ToolStarted, ToolResult, Request],
     needs=[Need.AGENT],
-    begins=[ToolStarted],
+    begins=[ToolStarted, Request],
 )
 def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
     """An agent that starts its run again after an error may pay twice.
 
     A conversation that has its answer is over, and the next one may call the tool again. So may one
-    that begins with another message, a shortened one, and one whose tool has failed.
+    that begins with another message, a shortened one, and one whose tool has failed. A tool of
+    which the trace has no run has run when the agent sends its result.
     """
     facts = subject.facts
-    running: dict[str, ToolStarted] = {}
+    running: dict[str, ToolCalled] = {}
+    recorded: set[str] = set()  # the tools whose runs the trace has
     runs: list[_Run] = []
     while True:
         entry = yield
@@ -171,28 +175,58 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
             started = running.pop(entry.call_id, None)
             request = facts.sent.get(facts.asked.get(entry.call_id, 0))
             if started is not None and request is not None and not entry.is_error:
-                runs.append(_Run(started, entry, request.messages))
+                runs.append(_Run(started, entry.text, request.messages))
         elif kind is Request:
-            if entry.purpose != "main" or (facts.goes_on and facts.added):
+            if entry.purpose != "main":
                 continue
+            before = facts.before
+            if before is not None:
+                for call, text in _told(facts.added, recorded):
+                    if said := _again(runs, call, before):
+                        return said
+                    runs.append(_Run(call, text, before.messages))
+            if facts.goes_on and facts.added:
+                continue
+            sent = facts.sent[entry.number].messages
             reply = reply_before(facts, entry)
             if reply is not None and reply.finish in MAY_ACT and not reply.calls:
                 runs.clear()
-            sent = facts.sent[entry.number].messages
             for run in runs:
                 run.is_forgotten |= sent == run.asked[: len(sent)]
         else:
-            running[entry.call_id] = entry
+            recorded.add(entry.name)
+            call = running[entry.call_id] = ToolCalled(entry.call_id, entry.name, entry.arguments)
             request = facts.sent.get(facts.asked.get(entry.call_id, 0))
-            for run in runs:
-                if request is None or not run.is_forgotten or run.is_in(request.messages):
-                    continue
-                call = run.started
-                if call.name == entry.name and _same(call.arguments, entry.arguments):
-                    return (
-                        f"{described(entry)} runs again: it has run for call {call.call_id!r}, "
-                        f"and request {request.number} does not show it"
-                    )
+            if request is not None and (said := _again(runs, call, request)):
+                return said
+
+
+def _told(messages: Iterable[Message], recorded: set[str]) -> Iterator[tuple[ToolCalled, str]]:
+    """Yield the calls of tools without runs in the trace, with the results that are sent.
+
+    Their ids are those of the agent, which may be equal for all calls.
+    """
+    calls: dict[str, ToolCalled] = {}
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            calls |= {call.id: call for call in message.calls}
+        elif isinstance(message, ToolMessage) and message.call_id in calls:
+            call = calls.pop(message.call_id)
+            has_failed = message.is_error or message.text.lower().startswith("error")
+            if call.name not in recorded and not has_failed:
+                yield call, message.text
+
+
+def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
+    for run in runs:
+        if not run.is_forgotten or run.is_in(asked.messages):
+            continue
+        if run.call.name == call.name and _same(run.call.arguments, call.arguments):
+            return (
+                f"the tool {call.name!r} of call {call.id!r} with {call.arguments:.80} runs again: "
+                f"it has run for call {run.call.id!r}, and request {asked.number} does not show it"
+            )
+    return ""
 
 
 def _same(arguments: str, others: str) -> bool:
