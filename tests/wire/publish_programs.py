@@ -19,19 +19,22 @@ from simloop.trace.requests import requests
 
 
 class Program(NamedTuple):
-    """A program of others: its loop, the folder of its scenarios, and whether it runs in forks.
+    """A program of others: its package, its loop, the folder of its scenarios, and how it runs.
 
-    A fork is for those that keep something from one run for the next.
+    Without a loop, the scenarios name a command, which begins in a fork anyway. A fork is also for
+    those that keep something from one run for the next.
     """
 
-    loop: str
+    package: str
+    loop: str = ""
     folder: str = "situations"
     isolated: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
         """Return the options of each command that runs it."""
-        return ("--loop", self.loop, *(("--isolate",) if self.isolated else ()))
+        loop = ("--loop", self.loop) if self.loop else ()
+        return (*loop, *(("--isolate",) if self.isolated else ()))
 
     @property
     def scenarios(self) -> tuple[str, ...]:
@@ -42,50 +45,55 @@ class Program(NamedTuple):
 SITUATIONS = (
     "tool-call", "rate-limit", "server-errors", "cut-stream", "content-filter", "broken-arguments",
 )  # fmt: skip
-PROGRAMS = {  # environment: package: program
-    "agents": {
-        "agno": Program("with_agno:agent"),
-        "autogen-agentchat": Program("with_autogen:agent"),
-        "deepagents": Program("with_deepagents:agent"),
-        "haystack-ai": Program("with_haystack:agent"),
-        "llm": Program("with_llm:agent"),
-        "semantic-kernel": Program("with_semantic_kernel:agent"),
-    },
-    "crews": {
-        "crewai": Program("with_crewai:agent", isolated=True),
-        "llama-index-core": Program("with_llama_index:agent", isolated=True),
-    },
+PROGRAMS = {  # by their environments, because their packages exclude each other
+    "agents": (
+        Program("agno", "with_agno:agent"),
+        Program("autogen-agentchat", "with_autogen:agent"),
+        Program("deepagents", "with_deepagents:agent"),
+        Program("haystack-ai", "with_haystack:agent"),
+        Program("inspect-ai", "with_inspect:agent", "inspect", isolated=True),
+        Program("llm", "with_llm:agent"),
+        Program("mini-swe-agent", "with_mini_swe_agent:agent", "mini"),
+        Program("semantic-kernel", "with_semantic_kernel:agent"),
+    ),
+    "aider": (
+        Program("aider-chat", "with_aider:agent", "aider"),
+        Program("aider-chat", folder="aider"),
+    ),
+    "crews": (
+        Program("crewai", "with_crewai:agent", isolated=True),
+        Program("llama-index-core", "with_llama_index:agent", isolated=True),
+    ),
+    "gptme": (
+        Program("gptme", "with_gptme:agent", "gptme", isolated=True),
+        Program("gptme", folder="gptme"),
+    ),
 }
 
 
 def traces(environment: str, python: str | Path, hash_seed: str = "1") -> Iterator[list[LoopTrace]]:
     """Run the programs of an environment; yield for each its traces, in the order of the table."""
-    programs = [*PROGRAMS[environment].values()]
     with TemporaryDirectory() as folder:
         runs = [
             [
-                ("run", path, *one.options, "--trace", f"{folder}/{n}-{Path(path).name}")
+                ("run", path, *one.options, "--trace", f"{folder}/{number}-{Path(path).name}")
                 for path in one.scenarios
             ]
-            for n, one in enumerate(programs)
+            for number, one in enumerate(PROGRAMS[environment])
         ]
         environments.told_by(*chain(*runs), python=python, hash_seed=hash_seed)
         for commands in runs:
             yield [read_trace(command[-1]) for command in commands]
 
 
-def row(environment: str, package: str, found: list[LoopTrace]) -> str:
-    """Return the line of the table for a program, with its outcomes and its requests."""
-    pins = (environments.PINNED / f"{environment}.txt").read_text("utf-8").split()
-    version = dict(line.split("==") for line in pins)[package]
-    cells = (f"{trace.outcomes[-1]} {len([*requests(trace.entries)])}" for trace in found)
-    return f"| {' | '.join((f'{package} {version}', *cells))} |\n"
-
-
 def rows(environment: str, found: Iterable[list[LoopTrace]]) -> Iterator[str]:
-    """Yield the lines of the table for the programs of an environment."""
-    for package, each in zip(PROGRAMS[environment], found, strict=True):
-        yield row(environment, package, each)
+    """Yield the lines of the table for the programs of an environment: outcomes and requests."""
+    pins = (environments.PINNED / f"{environment}.txt").read_text("utf-8").split()
+    versions = dict(line.split("==") for line in pins)
+    for program, each in zip(PROGRAMS[environment], found, strict=True):
+        name = f"{program.package} {versions[program.package]}{'' if program.loop else ', command'}"
+        cells = (f"{trace.outcomes[-1]} {len([*requests(trace.entries)])}" for trace in each)
+        yield f"| {' | '.join((name, *cells))} |\n"
 
 
 def page_with(lines: list[str]) -> str:

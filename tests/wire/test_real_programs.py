@@ -12,7 +12,7 @@ pytestmark = pytest.mark.programs
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_program_comes_to_what_its_scenarios_expect_twice(name: str) -> None:
-    checks = [("check", *one.scenarios, *one.options) for one in PROGRAMS[name].values()]
+    checks = [("check", *one.scenarios, *one.options) for one in PROGRAMS[name]]
     for code, printed in told_by(*checks, python=built(name)).commands:
         assert (code, " passed" in printed) == (0, True), printed
 

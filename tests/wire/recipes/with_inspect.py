@@ -1,6 +1,7 @@
 """The `react` agent of inspect_ai, in an evaluation with one sample."""
 
 import asyncio
+from tempfile import TemporaryDirectory
 
 import inspect_ai
 from inspect_ai import Task
@@ -25,7 +26,8 @@ def weather() -> Tool:
 
 def agent(question: str) -> str:
     task = Task(dataset=[Sample(input=question)], solver=react(tools=[weather()]))
-    [log] = inspect_ai.eval(task, model="openai/gpt-5", display="none")
-    if log.error is not None:
-        raise RuntimeError(log.error.message)
-    return log.samples[0].output.completion
+    with TemporaryDirectory() as folder:
+        [log] = inspect_ai.eval(task, model="openai/gpt-5", display="none", log_dir=folder)
+        if log.error is not None:
+            raise RuntimeError(log.error.message)
+        return log.samples[0].output.completion
