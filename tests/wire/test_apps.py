@@ -24,6 +24,7 @@ from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.wire.endpoint import current_endpoint
 from simloop.world import services
+from simloop.world.http import HttpRequest
 
 START: dict[str, Any] = {
     "type": "http.response.start",
@@ -294,3 +295,17 @@ def test_an_app_of_a_conversation_ends_with_its_clock() -> None:
     assert simulate(main()) == ["done"]
     gc.collect()  # nothing is said of tasks that nobody ended
     assert shop.seen == ["startup", ("GET", "/api", "/api/x", b"")]
+
+
+def test_an_app_asks_another_service() -> None:
+    async def front(_: HttpRequest) -> bytes:
+        found = await Heard().listen(sent("GET https://b.example/stock"))
+        return b"front of " + found.body
+
+    both = {"https://a.example": front, "https://b.example": Shop()}
+    (found,), result = asked(both, sent("GET https://a.example/x"))
+    assert found.body == b"front of got "
+    shown = [(entry.number, entry.service) for entry in result.trace.entries
+             if isinstance(entry, entries.ServiceRequest)]  # fmt: skip
+    assert shown == [(1, "https://a.example"), (2, "https://b.example")]
+    assert [body for _, _, body in replies(result)] == ["got ", "front of got "]
