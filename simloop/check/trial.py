@@ -39,7 +39,7 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.escape import escape
-from simloop.runs.isolation import can_isolate, settle
+from simloop.runs.garbage import settle
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, repeat
 from simloop.runs.result import Mismatch, Result, in_trace, printed
@@ -474,6 +474,8 @@ def _let_go(verdict: Verdict) -> None:
 
 def _apart(plan: Plan, seed: int) -> Iterator[str]:
     """Yield whether two runs of a loop of the user's own still differ if they share nothing."""
+    from simloop.runs.isolation import can_isolate  # noqa: PLC0415 - in case of need
+
     if not plan.loop.is_own or plan.given.get("isolate") or not can_isolate():
         return
     with contextlib.suppress(SimloopError):

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -215,33 +215,3 @@ def _foreign(name: str, args: tuple[Any, ...], message: str) -> BaseException:
             return made
     again: BaseException = type(name, (Exception,), {})(message)
     return again
-
-
-_SETTLED: list[bool] = []
-
-
-def settle() -> None:
-    """Free what earlier runs have left, and let the collector look at nothing older than this.
-
-    That is for a process which has frozen its objects before, as the command line has: any other
-    keeps its own garbage collector.
-    """
-    if gc.get_freeze_count():
-        if _SETTLED:  # before the first run, there is nothing to free
-            gc.collect()
-        _SETTLED[:] = [True]
-        gc.freeze()
-
-
-@contextlib.contextmanager
-def collected() -> Iterator[None]:
-    """Free at the end of the block the garbage that was made in it, and look at nothing else."""
-    was_frozen = gc.get_freeze_count()
-    if not was_frozen:
-        gc.freeze()
-    try:
-        yield
-    finally:
-        gc.collect()
-        if not was_frozen:
-            gc.unfreeze()

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -23,7 +23,6 @@ from simloop.kernel.machine import Feature, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.options import GivenLoop
-from simloop.runs.program import Program
 from simloop.runs.prompt import OwnAgent, Performer
 from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop, is_program, names, names_own
 from simloop.scenario.loop_spec import LoopSpec, spec_of
@@ -35,6 +34,9 @@ from simloop.virtual.simulate import running_loop, simulate
 from simloop.wire.api_keys import dummy_keys
 from simloop.world.agent import Agent, agent_from, check_agent, is_agent, reads
 from simloop.world.user_functions import describe
+
+if TYPE_CHECKING:
+    from simloop.runs.program import Program
 
 AN_AGENT = (
     "an agent is `async def agent(prompt, world)`, or `def`, an object or a class with such a "
@@ -93,7 +95,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     limits: Mapping[str, int | str | None]
     expect_on: Any = None
     check: Callable[[], None] = lambda: None
-    program: Program | None = None
+    program: "Program | None" = None
     can_restart: bool = True
     """Whether a fresh instance can take over: not that of an object that is made already."""
 
@@ -186,7 +188,7 @@ def _of_program(spec: LoopSpec, loop: str) -> Loop:
     if spec.options:
         hint = "write them as arguments of its command line"
         raise ScenarioError(f"the program `{loop}` takes no options", key="loops", hint=hint)
-    program = Program(loop)
+    program = _program(loop)
     return _without_machine(
         spec,
         name=loop,
@@ -195,6 +197,12 @@ def _of_program(spec: LoopSpec, loop: str) -> Loop:
         judge_as=spec.judge_as,
         program=program,
     )
+
+
+def _program(loop: str) -> "Program":
+    from simloop.runs.program import Program  # noqa: PLC0415 - few loops are programs
+
+    return Program(loop)
 
 
 def _without_machine(spec: LoopSpec, **more: Any) -> Loop:
@@ -265,7 +273,7 @@ def check_loop_exists(loop: str) -> None:
         check_loop(loop)
         return
     if is_program(loop):
-        Program(loop)
+        _program(loop)
         return
     own = found(loop)
     if is_made(own):

@@ -19,7 +19,7 @@ from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.escape import escape, writable
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Outcome, Queue
-from simloop.runs.isolation import collected, isolated
+from simloop.runs.garbage import collected
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan
 from simloop.runs.prompt import Performer, Timetable, end_rest, run_prompt
@@ -187,6 +187,7 @@ class Simulation:
         program = self.loop.program
         if program is None and not self._plan.given.get("isolate"):
             return make()
+        from simloop.runs.isolation import isolated  # noqa: PLC0415 - most runs need none
 
         def made() -> _Told:
             try:

@@ -1,0 +1,34 @@
+"""The garbage of runs: a run of an agent's own code finds nothing of those before it."""
+
+import contextlib
+import gc
+from collections.abc import Iterator
+
+_SETTLED: list[bool] = []
+
+
+def settle() -> None:
+    """Free what earlier runs have left, and let the collector look at nothing older than this.
+
+    That is for a process which has frozen its objects before, as the command line has: any other
+    keeps its own garbage collector.
+    """
+    if gc.get_freeze_count():
+        if _SETTLED:  # before the first run, there is nothing to free
+            gc.collect()
+        _SETTLED[:] = [True]
+        gc.freeze()
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[None]:
+    """Free at the end of the block the garbage that was made in it, and look at nothing else."""
+    was_frozen = gc.get_freeze_count()
+    if not was_frozen:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        if not was_frozen:
+            gc.unfreeze()
