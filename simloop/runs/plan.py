@@ -105,8 +105,6 @@ class Plan:
             *(f"program {key}" for key in given.get("programs", ())),
             *(("loop",) if loop.is_own else ()),
         )
-        self.programs: Mapping[str, Any] = {**scenario.programs, **given.get("programs", {})}
-        """The answers of the programs, by their command lines."""
         if given.get("model") is not None and (scenario.model or scenario.summaries):
             raise ScenarioError(
                 "there are two models: a script in the scenario, and `model`",
@@ -140,13 +138,18 @@ class Plan:
         """Return whether a file can state the whole plan."""
         return self.loop.has_name and not [name for name in self.python if name != "loop"]
 
+    @property
+    def programs(self) -> Mapping[str, Any]:
+        """Return the answers of the programs, by their command lines."""
+        return {**self.scenario.programs, **self.given.get("programs", {})}
+
     def playing(self, scenario: Scenario) -> "Plan":
         """Return this plan for a scenario with another script, or other actions of the user.
 
         `scenario` differs from that of the plan in nothing but `prompt`, `then`, `model`,
-        `summaries`, `services`, `abort`, `queue` and `seed`. That costs no validation and no JSON,
-        so the header of such a run has no content of its scenario: a search makes thousands of
-        runs, and nobody reads their headers.
+        `summaries`, `services`, `programs`, `abort`, `queue` and `seed`. That costs no validation
+        and no JSON, so the header of such a run has no content of its scenario: a search makes
+        thousands of runs, and nobody reads their headers.
         """
         other = copy.copy(self)
         other.source = other.scenario = scenario

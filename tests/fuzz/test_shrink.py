@@ -12,18 +12,22 @@ from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, plain, ru
 
 from simloop import (
     Line,
+    Program,
     Reply,
     Scenario,
     ScenarioError,
+    Subject,
     Then,
     UserMessage,
     World,
+    invariant,
     parse_scenario,
     run,
     traced,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import FINISHES, failure_of
+from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import ShrinkProgress, Shrunk, shrink, with_planned_faults
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
@@ -424,3 +428,22 @@ def test_the_lines_and_the_restart_that_a_failure_needs_are_left() -> None:
     assert left["input"] == ["yes", {"say": "yes"}]
     assert [each.keys() for each in left["then"]] == [{"say", "restart"}]
     assert failure_of(Plan(found.scenario, {"loop": PaysAfterARestart})) == found.failure
+
+
+def test_a_search_finds_the_program_that_breaks_an_agent_and_shrinks_it() -> None:
+    async def agent(prompt: str, world: World) -> str:
+        done = subprocess.run(["git", "status"], capture_output=True, check=False)  # noqa: ASYNC221
+        if done.returncode < 0:
+            raise RuntimeError("git died")
+        return (await world.model.reply([UserMessage(prompt)])).message.text
+
+    def no_death(_: Subject, entry: entries.Ended) -> str:
+        return entry.message if "git died" in entry.message else ""
+
+    judged = [invariant("No death.", "us", sees=[entries.Ended])(no_death)]
+    base = Scenario(prompt="Go.", programs={"git": Program()}, model=[Reply(say="Done.")])
+    search = Search(agent, seed=0, scenarios=[base], invariants=judged)
+    found = next(each for each in search.run(runs=60) if each.name == "no-death")
+    shrunk = shrink(found.scenario, {"loop": agent}, invariants=judged)
+    assert shrunk is not None
+    assert shrunk.scenario.programs == {"git": Program(signal="SIGKILL")}

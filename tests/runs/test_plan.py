@@ -1,10 +1,12 @@
 """A plan: a run uses nothing of the runs before it, and a plan plays another script."""
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
 from simloop import (
+    Program,
     Queued,
     Reply,
     Request,
@@ -106,3 +108,15 @@ def test_a_plan_plays_another_script_as_a_plan_of_that_script_does() -> None:
     plan = Plan(FIRST, {})
     assert record(plan.playing(OTHER)) == record(Plan(OTHER, {}))
     assert record(plan) == record(Plan(FIRST, {})), "the plan itself has not changed"
+
+
+def test_a_plan_plays_other_programs_as_a_plan_of_them_does() -> None:
+    def agent(prompt: str) -> str:
+        done = subprocess.run(["git"], capture_output=True, check=False)
+        return f"{done.returncode} {done.stdout!r}"
+
+    first = Scenario(prompt="Go.", programs={"git": Program(stdout="a")})
+    other = first.model_copy(update={"programs": {"git": Program(signal="SIGKILL")}})
+    plan = Plan(first, {"loop": agent})
+    assert record(plan.playing(other)) == record(Plan(other, {"loop": agent}))
+    assert record(plan) != record(plan.playing(other))
