@@ -420,22 +420,27 @@ class FunctionApp:
 
     def course(self, request: HttpRequest, _: str, port: ServicesPort) -> Course:
         """Return the course of what the function returns."""
-        return _FunctionCourse(self._function, self._address, request, port)
+        return _FunctionCourse(self, request, port)
+
+    async def answer(self, request: HttpRequest, port: ServicesPort) -> TimedAnswer:
+        """Return the answer of the function, or that of a server whose code has failed."""
+        before = SERVES.set(True)
+        try:
+            value = self._function(request)
+            return answer_of(await value if is_coroutine(value) else value)
+        except Exception as error:  # noqa: BLE001 - a service is user code
+            return failed(error, self._address, port)
+        finally:
+            SERVES.reset(before)
 
     async def aclose(self) -> None:
         """Do nothing: the function has returned."""
 
 
 class _FunctionCourse(ScriptedCourse):
-    def __init__(
-        self,
-        function: Callable[[HttpRequest], Any],
-        address: str,
-        request: HttpRequest,
-        port: ServicesPort,
-    ) -> None:
+    def __init__(self, app: FunctionApp, request: HttpRequest, port: ServicesPort) -> None:
         super().__init__(TimedAnswer(), request)
-        self._given = function, address, request, port
+        self._given = app, request, port
         self._is_called = False
 
     def steps(self) -> ReplySteps:
@@ -446,17 +451,10 @@ class _FunctionCourse(ScriptedCourse):
     async def wait(self) -> None:
         if self._is_called:
             await super().wait()
-            return
-        function, address, request, port = self._given
-        before = SERVES.set(True)
-        try:
-            value = function(request)
-            self._answer = answer_of(await value if is_coroutine(value) else value)
-        except Exception as error:  # noqa: BLE001 - a service is user code
-            self._answer = failed(error, address, port)
-        finally:
-            SERVES.reset(before)
-        self._is_called = True
+        else:
+            app, request, port = self._given
+            self._answer = await app.answer(request, port)
+            self._is_called = True
 
 
 def failed(error: Exception, address: str, port: ServicesPort) -> TimedAnswer:

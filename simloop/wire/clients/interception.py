@@ -6,7 +6,6 @@ back when the last simulation with a run ends, because tasks that a run left beh
 """
 
 import functools
-import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -70,25 +69,23 @@ def _endpoint_for(host: Any, port: int | None) -> Endpoint | None:
 def _httpx(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.httpx import conversion_of
 
-    conversion = conversion_of(module)
-    core: Any = importlib.import_module(module.__name__.replace("httpx", "httpcore"))
-    pool, async_pool = core.ConnectionPool, core.AsyncConnectionPool
+    conversion, core = conversion_of(module), module.__name__.replace("httpx", "httpcore")
 
-    def answering(original: Any, request: Any, pool: Any, method: str) -> Endpoint | None:
+    def answering(original: Any, request: Any, pool: str, method: str) -> Endpoint | None:
         """Return the endpoint that answers, or None: a library that mocks the client is asked."""
         endpoint = _endpoint_for(request.url.host, request.url.port)
-        if endpoint is None or not _is_mocked(original, pool, method):
+        if endpoint is None or not _is_mocked(original, core, pool, method):
             return endpoint
         return endpoint if endpoint.knows(request.method, str(request.url)) else None
 
     async def asynchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = answering(original, request, async_pool, "handle_async_request")
+        endpoint = answering(original, request, "AsyncConnectionPool", "handle_async_request")
         if endpoint is None:
             return await original(transport, request)
         return await conversion.answer(endpoint, request, _retries(transport))
 
     def synchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = answering(original, request, pool, "handle_request")
+        endpoint = answering(original, request, "ConnectionPool", "handle_request")
         if endpoint is None:
             return original(transport, request)
         return conversion.answer_blocking(endpoint, request, _retries(transport))
@@ -100,12 +97,12 @@ def _httpx(module: Any) -> Iterator[_Patch]:
         yield _patched(transports, "create_ssl_context", _shared_context)
 
 
-def _is_mocked(original: Any, pool: Any, method: str) -> bool:
+def _is_mocked(original: Any, core: str, pool: str, method: str) -> bool:
     """Return whether another package has put its code into a transport, or into the pool below.
 
     pytest-httpx does the former, and respx the latter.
     """
-    below = vars(pool).get(method)
+    below = getattr(getattr(sys.modules.get(core), pool, None), method, None)
     return _is_of_another(original) or (below is not None and _is_of_another(below))
 
 
