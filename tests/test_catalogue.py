@@ -212,7 +212,7 @@ KEYS_WITHOUT_A_SCENARIO = {
         [
             *(("Scenario", key) for key in ("services", "programs", "input")),
             *(("Scenario", key) for key in ("offline", "absent", "unscripted")),
-            *(("Expect", key) for key in ("services", "programs", "refused", "exit")),
+            *(("Expect", key) for key in ("services", "programs", "refused", "exit", "asked")),
         ],
         "a bundled design reaches for nothing: tests/runs",
     ),
