@@ -189,10 +189,36 @@ _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "expect": {"violates": {"x": "y"}}},
     {**_ANSWERS, "expect": {"text": {"contains": "x"}}},
     {**_ANSWERS, "judge_as": "x"},
+    {**_ANSWERS, "input": ["x"]},
     {
         **_ANSWERS,
         "tools": {"x": {}},
         "mcp": {"listed_after": {"x": "1s"}, "unlisted_after": {"x": "2s"}},
+    },
+    {
+        **_ANSWERS,
+        "then": [{"say": "Go on."}],
+        "offline": ["x.example"],
+        "absent": ["x"],
+        "input": [{"say": "y", "to": {"contains": "x"}}],
+        "services": {
+            "https://x.example": [
+                *(
+                    {method: "/x", "text": "x", "headers": {"x": "y"}}
+                    for method in ("get", "post", "put", "patch", "delete", "head", "options")
+                ),
+                {"any": "/x", "json": {"x": "y"}},
+                {"get": "/y", "pieces": ["x"]},
+                {"get": "/z", "when": {"body": {"x": "y"}, "contains": "x", "headers": {"x": "y"}}},
+            ]
+        },
+        "programs": {
+            "x": [
+                {"stdout": "x", "stderr": "y", "stdin": {"contains": "x"}},
+                {"pieces": [{"stdout": "x", "stderr": "y"}]},
+            ]
+        },
+        "expect": {"services": ["GET x"], "programs": ["x"], "refused": ["x"], "asked": ["x"]},
     },
 ]
 """Scenarios with the fields that no bundled scenario has."""
