@@ -5,6 +5,17 @@ import gc
 from collections.abc import Iterator
 
 _SETTLED: list[bool] = []
+_FROZEN: list[bool] = []
+
+
+def is_frozen() -> bool:
+    """Return whether this process had frozen its objects before its first run.
+
+    Python counts them to say so, which takes longer than a run in a process with many.
+    """
+    if not _FROZEN:
+        _FROZEN.append(bool(gc.get_freeze_count()))
+    return _FROZEN[0]
 
 
 def settle() -> None:
@@ -13,7 +24,7 @@ def settle() -> None:
     That is for a process which has frozen its objects before, as the command line has: any other
     keeps its own garbage collector.
     """
-    if gc.get_freeze_count():
+    if is_frozen():
         if _SETTLED:  # before the first run, there is nothing to free
             gc.collect()
         _SETTLED[:] = [True]
@@ -23,12 +34,11 @@ def settle() -> None:
 @contextlib.contextmanager
 def collected() -> Iterator[None]:
     """Free at the end of the block the garbage that was made in it, and look at nothing else."""
-    was_frozen = gc.get_freeze_count()
-    if not was_frozen:
+    if not is_frozen():
         gc.freeze()
     try:
         yield
     finally:
         gc.collect()
-        if not was_frozen:
+        if not is_frozen():
             gc.unfreeze()

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
+from simloop.runs.garbage import is_frozen
 from simloop.world.user_functions import UserError, message_of
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ def _fork() -> int:
 
     A collection in the fork would otherwise write to every page, and so copy the memory.
     """
-    was_frozen = gc.get_freeze_count()  # by `settle`, which leaves the objects of this run alone
+    was_frozen = is_frozen()  # by `settle`, which leaves the objects of this run alone
     if not was_frozen:
         gc.freeze()
     try:
