@@ -23,7 +23,7 @@ _WIDEST = 200
 _LONGEST_CALL = 60
 
 
-class Line(NamedTuple):
+class EntryLine(NamedTuple):
     """A line of a timeline: its lane, its sign, its words, and whether it shows a failure."""
 
     lane: Lane
@@ -37,24 +37,24 @@ def folds(recording: RecordedRun) -> dict[int, list[int]]:
     return {text[-1]: text for text in recording.index.texts if len(text) > 1}
 
 
-def entry_line(recording: RecordedRun, places: Sequence[int]) -> Line:
+def entry_line(recording: RecordedRun, places: Sequence[int]) -> EntryLine:
     """Return the line of an entry, or of all pieces of a text."""
     first, *more = (recording.entries[place] for place in places)
-    return Line(*sign_of(first), words_of(first, *more), is_failure(first))
+    return EntryLine(*sign_of(first), words_of(first, *more), is_failure(first))
 
 
-def answer_lines(recording: RecordedRun, place: int) -> list[Line]:
+def answer_lines(recording: RecordedRun, place: int) -> list[EntryLine]:
     """Return a line for each result in a request of a call that no other entry shows."""
     return [_answer_line(recording, *answer) for answer in recording.index.answers.get(place, ())]
 
 
-def _answer_line(recording: RecordedRun, call: int, message: ToolMessage) -> Line:
+def _answer_line(recording: RecordedRun, call: int, message: ToolMessage) -> EntryLine:
     asked = recording.entries[call]
     assert isinstance(asked, entries.ToolCall)
     result = entries.ToolResult(0, 0, asked.call_id, asked.name, message.text, message.is_error)
     called = escape(f"{asked.name} {asked.arguments}", _LONGEST_CALL)
     words = escape(f"{called}: {message.text} [{asked.call_id}]", _WIDEST)
-    return Line(*sign_of(result), words, message.is_error)
+    return EntryLine(*sign_of(result), words, message.is_error)
 
 
 def gaps(record: Sequence[AnyEntry]) -> list[int]:

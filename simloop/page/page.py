@@ -18,7 +18,7 @@ from typing import Any
 
 from simloop.cursor import views
 from simloop.cursor.keys import HELP, MOVES, VIEW_KEYS, VIEWS, FactView, RunKey
-from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gap_words, gaps
+from simloop.cursor.lines import EntryLine, answer_lines, entry_line, folds, gap_words, gaps
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
@@ -180,7 +180,7 @@ def columns(recording: RecordedRun, places: Sequence[int], words: Numbered) -> d
     }
 
 
-def _columns_of(line: Line, words: Numbered) -> list[int]:
+def _columns_of(line: EntryLine, words: Numbered) -> list[int]:
     lane = list(Lane).index(line.lane)
     return [lane, words[line.sign], words[line.words], int(line.is_failure)]
 

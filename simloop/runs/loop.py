@@ -36,7 +36,7 @@ from simloop.world.agent import Agent, agent_from, check_agent, is_agent, reads
 from simloop.world.user_functions import describe
 
 if TYPE_CHECKING:
-    from simloop.runs.program import Program
+    from simloop.runs.program import WholeProgram
 
 AN_AGENT = (
     "an agent is `async def agent(prompt, world)`, or `def`, an object or a class with such a "
@@ -95,7 +95,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     limits: Mapping[str, int | str | None]
     expect_on: Any = None
     check: Callable[[], None] = lambda: None
-    program: "Program | None" = None
+    program: "WholeProgram | None" = None
     can_restart: bool = True
     """Whether a fresh instance can take over: not that of an object that is made already."""
 
@@ -199,10 +199,10 @@ def _of_program(spec: LoopSpec, loop: str) -> Loop:
     )
 
 
-def _program(loop: str) -> "Program":
-    from simloop.runs.program import Program  # noqa: PLC0415 - few loops are programs
+def _program(loop: str) -> "WholeProgram":
+    from simloop.runs.program import WholeProgram  # noqa: PLC0415 - few loops are programs
 
-    return Program(loop)
+    return WholeProgram(loop)
 
 
 def _without_machine(spec: LoopSpec, **more: Any) -> Loop:

@@ -70,7 +70,7 @@ _EXIT_CODES = 256
 _FOLDERS = ("home", "tmp", "work")
 
 
-class Program:
+class WholeProgram:
     """A command line: a console script, `python -m module` or a file, after any NAME=value.
 
     `{prompt}` in an argument stands for the prompt. Raises ScenarioError if there is no such
@@ -199,7 +199,7 @@ class Program:
 class ProgramAgent(OwnAgent):
     """A whole program: an exit status that is not 0 is a failure."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: WholeProgram) -> None:
         super().__init__(program.answer)
         self._program = program
 

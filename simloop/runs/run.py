@@ -343,6 +343,7 @@ class Simulation:
                 return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
             return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
         finally:
+            main.close()  # an interrupt may have come before it began
             if self._world is not None:
                 self._world.model.recorder.close()
             footer, entries_now = self.trace.footer, len(self.trace.entries)

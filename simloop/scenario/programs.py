@@ -42,7 +42,7 @@ SignalName = Literal[
     "SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM"
 ]  # fmt: skip
 _REQUESTS = {"hang-up": 1, "interrupt": 2, "terminate": 15}
-Request = Literal["hang-up", "interrupt", "terminate"]
+EndRequest = Literal["hang-up", "interrupt", "terminate"]
 _ENDS = ("exit", "signal", "hangs", "endless")
 
 
@@ -77,7 +77,7 @@ class Program(Strict):
     hangs: bool = Field(
         default=False, description="It does not end after its output, until a signal ends it."
     )
-    ignores: Request | list[Request] = Field(
+    ignores: EndRequest | list[EndRequest] = Field(
         default_factory=no_items,
         description="The requests to end that it ignores; only SIGKILL ends it then.",
     )
@@ -145,10 +145,10 @@ _Answers = Annotated[
     | Annotated[Lax[list[Lax[Program]]], Tag(LIST)],
     Discriminator(_form),
 ]
-Given = Program | Mapping[str, Any] | Literal["files"]
+GivenProgram = Program | Mapping[str, Any] | Literal["files"]
 Scripted = Written[
     dict[Annotated[str, AfterValidator(_has_words)], _Answers],
-    Mapping[str, Given | Sequence[Program | Mapping[str, Any]]],
+    Mapping[str, GivenProgram | Sequence[Program | Mapping[str, Any]]],
 ]
 """The programs of a scenario by their command lines."""
 

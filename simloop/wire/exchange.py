@@ -27,7 +27,15 @@ from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
 from simloop.world import http
-from simloop.world.http import Course, FixedBody, Head, HttpReply, HttpRequest, ReplySteps, TimedOut
+from simloop.world.http import (
+    FixedBody,
+    Head,
+    HttpReply,
+    HttpRequest,
+    ReplyCourse,
+    ReplySteps,
+    TimedOut,
+)
 from simloop.world.model_port import RecordedStream
 
 _OVER: Any = object()
@@ -40,7 +48,7 @@ class Exchange:
     """
 
     def __init__(
-        self, course: Course, sent: HttpRequest, unreachable: Callable[[], object]
+        self, course: ReplyCourse, sent: HttpRequest, unreachable: Callable[[], object]
     ) -> None:
         self._course = course
         self._steps = course.steps()

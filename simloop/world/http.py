@@ -116,7 +116,7 @@ ReplySteps = Generator[Head | bytes | None]
 """The head of a reply, then its pieces; None asks the caller to wait."""
 
 
-class Course(Protocol):
+class ReplyCourse(Protocol):
     """The course of a reply: its steps, none of which waits, and the waits between them."""
 
     @property

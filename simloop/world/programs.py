@@ -14,7 +14,7 @@ from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.border.processes import Process, Script, Signalled
+from simloop.virtual.border.processes import Process, ProcessScript, Signalled
 from simloop.virtual.real_world import SHELLS
 from simloop.world.chance import FaultSites
 from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
@@ -72,7 +72,7 @@ class Programs:
         """Return whether a shell works on the files in memory."""
         return any(each.is_shell for each in self.scripts)
 
-    def launch(self, process: Process) -> Script | None:
+    def launch(self, process: Process) -> ProcessScript | None:
         """Return the script of a process; None if it is absent."""
         args = process.start.args
         line = line_of_shell(args)

@@ -31,10 +31,10 @@ from simloop.world.faults import SERVICE_FAULTS, FaultPlace, SiteFault, Stage
 from simloop.world.http import (
     ConnectionLost,
     ConnectionRefused,
-    Course,
     Head,
     Headers,
     HttpRequest,
+    ReplyCourse,
     ReplySteps,
 )
 from simloop.world.user_functions import UserError, keep
@@ -102,7 +102,7 @@ class ServiceRule(Struct, frozen=True):
 class App(Protocol):
     """Code that answers the requests to a service."""
 
-    def course(self, request: HttpRequest, rest: str, port: "ServicesPort") -> Course:
+    def course(self, request: HttpRequest, rest: str, port: "ServicesPort") -> ReplyCourse:
         """Return the course of the reply; `rest` is the path after the address."""
         ...
 
@@ -228,7 +228,7 @@ class ServicesPort:
                 return service, rest[len(base) :]
         return None
 
-    def course(self, service: Service, rest: str, request: HttpRequest) -> Course | None:
+    def course(self, service: Service, rest: str, request: HttpRequest) -> ReplyCourse | None:
         """Record a request to a service and return the course of its reply.
 
         Returns None, and records nothing, if no rule of the service answers the request.
@@ -240,7 +240,7 @@ class ServicesPort:
         drawn = {} if self._sites is None else self._sites.drawn(SERVICE_FAULTS)
         late_ns = self._play(drawn[Stage.LATE]).takes_ns if Stage.LATE in drawn else 0
         if Stage.INSTEAD in drawn:  # no rule is used up: a retry gets its answer
-            inner: Course = ScriptedCourse(self._play(drawn[Stage.INSTEAD]), request)
+            inner: ReplyCourse = ScriptedCourse(self._play(drawn[Stage.INSTEAD]), request)
         elif found is not None:
             rule, values = found
             service.use(rule)
@@ -250,7 +250,7 @@ class ServicesPort:
             inner = service.app.course(request, rest, self)
         return _RecordedCourse(self, number, inner, late_ns)
 
-    def unscripted(self, service: Service, rest: str, request: HttpRequest) -> Course:
+    def unscripted(self, service: Service, rest: str, request: HttpRequest) -> ReplyCourse:
         """Record a request that no rule answers, and return the course of a reply with 404."""
         number = self._record(service, rest, request)
         told = {"error": f"no answer is scripted for {request.method} {rest}"}
@@ -418,7 +418,7 @@ class FunctionApp:
         self._function = function
         self._address = address
 
-    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> Course:
+    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> ReplyCourse:
         """Return the course of what the function returns."""
         return _FunctionCourse(self, request, port)
 
@@ -474,7 +474,9 @@ class _RecordedCourse:
 
     runs_code = False
 
-    def __init__(self, port: ServicesPort, number: int, inner: Course, late_ns: int = 0) -> None:
+    def __init__(
+        self, port: ServicesPort, number: int, inner: ReplyCourse, late_ns: int = 0
+    ) -> None:
         self._port = port
         self._number = number
         self._inner = inner

@@ -46,7 +46,7 @@ class UnfinishedLineError(ValueError):
     """A quote, or a here-document, has no end yet."""
 
 
-class Command:
+class ShellCommand:
     """One command of a line: its words with their quotes, and the operator before it.
 
     `errors` states where standard error goes, and `text` is a here-document.
@@ -59,7 +59,7 @@ class Command:
         self.text: str | None = None
 
 
-class Given(NamedTuple):
+class ShellInput(NamedTuple):
     """What a command of the shell gets."""
 
     files: Files
@@ -113,7 +113,7 @@ class Shell:
                 piped = "".join(to_pipe)
         return self.status
 
-    async def _perform(self, command: Command, text: str | None, write: Write) -> int:
+    async def _perform(self, command: ShellCommand, text: str | None, write: Write) -> int:
         words = command.words
         redirect = _REDIRECTS.intersection(words[-2:-1])
         try:
@@ -167,7 +167,7 @@ class Shell:
         act, options, least = _COMMANDS[name]
         dashed = [word for word in arguments if options is not None and word[:1] == "-"]
         operands = [word for word in arguments if word not in dashed]
-        given = Given(self._files, name, "".join(word[1:] for word in dashed), operands, text)
+        given = ShellInput(self._files, name, "".join(word[1:] for word in dashed), operands, text)
         unknown = given.options.strip(options)
         if unknown or len(operands) < least - (text is not None):
             why = f"option -{unknown[0]} is not known" if unknown else "an operand is missing"
@@ -198,9 +198,9 @@ def _redirected(errors: str, write: Write) -> Write:
     return redirected if errors else write
 
 
-def parse(line: str) -> list[Command]:
+def parse(line: str) -> list[ShellCommand]:
     """Return the commands of a line, in order. Raises ValueError for unknown syntax."""
-    commands = [Command(";")]
+    commands = [ShellCommand(";")]
     here = commands[0]
     for kind, token in _tokens(line):
         last = commands[-1]
@@ -217,7 +217,7 @@ def parse(line: str) -> list[Command]:
         elif token not in _JOINTS:
             raise ValueError(f"this shell has no {token}")
         elif last.words:
-            commands.append(Command(token))
+            commands.append(ShellCommand(token))
         elif token != "\n":  # noqa: S105 - no password
             raise ValueError(f"{token} has nothing before it")
     last = commands[-1]
@@ -288,7 +288,7 @@ def _unquoted(word: str) -> str:
     return shlex.split(word)[0]
 
 
-def _each(given: Given, act: Callable[[str], str | None]) -> Done:
+def _each(given: ShellInput, act: Callable[[str], str | None]) -> Done:
     out = err = ""
     for path in given.operands:
         try:
@@ -298,7 +298,7 @@ def _each(given: Given, act: Callable[[str], str | None]) -> Done:
     return Done(out, err, FAILED if err else 0)
 
 
-def _ls(given: Given) -> Done:
+def _ls(given: ShellInput) -> Done:
     files, options = given.files, given.options
     paths = given.operands or [ROOT]
 
@@ -321,11 +321,11 @@ def _row(files: Files, path: str, name: str, options: str) -> str:
     return f"{size:>8} {name}\n" if "l" in options else f"{name}\n"
 
 
-def _cat(given: Given) -> Done:
+def _cat(given: ShellInput) -> Done:
     return _each(given, given.files.read) if given.operands else Done(given.text or "")
 
 
-def _wc(given: Given) -> Done:
+def _wc(given: ShellInput) -> Done:
     if not given.options:
         return Done(err="wc: only wc -l is known\n", code=MISUSED)
     if not given.operands:
@@ -341,7 +341,7 @@ def _wc(given: Given) -> Done:
     return done._replace(out=done.out + total)
 
 
-def _grep(given: Given) -> Done:
+def _grep(given: ShellInput) -> Done:
     pattern, *paths = given.operands
     if _PATTERN.search(pattern):
         return Done(err="grep: patterns are not known, only texts\n", code=MISUSED)
@@ -355,7 +355,7 @@ def _grep(given: Given) -> Done:
     return done._replace(code=MISUSED if done.err else int(not done.out))
 
 
-def _ends(given: Given) -> Done:
+def _ends(given: ShellInput) -> Done:
     """Do `head` or `tail`: with `-n 3` or `-3`, of files or of the input."""
     found = _LINES.match(" ".join(given.operands))
     paths = given.operands
@@ -379,7 +379,7 @@ def _touch(files: Files, path: str) -> None:
 
 # What a command does, the options that it knows (None: to it all words are alike), and how many
 # operands it needs, one less if it has an input.
-_COMMANDS: Mapping[str, tuple[Callable[[Given], Done], str | None, int]] = {
+_COMMANDS: Mapping[str, tuple[Callable[[ShellInput], Done], str | None, int]] = {
     "ls": (_ls, "la", 0),
     "cat": (_cat, "", 1),
     "pwd": (lambda g: Done(f"{g.files.here}\n"), "", 0),

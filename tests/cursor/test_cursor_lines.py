@@ -5,7 +5,7 @@ from pathlib import Path
 from agents import of_shop
 
 from simloop.cursor.index import STALL_NS, Landmark
-from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gap_words, gaps
+from simloop.cursor.lines import EntryLine, answer_lines, entry_line, folds, gap_words, gaps
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace import entries
 from simloop.trace.codec import read_trace
@@ -36,7 +36,7 @@ def test_the_result_of_a_call_that_only_a_request_shows_is_a_line_of_the_tools()
     recording = of_shop()
     ((place, _),) = recording.index.answers.items()
     assert answer_lines(recording, place) == [
-        Line(Lane.TOOLS, ")", 'lookup {"order":"17"}: shipped [call-1]', is_failure=False)
+        EntryLine(Lane.TOOLS, ")", 'lookup {"order":"17"}: shipped [call-1]', is_failure=False)
     ]
     assert isinstance(recording.entries[place], entries.Request)
     (call,) = recording.index.landmarks[Landmark.TOOL_CALL]

@@ -1,6 +1,7 @@
 import os
 
 import pytest
+import searching
 from searching import asks, plain
 
 from simloop import Reply, Scenario, ScenarioError, UserMessage, World
@@ -157,6 +158,7 @@ def test_another_rule_or_another_shape_is_another_finding() -> None:
 
 @pytest.mark.slow
 def test_runs_in_processes_of_their_own_keep_nothing() -> None:
+    searching._seen.clear()
     assert not list(Search("searching:remembers", isolate=True).run(runs=9))
 
 

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from simloop.cursor.lines import Line, answer_lines, entry_line, folds, gaps
+from simloop.cursor.lines import EntryLine, answer_lines, entry_line, folds, gaps
 from simloop.cursor.position import place_at
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace.kinds import kind_of
@@ -65,7 +65,7 @@ class TimelineRows:
         is_entry = order == self._stride - 1
         return TimelineRow(place, not order, order - 1 if order and not is_entry else None)
 
-    def line(self, row: TimelineRow) -> Line:
+    def line(self, row: TimelineRow) -> EntryLine:
         """Return the line of a row that is no gap."""
         if row.answer is not None:
             return answer_lines(self._recording, row.place)[row.answer]

@@ -169,7 +169,7 @@ class StandIns:
         return _Holder(namespace, originals, stand_ins) if originals else None
 
 
-class Exchange:
+class NameExchange:
     """An exchange of originals for stand-ins: from the first entrance in the process to the last.
 
     `enter` and `leave` are called in pairs.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready, run_with_pipes
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
 
@@ -208,7 +208,7 @@ def _shut_down(network: Loopback, original: Any, one: Any, how: int) -> None:
     network.pipes.changed()
 
 
-_exchange = Exchange(
+_exchange = NameExchange(
     StandIns(
         {},
         (

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from simloop.errors import SimloopError
 from simloop.virtual.border import absence
-from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.pipes import (
     KEPT_BY,
     PIPE_BUF,
@@ -69,14 +69,14 @@ def _words(args: Iterable[Any]) -> tuple[str, ...]:
     return tuple([os.fsdecode(each).replace(sys.executable, "python") for each in args])
 
 
-Script = Callable[[], Coroutine[Any, Any, int]]
+ProcessScript = Callable[[], Coroutine[Any, Any, int]]
 """Runs a process, by the methods of Process, and returns its exit status."""
 
 
 class Launcher(Protocol):
     """The scripts of a run's programs."""
 
-    def launch(self, process: "Process") -> Script | None:
+    def launch(self, process: "Process") -> ProcessScript | None:
         """Return the script of a process, which returns its exit status; None if it is absent."""
 
     def has(self, name: str) -> bool:
@@ -131,7 +131,7 @@ class Process:
                     self._noted.add(number)
                     pipes.copied(own)
 
-    async def run(self, script: Script) -> None:
+    async def run(self, script: ProcessScript) -> None:
         """Run a script to its end."""
         try:
             self._finish((await script() & 0xFF) << 8)
@@ -535,4 +535,4 @@ METHODS: tuple[tuple[type, str, Any], ...] = (
 )
 """Class, attribute and stand-in of the methods that are exchanged."""
 
-_exchange = Exchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))
+_exchange = NameExchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))

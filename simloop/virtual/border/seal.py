@@ -8,7 +8,7 @@ from typing import Any
 
 from simloop.virtual.border import absence, answers, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
-from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.real_world import REAL_CLOCKS, noted_interrupts
@@ -24,7 +24,7 @@ _OF_BORDER = StandIns(
 )
 
 
-class _Border(Exchange):
+class _Border(NameExchange):
     """The exchange that every sealed run needs."""
 
     def __init__(self) -> None:

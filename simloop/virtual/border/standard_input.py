@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from simloop.virtual.border.exchange import Exchange, StandIns
+from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.pipes import (
     KEPT_BY,
     READ,
@@ -187,7 +187,7 @@ class _Stream:
         return getattr(self.under if given is None else given.file, name)
 
 
-class _StreamExchange(Exchange):
+class _StreamExchange(NameExchange):
     """Puts the object into `sys.stdin` for the first run that needs it, until the last one."""
 
     stream = _Stream()
