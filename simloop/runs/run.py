@@ -7,6 +7,7 @@ names the command that repeats it.
 import asyncio
 import contextlib
 import gc
+import inspect
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -343,7 +344,10 @@ class Simulation:
                 return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
             return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
         finally:
-            main.close()  # an interrupt may have come before it began
+            # An interrupt may have come before it began. One that did begin is never closed here:
+            # code that catches every exception would run for ever.
+            if inspect.getcoroutinestate(main) == inspect.CORO_CREATED:
+                main.close()
             if self._world is not None:
                 self._world.model.recorder.close()
             footer, entries_now = self.trace.footer, len(self.trace.entries)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Scripts:
-    """What answers the agent of one run.
+    """The parties that answer the agent of one run, by their scripts.
 
     `around` has the model, the files and the tools; `model` is the model without faults of chance.
     `scenario` states all that was added so far.

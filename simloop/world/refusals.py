@@ -1,4 +1,4 @@
-"""What an agent asked of its world and did not get: hosts, programs, and calls that reach out.
+"""The record of refusals: the hosts, programs and calls that an agent asked for and did not get.
 
 A refusal is no failure. It is an entry of the trace, and reports list those that no scenario means.
 """

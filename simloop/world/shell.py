@@ -60,7 +60,7 @@ class ShellCommand:
 
 
 class ShellInput(NamedTuple):
-    """What a command of the shell gets."""
+    """The input of a command of the shell."""
 
     files: Files
     name: str

@@ -101,6 +101,16 @@ def test_a_timeout_of_a_socket_is_virtual() -> None:
     assert rest == "b''"
 
 
+def test_a_server_that_closes_hangs_up_on_those_whom_it_has_not_accepted() -> None:
+    def wait() -> bytes:
+        with listening() as server:
+            client = socket.create_connection(server.getsockname())
+        with client:
+            return client.recv(1)
+
+    assert ran(wait) == b""
+
+
 def test_more_than_the_kernel_holds_is_sent_as_it_is_read() -> None:
     size = 3_000_000
 

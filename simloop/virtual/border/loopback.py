@@ -38,6 +38,12 @@ class _Server:
         self.listens = False
         self.waiting: deque[tuple[int, Any]] = deque()
 
+    def close(self) -> None:
+        """Hang up on those who wait to be accepted, as the kernel does."""
+        self.bell.close()
+        while self.waiting:
+            os.close(self.waiting.popleft()[0])
+
 
 class Loopback:
     """The servers and the connections of one run."""
@@ -55,9 +61,7 @@ class Loopback:
     def end(self) -> None:
         """Close what the program has left open."""
         for server in self._servers.values():
-            server.bell.close()
-            for descriptor, _ in server.waiting:
-                os.close(descriptor)
+            server.close()
 
     def server_at(self, family: int, port: int) -> _Server | None:
         """Return the server that listens at a port, or None."""
@@ -152,10 +156,10 @@ class Loopback:
         return name
 
     def close(self, one: Any) -> None:
-        """Forget a socket that is closed, and the server that it was."""
-        server = self._servers.pop(_key(one), None)
+        """Forget a socket that is closed, with the server that it was and those who wait for it."""
+        server = self._servers.pop(_key(one), None) if one.fileno() >= 0 else None
         if server is not None:
-            server.bell.close()
+            server.close()
 
     def _take(self, one: Any, end: socket.socket, names: tuple[Any, Any]) -> None:
         """Put an end of a pair in the place of the descriptor of a socket."""
