@@ -17,10 +17,11 @@ import select
 import selectors
 from collections.abc import Callable, Iterable, Sequence
 from stat import S_ISFIFO
+from threading import get_ident
 from typing import Any, TypeVar
 
 from simloop.virtual.border.exchange import NameExchange, StandIns
-from simloop.virtual.clock.loop import VirtualLoop, loop_here
+from simloop.virtual.clock.loop import THREADS, VirtualLoop, loop_here
 from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_here
 
 T = TypeVar("T")
@@ -143,6 +144,8 @@ class Pipes:
             return found
         me = thread_here()
         assert me is not None
+        if me.threads.run_new_fiber() and (found := look()):
+            return found
         end_ns = None if seconds is None else until_ns(self.loop, seconds)
         woken = True
         while woken and not found:
@@ -249,13 +252,14 @@ def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        # A program makes 20 such calls: most of them in the thread of the loop.
-        running = _get_running_loop()
-        loop = running if type(running) is VirtualLoop else loop_here()
-        pipes = None if loop is None else loop.pipes
-        if pipes is None:
+        # As `loop_here`, in line: a program makes 20 such calls.
+        run: Any = _get_running_loop()
+        if type(run) is not VirtualLoop:
+            thread = THREADS.get(get_ident())
+            run = None if thread is None else thread.loop
+        if run is None or run.pipes is None:
             return original(*args, **kwargs)
-        return answer(pipes, *args, **kwargs) if kwargs else answer(pipes, *args)
+        return answer(run.pipes, *args, **kwargs) if kwargs else answer(run.pipes, *args)
 
     return stand_in
 
