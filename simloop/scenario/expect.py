@@ -87,25 +87,26 @@ def _shown(bound: int) -> str:
 class CountBounds(_Bounds):
     """A number of occurrences within inclusive bounds."""
 
-    min: int | None = Field(default=None, ge=0, description="At least so often.")
-    max: int | None = Field(default=None, ge=0, description="At most so often.")
+    min: int | None = Field(default=None, ge=0)
+    """At least so often."""
+    max: int | None = Field(default=None, ge=0)
+    """At most so often."""
 
 
 class Span(_Bounds):
     """A length of time within inclusive bounds."""
 
-    min: fields.Written[fields.Duration | None, str | None] = Field(
-        default=fields.kept(None), description="At least so long."
-    )
-    max: fields.Written[fields.Duration | None, str | None] = Field(
-        default=fields.kept(None), description="At most so long."
-    )
+    min: fields.Written[fields.Duration | None, str | None] = fields.kept(None)
+    """At least so long."""
+    max: fields.Written[fields.Duration | None, str | None] = fields.kept(None)
+    """At most so long."""
 
 
 class Contains(fields.Strict):
     """A text that contains the given texts."""
 
-    contains: str | list[str] = Field(description="A text that it contains; a list: all of them.")
+    contains: str | list[str]
+    """A text that it contains; a list: all of them."""
 
     @property
     def texts(self) -> list[str]:
@@ -127,17 +128,13 @@ _GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
 class ExpectedCounters(fields.Strict):
     """The counters at the end of the run; a check compares only the given ones."""
 
-    error_count: fields.Written[_Times | None, _GivenTimes | None] = Field(
-        default=fields.kept(None),
-        description="Failed or useless model calls, as the loop counts them: reference in the "
-        "run, opencode in a step, pi and react not at all.",
-    )
-    total_steps: fields.Written[_Times | None, _GivenTimes | None] = Field(
-        default=fields.kept(None), description="Steps of all replies together."
-    )
-    compaction_attempts: fields.Written[_Times | None, _GivenTimes | None] = Field(
-        default=fields.kept(None), description="Compactions tried."
-    )
+    error_count: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
+    """Failed or useless model calls, as the loop counts them: reference in the run, opencode in a
+    step, pi and react not at all."""
+    total_steps: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
+    """Steps of all replies together."""
+    compaction_attempts: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
+    """Compactions tried."""
 
 
 class Expect(fields.Strict):
@@ -146,109 +143,78 @@ class Expect(fields.Strict):
     Without outcome, outcomes, exit and error, every prompt must complete.
     """
 
-    outcome: fields.Written[fields.Lax[Outcome] | None, Outcome | OutcomeName | None] = Field(
-        default=fields.kept(None), description="How the run ends."
+    outcome: fields.Written[fields.Lax[Outcome] | None, Outcome | OutcomeName | None] = fields.kept(
+        None
     )
+    """How the run ends."""
     outcomes: fields.Written[
         fields.Lax[list[_RestOf[fields.Lax[Outcome]]]] | None,
         Sequence[Outcome | OutcomeName | EllipsisType] | None,
-    ] = Field(default=fields.kept(None), description="How the run of each prompt ends, in order.")
-    error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = Field(
-        default=None, description="The run has no outcome: this error ends it."
+    ] = fields.kept(None)
+    """How the run of each prompt ends, in order."""
+    error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = None
+    """The run has no outcome: this error ends it."""
+    unused: fields.Written[_Some | None, _GivenTimes | None] = fields.kept(None)
+    """The number of replies, aborts, queued messages and lines that the run does not use, exactly,
+    or {max: 2}; without this key, 0."""
+    limit: str | None = None
+    """The limit that ended the run; empty for none."""
+    text: fields.Written[_Text | None, _GivenText | None] = fields.kept(None)
+    """The last text of the model, exactly; {contains: ...} for a part of it."""
+    message: fields.Written[_Text | None, _GivenText | None] = fields.kept(None)
+    """The last message to the user, exactly; {contains: ...} for a part of it."""
+    exit: Annotated[int, Field(ge=0, le=255)] | None = None
+    """The exit status of a loop that is a whole program."""
+    elapsed: fields.Written[_Lasting | None, str | Span | Mapping[str, str] | None] = fields.kept(
+        None
     )
-    unused: fields.Written[_Some | None, _GivenTimes | None] = Field(
-        default=fields.kept(None),
-        description="The number of replies, aborts, queued messages and lines that the run does "
-        "not use, exactly, or {max: 2}; without this key, 0.",
-    )
-    limit: str | None = Field(
-        default=None, description="The limit that ended the run; empty for none."
-    )
-    text: fields.Written[_Text | None, _GivenText | None] = Field(
-        default=fields.kept(None),
-        description="The last text of the model, exactly; {contains: ...} for a part of it.",
-    )
-    message: fields.Written[_Text | None, _GivenText | None] = Field(
-        default=fields.kept(None),
-        description="The last message to the user, exactly; {contains: ...} for a part of it.",
-    )
-    exit: Annotated[int, Field(ge=0, le=255)] | None = Field(
-        default=None, description="The exit status of a loop that is a whole program."
-    )
-    elapsed: fields.Written[_Lasting | None, str | Span | Mapping[str, str] | None] = Field(
-        default=fields.kept(None),
-        description="Virtual time of all prompts together, exactly; or {min: 1s, max: 15s}.",
-    )
+    """Virtual time of all prompts together, exactly; or {min: 1s, max: 15s}."""
     counters: fields.Written[
         fields.Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]
-    ] = Field(default=fields.defaults_of(ExpectedCounters), description="The counters at the end.")
-    requests: fields.Written[_Times | None, _GivenTimes | None] = Field(
-        default=fields.kept(None),
-        description="How many requests the model got, exactly; or {min: 2, max: 4}.",
-    )
-    tools_run: fields.Written[_Words | None, _Items | None] = Field(
-        default=fields.kept(None),
-        description="Names of the tools run, in order; ... for any number of others.",
-    )
+    ] = fields.defaults_of(ExpectedCounters)
+    """The counters at the end."""
+    requests: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
+    """How many requests the model got, exactly; or {min: 2, max: 4}."""
+    tools_run: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    """Names of the tools run, in order; ... for any number of others."""
     calls: fields.Written[
         fields.Lax[list[_RestOf[dict[str, Any]]]] | None,
         Sequence[Mapping[str, Any] | EllipsisType | str] | None,
-    ] = Field(
-        default=fields.kept(None),
-        description="The tools run, in order, with the arguments that they got: {read: {path: a}}, "
-        "or {read: ...} with any arguments; ... for any number of other calls.",
-    )
+    ] = fields.kept(None)
+    """The tools run, in order, with the arguments that they got: {read: {path: a}}, or {read: ...}
+    with any arguments; ... for any number of other calls."""
     backoffs: fields.Written[fields.Lax[list[_RestOf[fields.Duration]]] | None, _Items | None] = (
-        Field(
-            default=fields.kept(None),
-            description="The waits before retries, in order; ... for any number of others.",
-        )
+        fields.kept(None)
     )
-    hooks: fields.Written[_Words | None, _Items | None] = Field(
-        default=fields.kept(None),
-        description="The hooks that ran: point, name, and ok, blocked, failed or timed-out; ... "
-        "for any number of others.",
-    )
+    """The waits before retries, in order; ... for any number of others."""
+    hooks: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    """The hooks that ran: point, name, and ok, blocked, failed or timed-out; ... for any number of
+    others."""
     services: fields.Written[
         fields.Lax[list[_Asked]] | None, Sequence[str | Mapping[str, Any] | EllipsisType] | None
-    ] = Field(
-        default=fields.kept(None),
-        description="The requests to services, in order: GET /orders/7, or with the whole URL, or "
-        "{POST /tickets: body} with the body as text or JSON; ... for any number of others. A path "
-        "without a query stands for any query.",
-    )
-    messages: str | None = Field(
-        default=None,
-        description="The roles of the messages at the end; ... for any number of messages.",
-    )
-    sent: fields.Written[_Words | None, _Items | None] = Field(
-        default=fields.kept(None),
-        description="The requests as sent: for each the roles of its messages. ... stands for any "
-        "number of requests, and among the roles for any number of messages.",
-    )
-    programs: fields.Written[_Words | None, _Items | None] = Field(
-        default=fields.kept(None),
-        description="The command lines of the programs started, in order, where * stands for any "
-        "characters; ... for any number of others.",
-    )
-    asked: fields.Written[_Words | None, _Items | None] = Field(
-        default=fields.kept(None),
-        description="The questions that `input` answers, in order, and one that only the end of "
-        "the input answers: the last line that was written before; ... for any number of others.",
-    )
-    refused: fields.Written[_Words | None, _Items | None] = Field(
-        default=fields.kept(None),
-        description="What the world refuses, in order, without what `offline` and `absent` name: "
-        "host or program, and what was asked; ... for any number of others.",
-    )
-    files: dict[str, str] | None = Field(
-        default=None, description="The files at the end, all of them, by path."
-    )
-    violates: dict[str, str] | None = Field(
-        default=None,
-        description="The invariants that this loop is known to violate in this scenario, each with "
-        "the reason; by default there may be none. `simloop invariants` lists the names.",
-    )
+    ] = fields.kept(None)
+    """The requests to services, in order: GET /orders/7, or with the whole URL, or {POST /tickets:
+    body} with the body as text or JSON; ... for any number of others. A path without a query stands
+    for any query."""
+    messages: str | None = None
+    """The roles of the messages at the end; ... for any number of messages."""
+    sent: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    """The requests as sent: for each the roles of its messages. ... stands for any number of
+    requests, and among the roles for any number of messages."""
+    programs: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    """The command lines of the programs started, in order, where * stands for any characters; ...
+    for any number of others."""
+    asked: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    """The questions that `input` answers, in order, and one that only the end of the input answers:
+    the last line that was written before; ... for any number of others."""
+    refused: fields.Written[_Words | None, _Items | None] = fields.kept(None)
+    """What the world refuses, in order, without what `offline` and `absent` name: host or program,
+    and what was asked; ... for any number of others."""
+    files: dict[str, str] | None = None
+    """The files at the end, all of them, by path."""
+    violates: dict[str, str] | None = None
+    """The invariants that this loop is known to violate in this scenario, each with the reason; by
+    default there may be none. `simloop invariants` lists the names."""
 
     @model_validator(mode="after")
     def _one_end(self) -> Self:

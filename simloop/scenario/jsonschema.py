@@ -1,4 +1,8 @@
-"""The JSON Schema of scenario files, for editors."""
+"""The JSON Schema of scenario files, for editors.
+
+The description of a key is the docstring of its field. It is read here and not by pydantic, which
+would read the source of each class at each start.
+"""
 
 import ast
 import inspect
@@ -28,14 +32,15 @@ def schema_text() -> str:
 
 
 class _WithDocstrings(GenerateJsonSchema):
-    """The generator of pydantic, with the docstrings of the settings as descriptions."""
+    """The generator of pydantic, with the docstrings of the fields as descriptions."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """Return the schema of a dataclass, which is what all settings are."""
-        described = super().dataclass_schema(schema)
-        for name, docstring in _docstrings(schema["cls"]):
-            described["properties"][written_name(name)]["description"] = docstring
-        return described
+        return _described(super().dataclass_schema(schema), schema["cls"])
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Return the schema of a model."""
+        return _described(super().model_schema(schema), schema["cls"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         """Return the schema without a default that is a mapping of settings.
@@ -48,8 +53,16 @@ class _WithDocstrings(GenerateJsonSchema):
         return written
 
 
-def _docstrings(settings: type) -> Iterator[tuple[str, str]]:
-    module = ast.parse(textwrap.dedent(inspect.getsource(settings)))
+def _described(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("simloop."):
+            for name, docstring in _docstrings(base):
+                schema["properties"][written_name(name)]["description"] = docstring
+    return schema
+
+
+def _docstrings(cls: type) -> Iterator[tuple[str, str]]:
+    module = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     assert isinstance(module.body[0], ast.ClassDef)
     for field, docstring in pairwise(module.body[0].body):
         match field, docstring:
@@ -57,4 +70,4 @@ def _docstrings(settings: type) -> Iterator[tuple[str, str]]:
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str() as text)),
             ):
-                yield name, inspect.cleandoc(text)
+                yield name, " ".join(text.split())

@@ -24,34 +24,27 @@ from simloop.world.typed_lines import TypedLine
 class Then(Strict):
     """A further prompt, some time after the outcome before it."""
 
-    say: str = Field(description="The text of the prompt.")
-    after: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Virtual time after the outcome before it."
-    )
-    restart: bool = Field(
-        default=False,
-        description="Restart the agent before the prompt: what it left running ends, and a fresh "
-        "instance answers, which knows only what the agent has stored.",
-    )
+    say: str
+    """The text of the prompt."""
+    after: WrittenDuration = kept(NO_TIME)
+    """Virtual time after the outcome before it."""
+    restart: bool = False
+    """Restart the agent before the prompt: what it left running ends, and a fresh instance answers,
+    which knows only what the agent has stored."""
 
 
 class Line(Strict):
     """A line that the user types on standard input."""
 
-    say: str = Field(description="The text of the line.")
-    after: WrittenDuration = Field(
-        default=kept(NO_TIME),
-        description="Virtual time after the program asks: it waits for a line, and has read those "
-        "before.",
-    )
-    to: OneOrNone[Contains] = Field(
-        default=kept(None),
-        description="Makes it an answer: type it if what the program has written since the line "
-        "before has this.",
-    )
-    times: Annotated[int, Field(ge=1)] | Literal["always"] = Field(
-        default=1, description="How often it may be typed."
-    )
+    say: str
+    """The text of the line."""
+    after: WrittenDuration = kept(NO_TIME)
+    """Virtual time after the program asks: it waits for a line, and has read those before."""
+    to: OneOrNone[Contains] = kept(None)
+    """Makes it an answer: type it if what the program has written since the line before has
+    this."""
+    times: Annotated[int, Field(ge=1)] | Literal["always"] = 1
+    """How often it may be typed."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:

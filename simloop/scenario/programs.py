@@ -49,47 +49,40 @@ _ENDS = ("exit", "signal", "hangs", "endless")
 class ProgramPiece(Strict):
     """A part of a program's output."""
 
-    after: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Virtual time before it, after the part before."
-    )
-    stdout: str = Field(default="", description="The text on its standard output.")
-    stderr: str = Field(default="", description="The text on its standard error.")
+    after: WrittenDuration = kept(NO_TIME)
+    """Virtual time before it, after the part before."""
+    stdout: str = ""
+    """The text on its standard output."""
+    stderr: str = ""
+    """The text on its standard error."""
 
 
 class Program(Strict):
     """One answer of a program: it waits, writes its output, and ends."""
 
-    stdout: str = Field(default="", description="The text on its standard output.")
-    stderr: str = Field(default="", description="The text on its standard error.")
-    pieces: Many[ProgramPiece] = Field(
-        default_factory=kept(no_items), description="The output in parts, each at its time."
-    )
-    endless: bool = Field(
-        default=False, description="The parts come again and again, until a signal ends it."
-    )
-    takes: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Virtual time before its output."
-    )
-    exit: Annotated[int, Field(ge=0, le=255)] = Field(default=0, description="Its exit status.")
-    signal: SignalName | None = Field(
-        default=None, description="It dies by this signal after its output."
-    )
-    hangs: bool = Field(
-        default=False, description="It does not end after its output, until a signal ends it."
-    )
-    ignores: EndRequest | list[EndRequest] = Field(
-        default_factory=no_items,
-        description="The requests to end that it ignores; only SIGKILL ends it then.",
-    )
-    stdin: OneOrNone[Contains] = Field(
-        default=kept(None),
-        description="Makes it a rule: use it if the standard input, read to its end, has this.",
-    )
-    times: Annotated[int, Field(ge=1)] | Literal["always"] | None = Field(
-        default=None,
-        description="How often it may be used: by default always, and in a list once if it is "
-        "neither the last answer nor a rule.",
-    )
+    stdout: str = ""
+    """The text on its standard output."""
+    stderr: str = ""
+    """The text on its standard error."""
+    pieces: Many[ProgramPiece] = Field(default_factory=kept(no_items))
+    """The output in parts, each at its time."""
+    endless: bool = False
+    """The parts come again and again, until a signal ends it."""
+    takes: WrittenDuration = kept(NO_TIME)
+    """Virtual time before its output."""
+    exit: Annotated[int, Field(ge=0, le=255)] = 0
+    """Its exit status."""
+    signal: SignalName | None = None
+    """It dies by this signal after its output."""
+    hangs: bool = False
+    """It does not end after its output, until a signal ends it."""
+    ignores: EndRequest | list[EndRequest] = Field(default_factory=no_items)
+    """The requests to end that it ignores; only SIGKILL ends it then."""
+    stdin: OneOrNone[Contains] = kept(None)
+    """Makes it a rule: use it if the standard input, read to its end, has this."""
+    times: Annotated[int, Field(ge=1)] | Literal["always"] | None = None
+    """How often it may be used: by default always, and in a list once if it is neither the last
+    answer nor a rule."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

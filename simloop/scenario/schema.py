@@ -66,15 +66,12 @@ class Trigger(Strict):
     The key is `after` and not `on`, because YAML 1.1 tools read `on` as a boolean.
     """
 
-    at: WrittenDurationOrNone = Field(
-        default=kept(None), description="Virtual time after the start of the first run."
-    )
-    after: Point | Literal["part"] | None = Field(
-        default=None,
-        description="After the trace shows an entry of this kind; part is any part of the model's "
-        "stream.",
-    )
-    nth: int = Field(default=1, ge=1, description="After the n-th such entry, not the first.")
+    at: WrittenDurationOrNone = kept(None)
+    """Virtual time after the start of the first run."""
+    after: Point | Literal["part"] | None = None
+    """After the trace shows an entry of this kind; part is any part of the model's stream."""
+    nth: int = Field(default=1, ge=1)
+    """After the n-th such entry, not the first."""
 
     @model_validator(mode="after")
     def _one_trigger(self) -> Self:
@@ -86,59 +83,46 @@ class Trigger(Strict):
 class Queued(Trigger):
     """A message that the user sends during the run."""
 
-    say: str = Field(description="The text of the message.")
-    follow_up: bool = Field(
-        default=False,
-        description="Keep the message until the run would otherwise end. Only pi has a queue for "
-        "such messages: reference and opencode take them at once, react takes all after the run.",
-    )
+    say: str
+    """The text of the message."""
+    follow_up: bool = False
+    """Keep the message until the run would otherwise end. Only pi has a queue for such messages:
+    reference and opencode take them at once, react takes all after the run."""
 
 
 class ScriptedTool(Strict):
     """A fake tool."""
 
-    description: str = Field(default="", description="The description of the tool for the model.")
-    parameters: dict[str, TypeName] = Field(
-        default_factory=dict,
-        description="The arguments and their types; a type that ends in ? may be left out.",
-    )
-    json_schema: dict[str, Any] | None = Field(
-        default=None, description="The arguments as a JSON Schema, in the place of `parameters`."
-    )
-    returns: Any = Field(
-        default="", description="What the tool returns: text, or any value, sent as JSON."
-    )
-    raises: str | None = Field(
-        default=None, description="The tool raises an exception with this message."
-    )
-    returns_chars: Annotated[int, Field(ge=0, le=50_000_000)] | None = Field(
-        default=None, description="The tool returns a text of so many characters."
-    )
-    details: Any = Field(
-        default=None, description="What the interface is shown of the result, as JSON."
-    )
-    terminate: bool = Field(
-        default=False,
-        description="The result asks for the end of the run. A run of a pi version ends when every "
-        "result of a reply asks for it; other loops do not look at this.",
-    )
-    sequential: bool = Field(
-        default=False,
-        description="A reply that calls this tool has its calls run one after the other, also "
-        "where the loop runs calls in parallel.",
-    )
-    takes: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Virtual time that the tool takes."
-    )
-    hangs: bool = Field(default=False, description="The tool never returns.")
-    cancels: bool = Field(default=False, description="The tool raises CancelledError by itself.")
-    outlives_cancel: WrittenDuration = Field(
-        default=kept(NO_TIME),
-        description="When cancelled it goes on for so long, then returns all the same.",
-    )
-    timeout: WrittenDurationOrNone = Field(
-        default=kept(None), description="Virtual time after which the call is given up."
-    )
+    description: str = ""
+    """The description of the tool for the model."""
+    parameters: dict[str, TypeName] = Field(default_factory=dict)
+    """The arguments and their types; a type that ends in ? may be left out."""
+    json_schema: dict[str, Any] | None = None
+    """The arguments as a JSON Schema, in the place of `parameters`."""
+    returns: Any = ""
+    """What the tool returns: text, or any value, sent as JSON."""
+    raises: str | None = None
+    """The tool raises an exception with this message."""
+    returns_chars: Annotated[int, Field(ge=0, le=50_000_000)] | None = None
+    """The tool returns a text of so many characters."""
+    details: Any = None
+    """What the interface is shown of the result, as JSON."""
+    terminate: bool = False
+    """The result asks for the end of the run. A run of a pi version ends when every result of a
+    reply asks for it; other loops do not look at this."""
+    sequential: bool = False
+    """A reply that calls this tool has its calls run one after the other, also where the loop runs
+    calls in parallel."""
+    takes: WrittenDuration = kept(NO_TIME)
+    """Virtual time that the tool takes."""
+    hangs: bool = False
+    """The tool never returns."""
+    cancels: bool = False
+    """The tool raises CancelledError by itself."""
+    outlives_cancel: WrittenDuration = kept(NO_TIME)
+    """When cancelled it goes on for so long, then returns all the same."""
+    timeout: WrittenDurationOrNone = kept(None)
+    """Virtual time after which the call is given up."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -186,41 +170,37 @@ class ScriptedTool(Strict):
 class ScriptedHook(Strict):
     """A fake hook, which waits, then fails or acts; `waits: after` makes it act first."""
 
-    at: HookPoint = Field(description="Where the hook runs.")
-    name: str = Field(default="", description="The name of the hook in traces.")
-    tool: str | None = Field(default=None, description="Act on calls of this tool only.")
-    nth: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Act this time only, counted from 1."
-    )
-    takes: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Virtual time that the hook takes."
-    )
-    hangs: bool = Field(default=False, description="The hook never returns.")
-    waits: Literal["before", "after"] = Field(
-        default="before",
-        description="Whether it takes its time, or hangs, before it acts or after.",
-    )
-    raises: str | None = Field(
-        default=None, description="The hook raises an exception with this message."
-    )
-    block: str | None = Field(default=None, description="Forbid the call, for this reason.")
-    system_prompt: str | None = Field(
-        default=None, description="Replace the system prompt for this call."
-    )
-    hide_tools: list[str] = Field(default_factory=no_items, description="Withhold these tools.")
-    add_tools: Named[ScriptedTool] = Field(
-        default=kept({}),
-        description="Offer these fake tools for this call, in the place of tools of their names.",
-    )
-    arguments: dict[str, Any] = Field(
-        default_factory=dict, description="Set these arguments of the call."
-    )
-    result: str | None = Field(default=None, description="Replace the text of the tool's result.")
-    independent: bool = Field(
-        default=False,
-        description="The hook may run at the same time as independent neighbours, where "
-        "hook_execution says so; it may block, and a change that it makes is a failure.",
-    )
+    at: HookPoint
+    """Where the hook runs."""
+    name: str = ""
+    """The name of the hook in traces."""
+    tool: str | None = None
+    """Act on calls of this tool only."""
+    nth: Annotated[int, Field(ge=1)] | None = None
+    """Act this time only, counted from 1."""
+    takes: WrittenDuration = kept(NO_TIME)
+    """Virtual time that the hook takes."""
+    hangs: bool = False
+    """The hook never returns."""
+    waits: Literal["before", "after"] = "before"
+    """Whether it takes its time, or hangs, before it acts or after."""
+    raises: str | None = None
+    """The hook raises an exception with this message."""
+    block: str | None = None
+    """Forbid the call, for this reason."""
+    system_prompt: str | None = None
+    """Replace the system prompt for this call."""
+    hide_tools: list[str] = Field(default_factory=no_items)
+    """Withhold these tools."""
+    add_tools: Named[ScriptedTool] = kept({})
+    """Offer these fake tools for this call, in the place of tools of their names."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Set these arguments of the call."""
+    result: str | None = None
+    """Replace the text of the tool's result."""
+    independent: bool = False
+    """The hook may run at the same time as independent neighbours, where hook_execution says so; it
+    may block, and a change that it makes is a failure."""
 
     @model_validator(mode="after")
     def _fits_its_point(self) -> Self:
@@ -247,19 +227,13 @@ class ScriptedHook(Strict):
 class McpServer(Strict):
     """The MCP server through which an agent with `simloop.mcp_session` has the scenario's tools."""
 
-    lost_calls: list[Annotated[int, Field(ge=1)]] = Field(
-        default_factory=no_items,
-        description="The tool calls, counted from 1, in which the connection is lost.",
-    )
-    listed_after: dict[str, WrittenDuration] = Field(
-        default_factory=dict,
-        description="Tools that appear in the list so long after the first prompt. The client is "
-        "told that the list has changed.",
-    )
-    unlisted_after: dict[str, WrittenDuration] = Field(
-        default_factory=dict,
-        description="Tools that leave the list so long after the first prompt; calls of them fail.",
-    )
+    lost_calls: list[Annotated[int, Field(ge=1)]] = Field(default_factory=no_items)
+    """The tool calls, counted from 1, in which the connection is lost."""
+    listed_after: dict[str, WrittenDuration] = Field(default_factory=dict)
+    """Tools that appear in the list so long after the first prompt. The client is told that the
+    list has changed."""
+    unlisted_after: dict[str, WrittenDuration] = Field(default_factory=dict)
+    """Tools that leave the list so long after the first prompt; calls of them fail."""
 
     def server(self, start_ns: int) -> ToolServer:
         """Return the server of a run that starts at `start_ns`."""
@@ -280,20 +254,19 @@ class Context(Strict):
     The last word of each list repeats for all later results.
     """
 
-    over: list[bool] = Field(
-        default_factory=no_items,
-        description="Whether it is over the trigger, each time it is asked.",
-    )
-    shrunk: list[bool] = Field(
-        default_factory=no_items, description="Whether a compaction gains something, each time."
-    )
+    over: list[bool] = Field(default_factory=no_items)
+    """Whether it is over the trigger, each time it is asked."""
+    shrunk: list[bool] = Field(default_factory=no_items)
+    """Whether a compaction gains something, each time."""
 
 
 class ClockSkew(Strict):
     """A clock of the loop that differs from the provider's, visible in dates of Retry-After."""
 
-    ahead: WrittenDuration = Field(default=kept(NO_TIME), description="It shows a later time.")
-    behind: WrittenDuration = Field(default=kept(NO_TIME), description="It shows an earlier time.")
+    ahead: WrittenDuration = kept(NO_TIME)
+    """It shows a later time."""
+    behind: WrittenDuration = kept(NO_TIME)
+    """It shows an earlier time."""
 
 
 _SHORTEST = duration("1ms")
@@ -304,161 +277,107 @@ class Scenario(Strict):
 
     model_config = ConfigDict(defer_build=False)  # it has the other models in it: see `Strict`
 
-    title: str = Field(default="", description="What must hold, as a sentence.")
-    loop: str = Field(
-        default="reference",
-        description="The loop design to run; module:attribute for a loop of your own, or a dollar, "
-        "a blank and the command line of a Python program, such as `$ llm {prompt}`.",
-    )
-    judge_as: str = Field(
-        default="",
-        description="The bundled design whose expectations hold for `loop`, a loop of your own: in "
-        "`expect` and `expect_on`, where nothing is said of the loop itself.",
-    )
-    loops: One[LoopOptions] = Field(
-        default=defaults_of(LoopOptions), description="The options of each loop design."
-    )
-    seed: int = Field(default=0, ge=0, lt=2**63, description="The seed of everything random.")
-    shuffle_ties: bool = Field(
-        default=False,
-        description="Let timers of one instant fire in an order drawn from the seed.",
-    )
-    limits: One[Limits] = Field(default=kept(Limits()), description="The bounds of the run.")
-    system_prompt: str = Field(default="", description="The system prompt.")
-    history: Many[PastMessage] = Field(
-        default_factory=kept(no_items), description="The conversation before the first prompt."
-    )
-    prompt: str = Field(description="The text of the first message.")
-    then: Prompts = Field(
-        default_factory=kept(no_items),
-        description="Further prompts, each after the outcome before it: a text, or {after: 2h, "
-        "say: Go on., restart: true}.",
-    )
-    input: Input = Field(
-        default=kept(None),
-        description="The standard input of the agent: the lines that the user types, as texts or "
-        "as {after: 40m, say: y}, or the text of a redirected file; after it comes its end. "
-        "Without it, a read of standard input is a real one.",
-    )
-    tools: Named[ScriptedTool] = Field(
-        default_factory=kept(dict), description="Fake tools by name."
-    )
-    files: dict[str, str] | None = Field(
-        default=None,
-        description="Files in memory, by path, and with them five tools over them: "
-        "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
-    )
-    programs: Scripted = Field(
-        default_factory=kept(dict),
-        description="The programs that the agent may start, by the words with which their command "
-        "lines begin (* stands for any characters): the answer, or a list of answers in order; "
-        "`sh: files` is a shell over `files`.",
-    )
-    offline: list[str] = Field(
-        default_factory=no_items,
-        description="Hosts that are meant not to answer, such as telemetry.example or "
-        "*.example.com: reports do not list what is refused there.",
-    )
-    absent: list[str] = Field(
-        default_factory=no_items,
-        description="Programs that are meant not to be there, such as git: reports do not list "
-        "that they are refused.",
-    )
-    unscripted: Literal["refuse", "fail"] = Field(
-        default="refuse",
-        description="A host or a program that the scenario does not have is refused, as on a "
-        "machine without it; fail makes each such refusal a failure of the run.",
-    )
-    mcp: OneOrNone[McpServer] = Field(
-        default=kept(None),
-        description="The MCP server for agents that have their tools from one; machines have none.",
-    )
+    title: str = ""
+    """What must hold, as a sentence."""
+    loop: str = "reference"
+    """The loop design to run; module:attribute for a loop of your own, or a dollar, a blank and the
+    command line of a Python program, such as `$ llm {prompt}`."""
+    judge_as: str = ""
+    """The bundled design whose expectations hold for `loop`, a loop of your own: in `expect` and
+    `expect_on`, where nothing is said of the loop itself."""
+    loops: One[LoopOptions] = defaults_of(LoopOptions)
+    """The options of each loop design."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """The seed of everything random."""
+    shuffle_ties: bool = False
+    """Let timers of one instant fire in an order drawn from the seed."""
+    limits: One[Limits] = kept(Limits())
+    """The bounds of the run."""
+    system_prompt: str = ""
+    """The system prompt."""
+    history: Many[PastMessage] = Field(default_factory=kept(no_items))
+    """The conversation before the first prompt."""
+    prompt: str
+    """The text of the first message."""
+    then: Prompts = Field(default_factory=kept(no_items))
+    """Further prompts, each after the outcome before it: a text, or {after: 2h, say: Go on.,
+    restart: true}."""
+    input: Input = kept(None)
+    """The standard input of the agent: the lines that the user types, as texts or as {after: 40m,
+    say: y}, or the text of a redirected file; after it comes its end. Without it, a read of
+    standard input is a real one."""
+    tools: Named[ScriptedTool] = Field(default_factory=kept(dict))
+    """Fake tools by name."""
+    files: dict[str, str] | None = None
+    """Files in memory, by path, and with them five tools over them: RunShellCommand, ReadFile,
+    ReadFolder, WriteFile, EditFile."""
+    programs: Scripted = Field(default_factory=kept(dict))
+    """The programs that the agent may start, by the words with which their command lines begin (*
+    stands for any characters): the answer, or a list of answers in order; `sh: files` is a shell
+    over `files`."""
+    offline: list[str] = Field(default_factory=no_items)
+    """Hosts that are meant not to answer, such as telemetry.example or *.example.com: reports do
+    not list what is refused there."""
+    absent: list[str] = Field(default_factory=no_items)
+    """Programs that are meant not to be there, such as git: reports do not list that they are
+    refused."""
+    unscripted: Literal["refuse", "fail"] = "refuse"
+    """A host or a program that the scenario does not have is refused, as on a machine without it;
+    fail makes each such refusal a failure of the run."""
+    mcp: OneOrNone[McpServer] = kept(None)
+    """The MCP server for agents that have their tools from one; machines have none."""
     services: Written[
         dict[Address, Lax[list[Lax[Route]]]], Mapping[str, Sequence[Route | Mapping[str, Any]]]
-    ] = Field(
-        default_factory=kept(dict),
-        description="The answers to HTTP requests that are not for a model, by the address of "
-        "their service: https://orders.example/api.",
-    )
-    shell_timeout: WrittenDuration = Field(
-        default=kept(duration("30s")),
-        description="Virtual time after which RunShellCommand is given up.",
-    )
-    model: Many[Reply] = Field(
-        default_factory=kept(no_items), description="The replies of the model, in order or by rule."
-    )
-    summaries: Many[Reply] = Field(
-        default_factory=kept(no_items),
-        description="The replies of the model to requests for a summary.",
-    )
-    hooks: Many[ScriptedHook] = Field(
-        default_factory=kept(no_items), description="Fake hooks, in the order in which they run."
-    )
-    abort: OneOrNone[Trigger] = Field(default=kept(None), description="The user stops the run.")
-    queue: Many[Queued] = Field(
-        default_factory=kept(no_items), description="Messages that the user sends during the run."
-    )
-    clock: One[ClockSkew] = Field(
-        default=defaults_of(ClockSkew), description="A clock that is wrong."
-    )
-    faults: OneOrNone[ChanceFaults] = Field(
-        default=kept(None), description="Faults that nobody planned, drawn from the seed."
-    )
-    wire: One[WireOptions] = Field(
-        default=kept(WireOptions()),
-        description="How the provider writes its replies over HTTP, for agents on SDKs; machines "
-        "use no HTTP.",
-    )
-    retry: OneOrNone[ExponentialBackoff] = Field(
-        default=kept(None),
-        description="When and how model calls are retried; by default as the loop does. What it "
-        "leaves out has the defaults below, and not the loop's.",
-    )
-    compaction: OneOrNone[Compaction] = Field(
-        default=kept(None),
-        description="When and how the context is shortened; by default as the loop does.",
-    )
-    context: OneOrNone[Context] = Field(
-        default=kept(None), description="What measuring and compacting the context come to."
-    )
-    tool_execution: OneOrNone[ToolExecution] = Field(
-        default=kept(None), description="How tools are run; by default as the loop does."
-    )
-    hook_isolation: OneOrNone[HookIsolation] = Field(
-        default=kept(None), description="How far a hook can reach; by default as the loop does."
-    )
-    hook_execution: OneOrNone[HookExecution] = Field(
-        default=kept(None), description="How hooks are run; by default as the loop does."
-    )
-    warn_after: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Model calls after which each further one is reported, and none is stopped; "
-        "by default as the loop does: pi after 50, the others never.",
-    )
-    bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
-        default_factory=no_items,
-        description="Rows of BUGS.md, the list of real bugs, that it guards against.",
-    )
-    max_transitions: Annotated[int, Field(ge=1, le=MAX_TRANSITIONS)] | None = Field(
-        default=None,
-        description="Moves of the loop, or requests of your agent, for one prompt, after which it "
-        "is a runaway; by default 100,000 moves, or 100 requests besides those for the replies of "
-        "the script and those that the limits of your agent allow.",
-    )
-    max_trace_chars: int = Field(
-        default=MAX_TRACE_CHARS,
-        ge=1,
-        le=10 * MAX_TRACE_CHARS,
-        description="Characters of text in the trace after which the run is a runaway.",
-    )
-    expect: One[Expect] = Field(
-        default=defaults_of(Expect), description="What must hold at the end."
-    )
-    expect_on: Named[Expect] = Field(
-        default_factory=kept(dict),
-        description="The expectations for this loop, by name. A version, such as pi@0.87.1, has "
-        "those of its design, unless it has its own.",
-    )
+    ] = Field(default_factory=kept(dict))
+    """The answers to HTTP requests that are not for a model, by the address of their service:
+    https://orders.example/api."""
+    shell_timeout: WrittenDuration = kept(duration("30s"))
+    """Virtual time after which RunShellCommand is given up."""
+    model: Many[Reply] = Field(default_factory=kept(no_items))
+    """The replies of the model, in order or by rule."""
+    summaries: Many[Reply] = Field(default_factory=kept(no_items))
+    """The replies of the model to requests for a summary."""
+    hooks: Many[ScriptedHook] = Field(default_factory=kept(no_items))
+    """Fake hooks, in the order in which they run."""
+    abort: OneOrNone[Trigger] = kept(None)
+    """The user stops the run."""
+    queue: Many[Queued] = Field(default_factory=kept(no_items))
+    """Messages that the user sends during the run."""
+    clock: One[ClockSkew] = defaults_of(ClockSkew)
+    """A clock that is wrong."""
+    faults: OneOrNone[ChanceFaults] = kept(None)
+    """Faults that nobody planned, drawn from the seed."""
+    wire: One[WireOptions] = kept(WireOptions())
+    """How the provider writes its replies over HTTP, for agents on SDKs; machines use no HTTP."""
+    retry: OneOrNone[ExponentialBackoff] = kept(None)
+    """When and how model calls are retried; by default as the loop does. What it leaves out has the
+    defaults below, and not the loop's."""
+    compaction: OneOrNone[Compaction] = kept(None)
+    """When and how the context is shortened; by default as the loop does."""
+    context: OneOrNone[Context] = kept(None)
+    """What measuring and compacting the context come to."""
+    tool_execution: OneOrNone[ToolExecution] = kept(None)
+    """How tools are run; by default as the loop does."""
+    hook_isolation: OneOrNone[HookIsolation] = kept(None)
+    """How far a hook can reach; by default as the loop does."""
+    hook_execution: OneOrNone[HookExecution] = kept(None)
+    """How hooks are run; by default as the loop does."""
+    warn_after: Annotated[int, Field(ge=1)] | None = None
+    """Model calls after which each further one is reported, and none is stopped; by default as the
+    loop does: pi after 50, the others never."""
+    bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(default_factory=no_items)
+    """Rows of BUGS.md, the list of real bugs, that it guards against."""
+    max_transitions: Annotated[int, Field(ge=1, le=MAX_TRANSITIONS)] | None = None
+    """Moves of the loop, or requests of your agent, for one prompt, after which it is a runaway; by
+    default 100,000 moves, or 100 requests besides those for the replies of the script and those
+    that the limits of your agent allow."""
+    max_trace_chars: int = Field(default=MAX_TRACE_CHARS, ge=1, le=10 * MAX_TRACE_CHARS)
+    """Characters of text in the trace after which the run is a runaway."""
+    expect: One[Expect] = defaults_of(Expect)
+    """What must hold at the end."""
+    expect_on: Named[Expect] = Field(default_factory=kept(dict))
+    """The expectations for this loop, by name. A version, such as pi@0.87.1, has those of its
+    design, unless it has its own."""
 
     @model_validator(mode="after")
     def _history_is_paired(self) -> Self:

@@ -66,14 +66,12 @@ _Path = Annotated[str, AfterValidator(_path)] | None
 class WhenAsked(Strict):
     """The condition of a route, besides its path; a request must satisfy every given key."""
 
-    body: Any = Field(
-        default=None,
-        description="JSON that the body has: of a mapping at least these keys, with these values.",
-    )
-    contains: str | None = Field(default=None, description="Text that the body contains.")
-    headers: dict[str, str] = Field(
-        default_factory=dict, description="Headers that the request has."
-    )
+    body: Any = None
+    """JSON that the body has: of a mapping at least these keys, with these values."""
+    contains: str | None = None
+    """Text that the body contains."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers that the request has."""
 
     def matches(self, request: HttpRequest) -> bool:
         """Return whether a request satisfies the condition."""
@@ -104,23 +102,24 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
 
         __slots__ = ("_played",)  # see Reply
 
-        status: Annotated[int, Field(ge=200, le=599)] = Field(
-            default=200, description="The HTTP status."
-        )
-        json: Any = Field(default=None, description="The body, sent as JSON.")
-        text: str | None = Field(default=None, description="The body as text.")
-        pieces: list[str] | None = Field(
-            default=None, description="The body as text that arrives in these pieces."
-        )
-        headers: dict[str, str] = Field(default_factory=dict, description="The response headers.")
-        takes: WrittenDuration = Field(
-            default=kept(NO_TIME), description="Virtual time before the status comes."
-        )
-        per_piece: WrittenDuration = Field(
-            default=kept(NO_TIME), description="Virtual time before each further piece."
-        )
-        lost: FaultPlace | None = Field(default=None, description="The connection is lost there.")
-        stall: FaultPlace | None = Field(default=None, description="Nothing comes from there on.")
+        status: Annotated[int, Field(ge=200, le=599)] = 200
+        """The HTTP status."""
+        json: Any = None
+        """The body, sent as JSON."""
+        text: str | None = None
+        """The body as text."""
+        pieces: list[str] | None = None
+        """The body as text that arrives in these pieces."""
+        headers: dict[str, str] = Field(default_factory=dict)
+        """The response headers."""
+        takes: WrittenDuration = kept(NO_TIME)
+        """Virtual time before the status comes."""
+        per_piece: WrittenDuration = kept(NO_TIME)
+        """Virtual time before each further piece."""
+        lost: FaultPlace | None = None
+        """The connection is lost there."""
+        stall: FaultPlace | None = None
+        """Nothing comes from there on."""
 
         @model_validator(mode="after")
         def _is_one_answer(self) -> Self:
@@ -185,21 +184,26 @@ def _filled(answer: TimedAnswer, values: Mapping[str, str], *, is_json: bool) ->
 class Route(Answer):
     """The answer of a service to the requests of one method and path."""
 
-    get: _Path = Field(default=None, description="GET requests with this path: /orders/{id}.")
-    post: _Path = Field(default=None, description="POST requests with this path.")
-    put: _Path = Field(default=None, description="PUT requests with this path.")
-    patch: _Path = Field(default=None, description="PATCH requests with this path.")
-    delete: _Path = Field(default=None, description="DELETE requests with this path.")
-    head: _Path = Field(default=None, description="HEAD requests with this path.")
-    options: _Path = Field(default=None, description="OPTIONS requests with this path.")
-    any: _Path = Field(default=None, description="Requests of any method with this path.")
-    when: OneOrNone[WhenAsked] = Field(
-        default=kept(None), description="Use it for such requests only."
-    )
-    times: Annotated[int, Field(ge=1)] | Literal["always"] = Field(
-        default="always",
-        description="How often it is used: a number must be reached, and always is any number.",
-    )
+    get: _Path = None
+    """GET requests with this path: /orders/{id}."""
+    post: _Path = None
+    """POST requests with this path."""
+    put: _Path = None
+    """PUT requests with this path."""
+    patch: _Path = None
+    """PATCH requests with this path."""
+    delete: _Path = None
+    """DELETE requests with this path."""
+    head: _Path = None
+    """HEAD requests with this path."""
+    options: _Path = None
+    """OPTIONS requests with this path."""
+    any: _Path = None
+    """Requests of any method with this path."""
+    when: OneOrNone[WhenAsked] = kept(None)
+    """Use it for such requests only."""
+    times: Annotated[int, Field(ge=1)] | Literal["always"] = "always"
+    """How often it is used: a number must be reached, and always is any number."""
 
     @model_validator(mode="after")
     def _has_one_method(self) -> Self:
