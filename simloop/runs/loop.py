@@ -360,7 +360,6 @@ class _AgentMaker:
         return self._ready is None or inspect.isfunction(self._made)
 
     def agent(self, _: EngineSettings) -> OwnAgent:
-        """Return the agent of one conversation."""
         return OwnAgent(self._ready or self._make())
 
     def check(self) -> None:

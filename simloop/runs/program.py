@@ -155,7 +155,6 @@ class WholeProgram:
         self._main.serve(answer)
 
     def agent(self, _: object = None) -> "ProgramAgent":
-        """Return the agent of one run."""
         return ProgramAgent(self)
 
     async def answer(self, prompt: str, world: World) -> str:
@@ -180,7 +179,6 @@ class WholeProgram:
 
     @property
     def status(self) -> int:
-        """Return the exit status of the last run of the program."""
         return self._status
 
     def _begin(self, prompt: str) -> int:
@@ -204,7 +202,6 @@ class ProgramAgent(OwnAgent):
         self._program = program
 
     async def answer(self, prompt: str, world: World) -> Ending:
-        """Run one prompt to its outcome."""
         ending = await super().answer(prompt, world)
         status = self._program.status
         if status and ending.outcome is Outcome.COMPLETED:

@@ -73,7 +73,6 @@ class OwnAgent:
         self._agent = agent
 
     async def answer(self, prompt: str, world: World) -> Ending:
-        """Run one prompt to its outcome."""
         with recorded(world) as code:
             return await _ending_of(self._agent, prompt, world, code)
 

@@ -110,7 +110,6 @@ class Contains(fields.Strict):
 
     @property
     def texts(self) -> list[str]:
-        """Return the texts that it must contain."""
         return [self.contains] if isinstance(self.contains, str) else self.contains
 
     def __str__(self) -> str:

@@ -111,7 +111,6 @@ class Strict(BaseModel):  # noqa: PLW1641 - pydantic adds `__hash__` to a frozen
     # The header of a trace leaves the defaults out, and nearly every default is the one object.
     # Pydantic compares all its fields even so, which takes as long as writing the rest.
     def __eq__(self, other: object) -> bool:
-        """Return whether the content is equal."""
         return self is other or super().__eq__(other)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:

@@ -35,11 +35,9 @@ class _WithDocstrings(GenerateJsonSchema):
     """The generator of pydantic, with the docstrings of the fields as descriptions."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        """Return the schema of a dataclass, which is what all settings are."""
         return _described(super().dataclass_schema(schema), schema["cls"])
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Return the schema of a model."""
         return _described(super().model_schema(schema), schema["cls"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:

@@ -96,7 +96,6 @@ class Program(Strict):
         return self
 
     def answer(self, *, is_last: bool) -> ProgramAnswer:
-        """Return the answer of a script."""
         pieces = self.pieces or [ProgramPiece(stdout=self.stdout, stderr=self.stderr)]
         ignores = [self.ignores] if isinstance(self.ignores, str) else self.ignores
         once = not is_last and self.stdin is None

@@ -74,7 +74,6 @@ class WhenAsked(Strict):
     """Headers that the request has."""
 
     def matches(self, request: HttpRequest) -> bool:
-        """Return whether a request satisfies the condition."""
         if any(request.header(name.lower()) != value for name, value in self.headers.items()):
             return False
         if self.contains is not None and self.contains not in request.text:

@@ -105,7 +105,6 @@ class Channel:
             self.put(*ScriptedCourse(answer, request).steps(), _OVER)
 
     def steps(self) -> ReplySteps:
-        """Yield the head and the pieces."""
         while True:
             while not self._steps:
                 yield None

@@ -83,7 +83,6 @@ class FaultSites:
         self._active: dict[str, bool] = {}
 
     def fires(self, site: str) -> bool:
-        """Return whether the fault of that site happens now."""
         if site not in self._chances.sites:
             return False
         draw = self._seeds.stream(f"fault:{site}").random
@@ -92,7 +91,6 @@ class FaultSites:
         return self._active[site] and draw() < self._chances.fire
 
     def of_reply(self) -> dict[Stage, ReplyFault]:
-        """Return the faults of one reply of the model."""
         return self.drawn(_OF_REPLIES)
 
     def drawn(self, faults: Iterable[_Fault]) -> dict[Stage, _Fault]:
@@ -145,7 +143,6 @@ class FaultyModel:
         return FaultyStream(self, request)
 
     async def disturbed(self, request: Request, stream: FaultyStream) -> AsyncGenerator[Part, None]:
-        """Yield the parts of `stream`."""
         drawn = self._sites.of_reply()
         if Stage.LATE in drawn:
             delay_ns, _ = self._play(drawn[Stage.LATE])[0]

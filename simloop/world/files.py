@@ -80,7 +80,6 @@ class Files:
         return normalise(f"{self._here}/{path}" if is_below else path)
 
     def read(self, path: str) -> str:
-        """Return the text of a file."""
         name = self._name(path)
         if name not in self._texts:
             raise self._no_file(path)

@@ -78,7 +78,6 @@ class OwnTools:
         self._broken: set[int] = set()  # the numbers of requests whose replies broke
 
     def of(self, name: str) -> ToolBehaviour:
-        """Return the behaviour of a tool."""
         return self._behaviours.get(name, _AS_IT_IS)
 
     async def call(self, name: str, function: Callable[[], Awaitable[Any]]) -> Any:
@@ -140,7 +139,6 @@ class OwnTools:
     def end(
         self, call: ToolCall, text: str, *, is_error: bool = False, details: Any = None
     ) -> None:
-        """Record the result of a call."""
         kind = entries.ToolResult
         self._recorder.record(kind, call.id, call.name, writable(text), is_error, details)
 

@@ -69,7 +69,6 @@ class Programs:
 
     @property
     def has_files(self) -> bool:
-        """Return whether a shell works on the files in memory."""
         return any(each.is_shell for each in self.scripts)
 
     def launch(self, process: Process) -> ProcessScript | None:

@@ -152,7 +152,6 @@ class Service:
         return None
 
     def use(self, rule: ServiceRule) -> None:
-        """Count a use of a rule."""
         self._played[rule.position] = self._played.get(rule.position, 0) + 1
 
     def unused(self) -> list[str]:

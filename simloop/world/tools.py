@@ -59,13 +59,11 @@ class Tool:
         self.timeout_ms, self.sequential = timeout_ms, sequential
 
     def with_function(self, function: UserFunction) -> "Tool":
-        """Return this tool with another function."""
         other = copy.copy(self)
         other.function = function
         return other
 
     def named(self, name: str) -> "Tool":
-        """Return this tool under another name."""
         other = copy.copy(self)
         other.spec = msgspec.structs.replace(self.spec, name=name)
         return other

@@ -67,7 +67,6 @@ class ToolsPort:
 
     @property
     def now_ns(self) -> int:
-        """Return the time on the clock of the run."""
         return self._loop.now_ns
 
     async def run(self, call: ToolCall) -> ToolMessage:
@@ -156,7 +155,6 @@ class ToolsPort:
         return None if result is None else self.record(call, result)
 
     def record(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Record the result of a call and return it."""
         recorder, text, details = self._recorder, result.text, result.details
         if details is not None:
             details = details_of(result, recorder)

@@ -20,11 +20,9 @@ class TypedLine(Struct):
     was_typed: bool = False
 
     def fits(self, screen: str) -> bool:
-        """Return whether the line answers a question."""
         return self.left != 0 and all(each in screen for each in self.contains)
 
     def take(self) -> None:
-        """Count that the line is typed."""
         self.was_typed = True
         self.left = None if self.left is None else self.left - 1
 

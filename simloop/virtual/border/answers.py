@@ -88,11 +88,9 @@ class Memory:
         self._numbers = (ctypes.c_char * _SIZE).from_address(id(generator) + _HEAD)
 
     def read(self) -> GeneratorState:
-        """Return the state."""
         return self._numbers.raw, self._generator.gauss_next
 
     def write(self, state: GeneratorState) -> None:
-        """Replace the state."""
         self._numbers.raw, self._generator.gauss_next = state
 
 

@@ -55,7 +55,6 @@ class Loopback:
         self._next_port = _FIRST_PORT
 
     def has(self, one: Any) -> bool:
-        """Return whether a socket is one of this network."""
         return bool(self.pipes.has(one.fileno()))
 
     def end(self) -> None:
@@ -64,7 +63,6 @@ class Loopback:
             server.close()
 
     def server_at(self, family: int, port: int) -> _Server | None:
-        """Return the server that listens at a port, or None."""
         for key, each in self._servers.items():
             if each.port == port and each.listens and self._names[key][0][0] in _LOCAL[family]:
                 return each
@@ -87,7 +85,6 @@ class Loopback:
         self._servers[_key(one)] = _Server(port, bell)
 
     def listen(self, one: Any) -> None:
-        """Let a bound socket take connections."""
         self._servers[_key(one)].listens = True
 
     def connect(self, one: Any, address: Any) -> bool:

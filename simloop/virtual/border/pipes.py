@@ -85,7 +85,6 @@ class Pipes:
         return ends
 
     def has(self, descriptor: int) -> bool:
-        """Return whether a descriptor is an end of a noted pipe."""
         if descriptor in self._ends:
             return True
         try:
@@ -215,7 +214,6 @@ class Pipes:
         ]
 
     def forget(self, loop: Any) -> None:
-        """Forget an event loop that is closed."""
         self._watched.pop(loop, None)
 
 
@@ -339,12 +337,10 @@ class Poller:
         return getattr(self._real, name)
 
     def register(self, fd: Any, *events: int) -> None:
-        """Look at a descriptor from now on."""
         self._real.register(fd, *events)
         self._descriptors.append(fd)
 
     def poll(self, timeout: float | None = None, *most: int) -> Sequence[tuple[int, int]]:
-        """Return the descriptors that are ready, with their events."""
         loop = loop_here()
         if loop is None or loop.pipes is None:
             found: Sequence[tuple[int, int]] = self._real.poll(timeout, *most)

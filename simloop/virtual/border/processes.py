@@ -132,7 +132,6 @@ class Process:
                     pipes.copied(own)
 
     async def run(self, script: ProcessScript) -> None:
-        """Run a script to its end."""
         try:
             self._finish((await script() & 0xFF) << 8)
         except Signalled as error:
@@ -147,7 +146,6 @@ class Process:
         self._finish(signal.SIGKILL)
 
     def send(self, number: int) -> None:
-        """Deliver a signal."""
         if self.status is not None or number in _HARMLESS or number == 0:
             return
         if number == signal.SIGKILL or number not in self.ignores:
@@ -180,13 +178,11 @@ class Process:
         return 0 in self._descriptors
 
     async def sleep(self, nanoseconds: int) -> None:
-        """Wait in virtual time."""
         loop = self._processes.loop
         if nanoseconds:
             await parked(loop.now_ns + nanoseconds, "time.sleep")
 
     async def hang(self) -> None:
-        """Wait for a signal."""
         while True:
             await parked(None, "a signal")
 
@@ -306,7 +302,6 @@ class Processes:
         return self._children.get(pid)
 
     def in_group(self, group: int) -> list[Process]:
-        """Return the processes of a group."""
         return [each for each in self._children.values() if each.group == group]
 
     def unfinished(self) -> Iterator[tuple[str, str]]:
@@ -316,7 +311,6 @@ class Processes:
                 yield each.start.args[0], each.fiber.place
 
     def end(self) -> None:
-        """Give up the processes that the run has left behind."""
         for each in self._children.values():
             each.give_up()
 

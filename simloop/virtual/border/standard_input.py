@@ -121,7 +121,6 @@ class StandardInput:
             self._pipes.changed()
 
     def close(self) -> None:
-        """Close all ends, after the run."""
         _exchange.leave()
         for each in filter(lambda end: end >= 0, (self._reader, self._writer)):
             _close(each)

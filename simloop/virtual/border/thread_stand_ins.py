@@ -108,7 +108,6 @@ class SimulatedLock:
             self._wake()
 
     def locked(self) -> bool:
-        """Return whether the lock is taken."""
         return self._real.locked()
 
     __enter__ = acquire
@@ -184,7 +183,6 @@ class StandInType(type):
     simulated: Callable[..., Any]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an object of the kind that the calling code gets."""
         inside = answers_here() is not None
         return (cls.simulated if inside else cls.original)(*args, **kwargs)
 

@@ -1,7 +1,8 @@
 """Listeners on a virtual loop: they hear of sleeps, cancellations and blocking calls of a program.
 
 A loop without a listener does nothing more than before; and a listener hears only of the program,
-and not of the sleeps and cancellations of simloop itself.
+and not of the sleeps and cancellations of simloop itself. It is told nothing while it does not
+hear: to find a place takes longer than to sleep. `AgentRecord` (world/agent.py) is the listener.
 """
 # ruff: noqa: SLF001 - private functions of asyncio, and the stack
 
@@ -9,7 +10,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from simloop.virtual.clock.instants import NEVER_S, SECOND_NS
 from simloop.virtual.places import callers_place
@@ -30,35 +31,12 @@ _STAND_INS = frozenset(
 """The modules of simloop whose functions a program calls without knowing it."""
 
 
-class LoopListener(Protocol):
-    """An object that hears of a program. `place` is a file, a line and a function.
-
-    It is told nothing while it does not hear: to find a place takes longer than to sleep.
-    """
-
-    @property
-    def hears(self) -> bool:
-        """Return whether the listener wants to hear of the program now."""
-
-    def sleeps(self, wait_ns: int, place: str) -> None:
-        """Hear that a coroutine, or a thread, begins to sleep."""
-
-    def blocked(self, took_ns: int, place: str) -> None:
-        """Hear that a call has blocked the event loop."""
-
-    def cancels(self, task: "asyncio.Task[Any]") -> None:
-        """Hear that a task is being cancelled."""
-
-    def opens(self, session: "OpenSession") -> None:
-        """Hear that the program opens a session, or goes on to use one of an earlier run."""
-
-
 WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 """The callback for which `asyncio.sleep` sets a timer: it sets the result of a future."""
 
 
 @contextlib.contextmanager
-def listened(loop: Any, listener: LoopListener) -> Iterator[None]:
+def listened(loop: Any, listener: Any) -> Iterator[None]:
     """Let `listener` hear of the program on `loop`; the newest listener hears alone."""
     loop.listeners.append(listener)
     try:
@@ -67,7 +45,7 @@ def listened(loop: Any, listener: LoopListener) -> Iterator[None]:
         loop.listeners.remove(listener)
 
 
-def listener_of(loop: Any) -> LoopListener | None:
+def listener_of(loop: Any) -> Any:
     """Return the listener on `loop`, or None if none hears."""
     listeners = getattr(loop, "listeners", ())
     return listeners[-1] if listeners and listeners[-1].hears else None

@@ -14,18 +14,18 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.clock import tasks
-from simloop.virtual.clock.descriptors import LoopWithPipes
 from simloop.virtual.clock.instants import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text
-from simloop.virtual.clock.listener import LoopListener, hear_timer, report_blocking
+from simloop.virtual.clock.listener import hear_timer, report_blocking
+from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
-from simloop.virtual.real_world import LOOP_METHODS, THREAD, noted_interrupts
+from simloop.virtual.real_world import THREAD, noted_interrupts
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -45,33 +45,8 @@ class ThreadLeft(NamedTuple):
     place: str
 
 
-class _Threads(Protocol):
-    @property
-    def alive(self) -> Sequence[object]: ...
-    @property
-    def is_blocking(self) -> bool: ...
-    def block(self, nanoseconds: int) -> None: ...
-    def left(self) -> list[ThreadLeft]: ...
-    def interrupt(self, spared: "type[threading.Thread]") -> list[Any]: ...
-    def at_work(self) -> "list[int]": ...
-    @property
-    def has_main(self) -> bool: ...
-    def exit_program(self, status: int) -> None: ...
-    def end(self) -> list[str]: ...
-    def stop_watch(self) -> None: ...
-    def describe(self) -> Iterable[str]: ...
-    def waiting(self) -> "Iterable[tuple[str, str, str, Timer | None]]": ...
-
-
-class _ThreadOfRun(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def loop(self) -> "VirtualLoop": ...
-
-
-THREADS: dict[int, _ThreadOfRun] = {}
-"""The simulated thread of each identifier of a real one.
+THREADS: dict[int, Any] = {}
+"""The simulated thread (threads/scheduler.py) of each identifier of a real one.
 
 It is the only registry of the code that belongs to a run: a thread runs no loop, or one of its own.
 Everything else of a run hangs on the loop.
@@ -84,10 +59,11 @@ def loop_here() -> "VirtualLoop | None":
     if isinstance(running, VirtualLoop):
         return running
     thread = THREADS.get(threading.get_ident()) if THREADS else None
-    return None if thread is None else thread.loop
+    loop: VirtualLoop | None = None if thread is None else thread.loop
+    return loop
 
 
-class VirtualLoop(LoopWithPipes):
+class VirtualLoop(ReachingLoop):
     """One simulation at a time, in one thread; `run` leaves the loop ready for the next.
 
     `now_ns` is virtual time since the start of the run. `escapes` are the errors raised where the
@@ -117,7 +93,7 @@ class VirtualLoop(LoopWithPipes):
         """The answers of the border that seals the loop, or None (border/answers.py)."""
         self.worlds: list[Any] = []
         """The worlds of the runs that are under way, the newest last (world/current.py)."""
-        self.listeners: list[LoopListener] = []
+        self.listeners: list[Any] = []
         """They hear of the program, the newest alone (listener.py)."""
         self._reset()
 
@@ -132,7 +108,7 @@ class VirtualLoop(LoopWithPipes):
         self.standard_input: Any = None  # if the run has one (border/standard_input.py)
         self.on_refusal: Callable[[str, str, str, str], object] | None = None
         """Called with each refusal: see `note_refused`; the run that is under way keeps them."""
-        self.threads: _Threads | None = None  # made with the first of them
+        self.threads: Any = None  # made with the first of them
         self._default_executor: Any = None
         self.worlds_of_threads: dict[int, Any] = {}  # of those that outlive the run of their world
         self.at_end: list[Callable[[], object]] = []  # called when nothing of the run is left
@@ -305,7 +281,6 @@ class VirtualLoop(LoopWithPipes):
         return self.call_later(when - self.time(), callback, *args, context=context)
 
     def call_at_ns(self, when_ns: int, callback: Any, *args: Any, context: Any = None) -> Timer:
-        """Call at an instant in integer nanoseconds."""
         handle: Any = Timer(when_ns / 1e9, callback, args, self, context)
         if when_ns < NEVER_NS:
             tie = self._tie() if self._tie else 0
@@ -468,7 +443,7 @@ class VirtualLoop(LoopWithPipes):
                 self.call_exception_handler(context)
         return refused
 
-    def _end_threads(self, threads: _Threads, *, waits: bool) -> list[Task]:
+    def _end_threads(self, threads: Any, *, waits: bool) -> list[Task]:
         self._renew_bounds(len(threads.alive))
         known = len(self.escapes)
         with contextlib.suppress(Deadlock, RunawayRun):
@@ -529,6 +504,10 @@ class VirtualLoop(LoopWithPipes):
         return unfinished
 
     @property
+    def outer(self) -> "VirtualLoop":
+        return self
+
+    @property
     def is_sealed(self) -> bool:
         """Return whether a border answers for code of a program."""
         return self.answers is not None
@@ -548,26 +527,9 @@ class VirtualLoop(LoopWithPipes):
         if self.on_refusal is not None:
             self.on_refusal(what, name, asked, place or askers_place())
 
-    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
-        # A library that asks the user wants to hear of Ctrl-C, and such a user presses none.
-        if self.standard_input is None or not name.endswith("signal_handler"):
-            raise self.refuse(name, advice)
-
-    def __del__(self, *_: object) -> None:
-        """Do nothing; this loop holds no sockets, so no leak warning is due."""
-
 
 class _TaskEnded(BaseException):
     """Ends a task that has refused its cancellation, where it waits."""
-
-
-def refuse_methods(cls: Any, *, without: frozenset[str] = frozenset()) -> None:
-    """Let the methods of an event loop that reach the real world call its `_refuse_method`."""
-    for advice, names in LOOP_METHODS.items():
-        for name in names.split():
-            if name not in without:
-                method = functools.partialmethod(cls._refuse_method, f"loop.{name}", advice)
-                setattr(cls, name, method)
 
 
 refuse_methods(VirtualLoop)

@@ -69,7 +69,6 @@ class Timeout:
 
     @property
     def expired(self) -> bool:
-        """Return whether the bound was reached."""
         return self.cancels > 0 and not self.broken
 
     def break_off(self) -> None:

@@ -1,24 +1,30 @@
-"""The methods of an event loop that reach for a host or a program.
+"""The methods of an event loop that reach for a descriptor, a host or a program.
 
 Both loops of a simulation have them: the virtual one, and those that a program makes inside.
+asyncio's own transports of pipes, sockets and processes work on them.
 """
+# ruff: noqa: SLF001 - the transports of asyncio are private, and have many arguments
 # typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
 # mypy: disable-error-code="override"
 
 import asyncio
 import errno
+import functools
 import os
+import select
 import shlex
 import socket
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from simloop.errors import ScenarioError
-from simloop.virtual.real_world import PROCESS, SHELLS, TRANSPORT
+from simloop.virtual.real_world import LOOP_METHODS, PROCESS, SHELLS, TRANSPORT
+
+READ, WRITE = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
 
-def absent(loop: "ReachingLoop", args: Sequence[Any]) -> FileNotFoundError:
-    """Return the error of a program that is not there; the run on `loop` records it.
+def absent(outer: Any, args: Sequence[Any]) -> FileNotFoundError:
+    """Return the error of a program that is not there; the run on the loop `outer` records it.
 
     The program of a shell is the first word of its command.
     """
@@ -28,52 +34,114 @@ def absent(loop: "ReachingLoop", args: Sequence[Any]) -> FileNotFoundError:
     if words[1:2] == ["-c"] and words[2:] and os.path.basename(name) in SHELLS:  # noqa: PTH119
         asked = words[2]
         name = (asked.split() or [name])[0]
-    loop.note_refused("program", os.path.basename(name), asked)  # noqa: PTH119
+    outer.note_refused("program", os.path.basename(name), asked)  # noqa: PTH119
     return error
 
 
 class ReachingLoop(asyncio.BaseEventLoop):
     """An event loop without a network of its own: what it asks for, the border answers.
 
-    Outside of the border, where no code of a program runs, each call is refused.
+    Outside of the border, where no code of a program runs, each call is refused. Only noted pipes
+    (border/pipes.py) can be watched; a run without any refuses all of them. `outer` is the virtual
+    loop, on which all that belongs to the run hangs.
     """
 
-    @property
-    def is_sealed(self) -> bool:
-        """Return whether a border answers."""
-        raise NotImplementedError
+    outer: Any
 
-    def refuse(self, what: str, advice: str) -> ScenarioError:
-        """Return an error for the caller to raise."""
-        raise NotImplementedError
+    def __init__(self) -> None:
+        super().__init__()
+        self._transports = weakref.WeakValueDictionary[int, Any]()
 
-    def note_refused(self, what: str, name: str, asked: str, place: str = "") -> None:
-        """Tell the run that the world refuses something, at the place that asks for it.
+    def __del__(self, *_: object) -> None:
+        """Do nothing; this loop holds no sockets, so no leak warning is due."""
 
-        `what` is host, program, or call; `name` is that of the host or the program, and `asked`
-        is all that the code asked for.
-        """
-        raise NotImplementedError
+    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
+        # A library that asks the user wants to hear of Ctrl-C, and such a user presses none.
+        if self.outer.standard_input is None or not name.endswith("signal_handler"):
+            raise self.outer.refuse(name, advice)
+
+    # ------------------------------------------------------------ descriptors
+
+    def _pipes_for(self, method: str) -> Any:
+        pipes = self.outer.pipes
+        if pipes is None:
+            raise self.outer.refuse(f"loop.{method}", TRANSPORT)
+        return pipes
+
+    def _add_reader(self, fd: Any, callback: Any, *args: Any) -> asyncio.Handle:
+        return self._watch("add_reader", fd, READ, callback, args)
+
+    def _remove_reader(self, fd: Any) -> bool:
+        return bool(self._pipes_for("remove_reader").unwatch(self, _number(fd), READ))
+
+    def _add_writer(self, fd: Any, callback: Any, *args: Any) -> asyncio.Handle:
+        return self._watch("add_writer", fd, WRITE, callback, args)
+
+    def _remove_writer(self, fd: Any) -> bool:
+        return bool(self._pipes_for("remove_writer").unwatch(self, _number(fd), WRITE))
+
+    add_reader, remove_reader = cast("Any", _add_reader), _remove_reader
+    add_writer, remove_writer = cast("Any", _add_writer), _remove_writer
+
+    def _watch(self, method: str, fd: Any, event: int, callback: Any, args: Any) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, cast("Any", self), None)
+        self._pipes_for(method).watch(self, _number(fd), event, handle)
+        return handle
+
+    def _make_read_pipe_transport(self, *args: Any, **kwargs: Any) -> Any:
+        self._pipes_for("connect_read_pipe")
+        unix: Any = asyncio.unix_events
+        return unix._UnixReadPipeTransport(self, *args, **kwargs)
+
+    def _make_write_pipe_transport(self, *args: Any, **kwargs: Any) -> Any:
+        self._pipes_for("connect_write_pipe")
+        unix: Any = asyncio.unix_events
+        return unix._UnixWritePipeTransport(self, *args, **kwargs)
+
+    # ------------------------------------------------------------ programs
+
+    async def _make_subprocess_transport(
+        self, _protocol: Any, args: Any, *given: Any, **more: Any
+    ) -> Any:
+        is_shell = given[0]
+        self._check_sealed("subprocess_shell" if is_shell else "subprocess_exec", PROCESS)
+        if self.outer.processes is None:
+            raise absent(self.outer, ("/bin/sh", "-c", args) if is_shell else args)
+        # As asyncio does, without a child watcher: the end of the process calls the transport.
+        unix: Any = asyncio.unix_events
+        waiter = cast("asyncio.AbstractEventLoop", self).create_future()
+        transport = unix._UnixSubprocessTransport(
+            self, _protocol, args, *given, waiter=waiter, **more
+        )
+        self.outer.processes.tell(transport.get_pid(), self, transport._process_exited)
+        try:
+            await waiter
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException:
+            transport.close()
+            await transport._wait()
+            raise
+        return transport
+
+    # ------------------------------------------------------------ hosts
 
     def _check_sealed(self, what: str, advice: str = TRANSPORT) -> None:
-        if not self.is_sealed:
-            raise self.refuse(f"loop.{what}", advice)
+        if not self.outer.is_sealed:
+            raise self.outer.refuse(f"loop.{what}", advice)
 
     async def getaddrinfo(
         self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0,  # noqa: A002 - Python's signature
         flags: int = 0,
     ) -> list[Any]:  # fmt: skip
-        """Return the addresses of a host, as the function of that name does."""
         self._check_sealed("getaddrinfo")
         return socket.getaddrinfo(host, port, family, type, proto, flags)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
-        """Return the name of an address, as the function of that name does."""
         self._check_sealed("getnameinfo")
         return socket.getnameinfo(sockaddr, flags)
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
-        """Connect a socket. Raises OSError, as asyncio does."""
         self._check_sealed("sock_connect")
         try:
             sock.connect(address)
@@ -81,19 +149,33 @@ class ReachingLoop(asyncio.BaseEventLoop):
             raise type(error)(error.errno, f"Connect call failed {address}") from None
 
     async def create_server(self, *args: Any, **kwargs: Any) -> Any:
-        """Serve on the machine itself, as asyncio does."""
         self._check_sealed("create_server")
         return await super().create_server(*args, **kwargs)
 
     async def create_unix_connection(self, _: Any, path: Any = None, **__: Any) -> Any:
-        """Connect to a socket in the file system. Raises OSError."""
         self._check_sealed("create_unix_connection")
         with socket.socket(socket.AF_UNIX) as one:
             one.connect(path)
 
-    async def _make_subprocess_transport(
-        self, _protocol: Any, args: Any, *given: Any, **__: Any
-    ) -> Any:
-        is_shell = given[0]
-        self._check_sealed("subprocess_shell" if is_shell else "subprocess_exec", PROCESS)
-        raise absent(self, ("/bin/sh", "-c", args) if is_shell else args)
+
+for _name in (
+    "_start_serving", "_stop_serving", "_accept_connection", "_accept_connection2",
+    "_ensure_fd_no_transport", "_make_socket_transport", "sock_recv", "_sock_recv",
+    "sock_recv_into", "_sock_recv_into", "sock_sendall", "_sock_sendall", "sock_accept",
+    "_sock_accept", "_sock_read_done", "_sock_write_done",
+):  # fmt: skip
+    # Those of asyncio need nothing but readers and writers.
+    setattr(ReachingLoop, _name, vars(asyncio.selector_events.BaseSelectorEventLoop)[_name])
+
+
+def _number(fd: Any) -> int:
+    return fd if isinstance(fd, int) else int(fd.fileno())
+
+
+def refuse_methods(cls: type[ReachingLoop], *, without: frozenset[str] = frozenset()) -> None:
+    """Let the methods of an event loop that reach the real world call its `_refuse_method`."""
+    for advice, names in LOOP_METHODS.items():
+        for name in names.split():
+            if name not in without:
+                method = functools.partialmethod(cls._refuse_method, f"loop.{name}", advice)
+                setattr(cls, name, method)

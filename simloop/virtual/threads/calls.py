@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from simloop.errors import ScenarioError
-from simloop.virtual.clock.descriptors import LoopWithPipes
 from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import WAKE, hear_timer
-from simloop.virtual.clock.loop import THREADS, VirtualLoop, refuse_methods
+from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
+from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
 from simloop.virtual.threads.scheduler import (
     SimulatedThread,
     ThreadEnded,
@@ -159,7 +159,7 @@ _OF_THE_OUTER = frozenset({
 })  # fmt: skip
 
 
-class InnerLoop(LoopWithPipes):
+class InnerLoop(ReachingLoop):
     """An event loop that a program makes inside, on the clock of the virtual loop `outer`.
 
     Its waiting parks its thread on virtual time. It has no selector and no signals.
@@ -167,7 +167,7 @@ class InnerLoop(LoopWithPipes):
 
     def __init__(self, outer: VirtualLoop) -> None:
         super().__init__()
-        self.outer = outer
+        self.outer: VirtualLoop = outer
         self._selector = self
         self._parked: SimulatedThread | None = None
         self._is_woken = False
@@ -201,21 +201,11 @@ class InnerLoop(LoopWithPipes):
         self._is_woken = False
         return found
 
-    @property
-    def pipes(self) -> Any:
-        """Return the noted pipes of the run."""
-        return self.outer.pipes
-
-    @property
-    def processes(self) -> Any:
-        """Return the scripted processes of the run."""
-        return self.outer.processes
-
     def _ready_handles(self) -> list[asyncio.Handle]:
-        return [] if self.pipes is None else list(self.pipes.ready(self))
+        pipes = self.outer.pipes
+        return [] if pipes is None else list(pipes.ready(self))
 
     def look_at_pipes(self) -> None:
-        """Wake the loop, which looks at its descriptors then."""
         self._write_to_self()
 
     def _write_to_self(self) -> None:
@@ -224,7 +214,6 @@ class InnerLoop(LoopWithPipes):
             self._parked.threads.wake(self._parked)
 
     def time(self) -> float:
-        """Return virtual seconds since the start of the run."""
         return self.outer.time()
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
@@ -249,7 +238,6 @@ class InnerLoop(LoopWithPipes):
         signal.signal(sig, lambda *_: self.call_soon_threadsafe(callback, *args))
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """Remove such a handler."""
         self._check_signals("loop.remove_signal_handler")
         default = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
         return signal.signal(sig, default) is not default
@@ -257,7 +245,9 @@ class InnerLoop(LoopWithPipes):
     def _check_signals(self, name: str) -> None:
         me = thread_here()
         if me is None or me.real is not None or me is me.threads.of_loop:
-            raise self.refuse(name, "only a whole program gets signals: call the handler itself")
+            raise self.outer.refuse(
+                name, "only a whole program gets signals: call the handler itself"
+            )
 
     def _asyncgen_firstiter_hook(self, generator: Any) -> None:
         self._asyncgens.setdefault(generator)
@@ -266,29 +256,9 @@ class InnerLoop(LoopWithPipes):
         self._ready.extend(events)
 
     def close(self) -> None:
-        """Close the loop, and forget its descriptors."""
         super().close()
-        if self.pipes is not None:
-            self.pipes.forget(self)
-
-    @property
-    def is_sealed(self) -> bool:
-        """Return whether a border answers for code of a program."""
-        return self.outer.is_sealed
-
-    def refuse(self, what: str, advice: str) -> ScenarioError:
-        """Return an error for the caller to raise; it fails the run even if it is swallowed."""
-        return self.outer.refuse(what, advice)
-
-    def note_refused(self, what: str, name: str, asked: str, place: str = "") -> None:
-        """Tell the run that the world refuses something."""
-        self.outer.note_refused(what, name, asked, place)
-
-    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
-        raise self.refuse(name, advice)
-
-    def __del__(self, *_: object) -> None:
-        """Do nothing; this loop holds no sockets, so no leak warning is due."""
+        if self.outer.pipes is not None:
+            self.outer.pipes.forget(self)
 
 
 refuse_methods(InnerLoop, without=_OF_THE_OUTER)

@@ -180,12 +180,10 @@ class SimulatedThread:
 
     @property
     def name(self) -> str:
-        """Return the name of the thread."""
         return self.thread.name
 
     @property
     def frame(self) -> Any:
-        """Return the innermost frame of the thread, or None."""
         return sys._current_frames().get(self.ident)
 
     @property
@@ -277,7 +275,6 @@ class Fiber(SimulatedThread):
 
     @property
     def name(self) -> str:
-        """Return the name of the fiber."""
         return self._name
 
     @property
@@ -544,7 +541,6 @@ class Threads:
         return self.of_loop.waits_for is not None
 
     def block(self, nanoseconds: int) -> None:
-        """Park the loop's own thread for some time."""
         self.sleep(self.of_loop, nanoseconds)
 
     def sleep(self, me: SimulatedThread, nanoseconds: int) -> None:
