@@ -74,24 +74,16 @@ class OpencodeOptions(Checked, at="loops.opencode"):
 _USELESS = "a compaction that gains nothing does not end the run"
 _ANY_FINISH = "the loop runs the calls of a reply with any finish reason"
 _DEVIATES = {
-    "bounded-model-calls": ("", "nothing bounds the steps"),
     "max-steps-per-round-enforced": ("", "the loop counts each reply as one step"),
-    "cut-off-replies-force-compaction": ("", "a reply that was cut off ends the run"),
-    "no-request-after-an-answer": ("", "an answer that fills the context is compacted first"),
+    "overflows-force-compaction": ("", "a reply that was cut off ends the run"),
     "useless-replies-count-as-errors": ("", "an unknown finish reason leads to a further request"),
     "last-message-role": ("", "a note, or an unfinished reply, is the last message"),
-    "no-tools-for-incomplete-replies": ("", _ANY_FINISH),
-    "no-tools-for-failed-replies": ("", _ANY_FINISH),
+    "no-tools-for-broken-replies": ("", _ANY_FINISH),
     "broken-replies-end-runs": ("", "the loop goes on after some replies with such a finish"),
     "newest-user-message-sent": ("", "a forced compaction replaces a prompt that stands alone"),
     "no-incomplete-replies-in-context": ("", "a reply without a finish reason keeps its text"),
     "completed-after-a-complete-reply": ("", "every known finish reason ends the run"),
-    "overflows-force-compaction": (
-        "-compact_on_overflow",
-        "a request that is too long ends the run",
-    ),
-    "useless-forced-compaction-ends-run": ("compact_without_progress", _USELESS),
-    "useless-unlimited-compaction-ends-run": ("compact_without_progress", _USELESS),
+    "useless-compaction-ends-run": ("compact_without_progress", _USELESS),
     "nothing-starts-after-stop": ("-abort_at_once", "an abort is seen only before the next step"),
     "outcome-matches-stop": ("-abort_at_once", "a run may end before it sees the abort"),
     "stopped-run-ends-in-time": ("-abort_at_once", "an abort waits for the reply or the tools"),

@@ -29,15 +29,13 @@ class Delivery(Word):
 
 
 _DEVIATES = {
-    "bounded-model-calls": ("", "a run continues while the model calls tools"),
-    "retryable-failures-retried": ("", "the loop has no retry"),
+    "retries-match-policy": ("", "the loop has no retry"),
     "max-steps-per-round-enforced": ("", "the loop counts no steps"),
-    "cut-off-replies-force-compaction": ("", "a reply that was cut off is like any other reply"),
     "overflows-force-compaction": ("", "a request that is too long ends the run"),
     "no-empty-replies-sent": ("", "the loop keeps each reply, also an empty one"),
-    "useless-unlimited-compaction-ends-run": ("", "a compaction need not help"),
+    "useless-compaction-ends-run": ("", "a compaction need not help"),
     "completed-after-a-complete-reply": ("", "every reply without calls completes the run"),
-    "no-tools-for-incomplete-replies": ("-refuse_cut_calls", "calls of a cut-off reply are run"),
+    "no-tools-for-broken-replies": ("-refuse_cut_calls", "calls of a cut-off reply are run"),
     "no-incomplete-replies-in-context": ("resend_failed", "an unfinished reply is sent again"),
     "completed-without-open-calls": ("terminate", "tool results may complete the run"),
 }

@@ -41,18 +41,15 @@ _KEEP = (effects.CloseStep(keep=True),)
 _NO_COMPACTION = ("", "the loop never shortens its history")
 _ANY_FINISH = ("", "the design ignores the finish reason of a reply")
 _DEVIATES = {
-    "retryable-failures-retried": ("", "the loop has no retry"),
-    "cut-off-replies-force-compaction": _NO_COMPACTION,
+    "retries-match-policy": ("", "the loop has no retry"),
     "overflows-force-compaction": _NO_COMPACTION,
     "max-steps-per-round-enforced": ("", "the loop counts rounds, not the steps of a reply"),
     "no-empty-replies-sent": ("", "the loop keeps each reply, also an empty one"),
-    "no-tools-for-incomplete-replies": _ANY_FINISH,
-    "no-tools-for-failed-replies": _ANY_FINISH,
+    "no-tools-for-broken-replies": _ANY_FINISH,
     "no-incomplete-replies-in-context": _ANY_FINISH,
     "broken-replies-end-runs": _ANY_FINISH,
     "completed-after-a-reply": _ANY_FINISH,
     "completed-after-a-complete-reply": _ANY_FINISH,
-    "bounded-model-calls": ("max_rounds", "the loop has its own limit, max_rounds"),
     "replies-with-calls-kept": ("-all_calls", "the loop keeps only the first of several calls"),
 }
 

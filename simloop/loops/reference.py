@@ -44,8 +44,7 @@ from simloop.messages import FinishReason, Outcome
 _UNFINISHED = "a stream without a finish reason completes the run"
 _DEVIATES = {
     "last-message-role": ("-drop_unused_text -missing_calls_fail", "the context keeps unused text"),
-    "no-tools-for-incomplete-replies": ("-refuse_cut_calls", "calls of a cut-off reply are run"),
-    "no-tools-for-failed-replies": ("-refuse_cut_calls", "calls are run with any finish reason"),
+    "no-tools-for-broken-replies": ("-refuse_cut_calls", "calls are run with any finish reason"),
     "nothing-starts-after-stop": ("-abort_in_backoff", "an abort in a backoff waits for a call"),
     "outcome-matches-stop": ("-abort_in_backoff", "a run may end before it sees the abort"),
     "stopped-run-ends-in-time": ("-abort_in_backoff -isolate_hooks", "a backoff delays an abort"),

@@ -201,7 +201,7 @@ READ_A = {"id": "call-1", "function": {"name": "read", "arguments": '{"path":"a"
 
 def test_a_tool_that_runs_for_a_lost_call_is_found_if_no_other_call_waits() -> None:
     (error,) = accused(Scenario(prompt="Go.", model=[*AGAIN["lost"], DONE]), Careless)
-    assert "no-tools-for-failed-replies: the tool 'read' of call 'call-1'" in error
+    assert "no-tools-for-broken-replies: the tool 'read' of call 'call-1'" in error
 
 
 HALF = Reply(call={"read": {}}, half_call={"write": ""})

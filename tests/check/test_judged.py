@@ -166,7 +166,7 @@ def test_the_list_of_a_loop_says_what_is_not_judged_and_why() -> None:
     assert "not judged: the loop has no retry" in listed
     rows = json.loads(simloop("invariants", "--loop", "react", "--format", "json").stdout)
     reasons = {row["name"]: row["not_judged"] for row in rows}
-    assert reasons["retryable-failures-retried"] == "the loop has no retry"
+    assert reasons["retries-match-policy"] == "the loop has no retry"
     assert reasons["tool-runs-at-most-once"] is None
 
 

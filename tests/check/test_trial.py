@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from simloop import Limits, Reply, Scenario, UserMessage, World
-from simloop.check.invariants.machines import bounded_model_calls
+from simloop.check.invariants.invariant import invariant
+from simloop.check.invariants.subject import Subject
 from simloop.check.trial import FINISHES, Failure, Rules, Until, Verdict, failure_of, trial, verify
 from simloop.errors import (
     CannotExpress,
@@ -292,15 +293,20 @@ def test_a_run_that_keeps_all_rules_has_no_breach() -> None:
     assert failure_in(FINE, {}) is None
 
 
+@invariant("A run sends at most four requests.", "a test", sees=[Request])
+def at_most_four_requests(_: Subject, entry: Any) -> str:
+    return "there is a fifth" if entry.number > 4 else ""
+
+
 def test_a_run_is_ended_at_the_first_violation() -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(http={"status": 500}, times="always")],
                         limits=Limits(max_steps=1, max_compaction_attempts=0))  # fmt: skip
     plan = Plan(scenario, {"loop": Deaf})
-    verdict = trial(plan, Rules([bounded_model_calls]), Until.VIOLATION)
+    verdict = trial(plan, Rules([at_most_four_requests]), Until.VIOLATION)
     failure = verdict.failure()
     assert failure is not None
-    assert failure.name == "bounded-model-calls"
-    assert failure.sentence.startswith("A run makes no more model calls")
+    assert failure.name == "at-most-four-requests"
+    assert failure.sentence == "A run sends at most four requests."
     assert verdict.run is not None
     assert isinstance(verdict.run.error, InvariantViolated)
     kinds = [type(entry) for entry in verdict.entries]

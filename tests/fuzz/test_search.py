@@ -5,7 +5,8 @@ import searching
 from searching import asks, plain
 
 from simloop import Reply, Scenario, ScenarioError, UserMessage, World
-from simloop.check.invariants.machines import bounded_model_calls
+from simloop.check.invariants.agents import agent_respects_its_limits
+from simloop.check.invariants.machines import limits_enforced
 from simloop.check.trial import Failure
 from simloop.fuzz import search
 from simloop.fuzz.search import FoundFailures, Group, Search
@@ -15,7 +16,7 @@ from simloop.kernel.signals import ModelFailed, Signal
 from simloop.loops.reference import ReferenceLoop
 
 RUNS = 200
-BOUND = [bounded_model_calls]
+BOUND = [agent_respects_its_limits, limits_enforced]
 
 
 class CountsNoFailure(ReferenceLoop):
@@ -54,7 +55,7 @@ def test_a_faulty_machine_is_found_by_the_name_of_the_invariant() -> None:
 
 def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
     names = {found.name for found in Search(Retries, seed=1, invariants=BOUND).run(runs=RUNS)}
-    assert "bounded-model-calls" in names
+    assert "agent-respects-its-limits" in names
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ Only the reply and the queued messages decide, because a user sees nothing else.
 """
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
@@ -14,7 +13,7 @@ from simloop.kernel.machine import Feature
 from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
 from simloop.messages import FinishReason, Outcome, Queue
-from simloop.trace.entries import Ended, Prompt, Queued, Request, Transition
+from simloop.trace.entries import Ended, Queued
 from simloop.trace.facts import ReceivedReply
 
 _BROKEN = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
@@ -183,31 +182,6 @@ def broken_replies_end_runs(subject: Subject, _: Any) -> str:
 
 
 @invariant(
-    "After a complete answer, no request is sent before the user sends a message.",
-    "BUGS.md A3, B13",
-    sees=[Prompt, Queued, signals.StepClosed, Request],
-    needs=[Need.MACHINE],
-    begins=[signals.StepClosed],
-)
-def no_request_after_an_answer(subject: Subject) -> Watch:
-    """The user has the answer; a second one only costs."""
-    course = subject.course
-    answered = False
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Request:
-            if answered and entry.purpose == "main":
-                return f"request {entry.number} is sent after a complete answer"
-        elif kind is not Transition:
-            answered = False
-        elif not answered:
-            reply = closed_by(course)
-            waits = entry.signal.steering or entry.signal.follow_up
-            answered = reply is not None and _is_answer(reply) and not waits
-
-
-@invariant(
     "A run is not completed while a user message is queued.",
     "BUGS.md B12",
     sees=[Queued, signals.StepClosed, effects.CallModel, Finished],
@@ -251,25 +225,6 @@ def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
             early = "the results of tools are sent" if reply.calls else "one to steer by"
             return f"a follow-up message is taken before {early}"
     return ""
-
-
-@invariant(
-    "Each model call increases a counter that bounds the run: steps, errors or compactions.",
-    "BUGS.md A11, A12, A2",
-    sees=[Prompt, effects.CallModel],
-    needs=[Need.MACHINE],
-)
-def model_calls_increase_a_counter(subject: Subject) -> Watch:
-    """A cycle that increases no counter could be repeated forever."""
-    course = subject.course
-    if all(bound.resets for bound in course.declared):
-        return ""
-    values, before = attrgetter(*(bound.counter for bound in course.declared)), None
-    while True:
-        spent = None if type((yield)) is Prompt else values(course.run)
-        if spent is not None and spent == before:
-            return "a model call follows another one, and no counter increased between them"
-        before = spent
 
 
 @invariant(

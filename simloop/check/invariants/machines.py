@@ -18,62 +18,9 @@ from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Compacting, Finished, ReplyFacts
 from simloop.messages import Counters, FinishReason, Outcome
 from simloop.prove.rules import ended_too_early, past_a_bound
-from simloop.trace.entries import Ended, Prompt, Request, Transition
-
-
-@invariant(
-    "A run makes no more model calls than its limits allow.",
-    "BUGS.md A1, A5, A11, A12",
-    sees=[Request],
-    needs=[Need.LIMITS],
-)
-def bounded_model_calls(subject: Subject, entry: Any) -> str:
-    """Each main request costs a step, an error or a compaction attempt; all are bounded."""
-    limits, facts = subject.limits, subject.facts
-    assert limits is not None
-    most = limits.max_steps + limits.max_error_count + limits.max_compaction_attempts
-    requests = len(facts.main_replies) - facts.earlier_replies
-    if requests > most and entry.purpose == "main":
-        return f"request {entry.number} is number {requests} of its run; the limits allow {most}"
-    return ""
-
+from simloop.trace.entries import Prompt, Request, Transition
 
 _ZERO = Counters(0, 0, 0)
-
-
-@invariant(
-    "The counters of a run match its trace: steps of the replies, compactions and errors.",
-    "BUGS.md E1, E2",
-    sees=[Prompt, signals.ModelReplied, signals.ContextCompacted, Counters, Ended],
-    needs=[Need.MACHINE],
-)
-def counters_match_trace(subject: Subject) -> Watch:
-    """The end of a run states the counters of the last transition."""
-    course, facts, last, steps, compactions = subject.course, subject.facts, _ZERO, 0, 0
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Prompt:
-            last, steps, compactions = _ZERO, 0, 0
-        elif kind is Ended:
-            if entry.counters != last:
-                return f"the run ends with {_told(entry.counters)}, not with {_told(last)}"
-        else:
-            signal = type(entry.signal)
-            if signal is signals.ModelReplied:
-                steps += max(1, facts.reply.steps) if facts.reply else 0
-            compactions += signal is signals.ContextCompacted
-            last, errors = entry.counters, course.run.error_count
-            right = Counters(errors, steps, compactions)
-            if last != right:
-                return f"the trace has {_told(right)}: {_told(last)}"
-
-
-def _told(counters: Counters | None) -> str:
-    if counters is None:
-        return "no counters"
-    errors, steps = counters.error_count, counters.total_steps
-    return f"{errors} errors, {steps} steps, {counters.compaction_attempts} compactions"
 
 
 @invariant(
@@ -85,7 +32,7 @@ def _told(counters: Counters | None) -> str:
 def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
     """Each prompt of a conversation has its full limits."""
     if entry.counters != _ZERO or _counts(subject.course.before) != (0, 0, 0):
-        return f"a run begins with {_told(entry.counters)}"
+        return f"a run begins with {entry.counters}"
     return ""
 
 
@@ -260,20 +207,27 @@ def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
 
 
 @invariant(
-    "A call is retried only after a failure that the policy declares retryable, or after a "
-    "useless reply.",
-    "BUGS.md C7, C13, B15",
-    sees=[effects.Backoff],
+    "A failed call is retried while a retry is left, if the policy declares the failure retryable, "
+    "and only then; a useful reply is not retried.",
+    "BUGS.md C4, C6, C7, C13, B15",
+    sees=[effects.Backoff, signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
-    """A useful reply is not retried."""
-    signal, reply = entry.signal, closed_by(subject.course)
-    if type(signal) is signals.ModelFailed and not signal.retryable:
-        return f"a call is retried after {signal.error}, which is not retryable"
+def retries_match_policy(subject: Subject, entry: Any) -> str:
+    """Other rules hold for overflows and aborts; another limit may end the run."""
+    signal, state, reply = entry.signal, subject.course.run.state, closed_by(subject.course)
     if reply is not None and reply.text and reply.finish is FinishReason.STOP:
         return "a call is retried after a reply with text and a normal end"
-    return ""
+    if type(signal) is not signals.ModelFailed:
+        return ""
+    if type(subject.course.effect) is effects.Backoff:
+        wrong = f"a call is retried after {signal.error}, which is not retryable"
+        return "" if signal.retryable else wrong
+    if not signal.retryable or type(state) is not Finished or state.limit:
+        return ""
+    if state.outcome is Outcome.ABORTED:
+        return ""
+    return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
 
 
 @invariant(
@@ -290,22 +244,6 @@ def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     if type(state) is Finished and state.outcome in (Outcome.FAILED, Outcome.COMPLETED):
         return f"a run whose model call was aborted ends as {state.outcome}"
     return ""
-
-
-@invariant(
-    "A retryable failure is retried while a retry is left.",
-    "BUGS.md C4, C6",
-    sees=[signals.ModelFailed],
-    needs=[Need.MACHINE],
-)
-def retryable_failures_retried(subject: Subject, entry: Any) -> str:
-    """Other rules hold for overflows and aborts; another limit may end the run."""
-    state = subject.course.run.state
-    if not entry.signal.retryable or type(state) is not Finished or state.limit:
-        return ""
-    if state.outcome is Outcome.ABORTED:
-        return ""
-    return f"a run ends as {state.outcome} after {entry.signal.error}, which is retryable"
 
 
 @invariant(
@@ -351,28 +289,15 @@ def full_contexts_compacted(subject: Subject, entry: Any) -> str:
 
 
 @invariant(
-    "A reply that was cut off forces a compaction while an attempt is left.",
-    "BUGS.md A9, B1",
-    sees=[signals.StepClosed],
-    needs=[Need.MACHINE],
-)
-def cut_off_replies_force_compaction(subject: Subject, _: Any) -> str:
-    """The model has no room for a whole reply."""
-    return _makes_room(subject.course)
-
-
-@invariant(
-    "A request that is too long forces a compaction while an attempt is left.",
-    "BUGS.md B1, B17",
-    sees=[signals.ModelFailed],
+    "A reply that was cut off, or a request that is too long, forces a compaction while an attempt "
+    "is left.",
+    "BUGS.md A9, B1, B17",
+    sees=[signals.StepClosed, signals.ModelFailed],
     needs=[Need.MACHINE],
 )
 def overflows_force_compaction(subject: Subject, _: Any) -> str:
-    """The provider says that the context is too long."""
-    return _makes_room(subject.course)
-
-
-def _makes_room(course: Course) -> str:
+    """The model has no room for a whole reply, or the provider says so."""
+    course = subject.course
     state = course.run.state
     ended = type(state) is Finished and bool(state.limit)
     if not _has_overflowed(course) or type(course.effect) is effects.Compact or ended:
@@ -381,37 +306,22 @@ def _makes_room(course: Course) -> str:
 
 
 @invariant(
-    "A forced compaction that does not make the context smaller ends the run.",
-    "BUGS.md B1, B5, B15",
+    "A compaction that does not make the context smaller ends the run if it was forced, or if no "
+    "limit counts compactions.",
+    "BUGS.md B1, B5, B15, B18",
     sees=[signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def useless_forced_compaction_ends_run(subject: Subject, _: Any) -> str:
-    """The provider would refuse the same request again."""
-    return _goes_on_in_vain(subject.course, forced=True)
-
-
-@invariant(
-    "A compaction that does not make the context smaller ends the run if no limit counts "
-    "compactions.",
-    "BUGS.md B1, B5, B18",
-    sees=[signals.ContextCompacted],
-    needs=[Need.MACHINE],
-)
-def useless_unlimited_compaction_ends_run(subject: Subject, _: Any) -> str:
-    """The context stays over its trigger, so the same compaction would be tried in each round."""
-    if any(bound.counter == "compaction_attempts" for bound in subject.course.declared):
-        return ""
-    return _goes_on_in_vain(subject.course, forced=False)
-
-
-def _goes_on_in_vain(course: Course, *, forced: bool) -> str:
+def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
+    """The same request would be refused again, or the same compaction tried in each round."""
+    course = subject.course
     state = course.before.state
     if course.signal != _IN_VAIN or type(state) is not Compacting:
         return ""
-    if state.forced is not forced or type(course.run.state) is Finished:
+    is_counted = any(bound.counter == "compaction_attempts" for bound in course.declared)
+    if type(course.run.state) is Finished or (is_counted and not state.forced):
         return ""
-    return f"the run goes on after a {'forced' if forced else 'normal'} compaction in vain"
+    return f"the run goes on after a {'forced' if state.forced else 'normal'} compaction in vain"
 
 
 @invariant(

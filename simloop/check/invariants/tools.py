@@ -443,30 +443,23 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
 
 
 @invariant(
-    "No tool runs for a call of a reply that was cut off.", "BUGS.md D11", sees=[ToolStarted]
+    "No tool runs for a call of a reply that failed or was cut off.",
+    "BUGS.md D10, D11",
+    sees=[ToolStarted],
 )
-def no_tools_for_incomplete_replies(subject: Subject, entry: ToolStarted) -> str:
-    """The arguments may be cut off too."""
-    return _runs_after(subject, entry, FinishReason.LENGTH)
-
-
-@invariant(
-    "No tool runs for a call of a reply that failed.", "BUGS.md D10, D11", sees=[ToolStarted]
-)
-def no_tools_for_failed_replies(subject: Subject, entry: ToolStarted) -> str:
-    """A retry would call the tool again."""
-    return _runs_after(subject, entry, None, FinishReason.ERROR, FinishReason.INTERRUPTED)
-
-
-def _runs_after(subject: Subject, entry: ToolStarted, *finishes: FinishReason | None) -> str:
+def no_tools_for_broken_replies(subject: Subject, entry: ToolStarted) -> str:
+    """The arguments may be cut off too, and a retry would call the tool again."""
     facts, settings = subject.facts, subject.settings
     if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
         return ""
     reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
-    if reply is None or not reply.is_closed or reply.finish not in finishes:
+    if reply is None or not reply.is_closed or reply.finish not in _BROKEN:
         return ""
     why = "failed" if reply.finish is None else f"ended with {reply.finish}"
     return f"{described(entry)} runs, and its reply {why}"
+
+
+_BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
 
 @invariant(

@@ -21,7 +21,6 @@ from simloop.check.invariants.agents import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
-from simloop.check.invariants.machines import bounded_model_calls
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
@@ -184,7 +183,6 @@ def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run:
     [
         (Limits(max_steps=8), agent_respects_its_limits, failing(7, 1)),
         (Limits(max_steps=8), agent_uses_its_retries, failing(1, 1).failed().ended(FAILED)),
-        (Limits(max_steps=8), bounded_model_calls, failing(30, 1)),
         (Limits(max_error_count=3), agent_respects_its_limits, looking(100)),
         (Limits(max_error_count=3), agent_uses_its_steps,
          asked().replied("", "a").started("a").result("a").ended(FAILED)),

@@ -69,12 +69,12 @@ MACHINES = [
      long_run(compaction={**DROPS, "window": 4000}, summaries=[])),
     ("full-contexts-compacted", misled(ReferenceLoop, hearing(signals.ContextMeasured, over=False)),
      long_run(compaction=DROPS, summaries=[])),
-    ("cut-off-replies-force-compaction", misled(ReferenceLoop, remembering(FinishReason.STOP)),
+    ("overflows-force-compaction", misled(ReferenceLoop, remembering(FinishReason.STOP)),
      scenario(LOOK, CUT, DONE, compaction=DROPS)),
     ("overflows-force-compaction",
      misled(ReferenceLoop, hearing(signals.ModelFailed, error=ErrorClass.SERVER)),
      scenario(LOOK, LOOK, TOO_LONG, DONE, compaction=DROPS)),
-    ("useless-forced-compaction-ends-run",
+    ("useless-compaction-ends-run",
      misled(ReferenceLoop, hearing(signals.ContextCompacted, shrunk=True)),
      scenario(CUT, DONE, compaction=DROPS)),
     ("useless-compaction-not-repeated",
@@ -93,4 +93,4 @@ def test_a_compaction_in_vain_that_no_limit_counts_must_end_the_run() -> None:
     played = scenario(LOOK, LOOK, DONE, context={"over": [True], "shrunk": [False]})
     assert not violated(played, loop="opencode")
     loop = misled(OpencodeLoop, hearing(signals.ContextCompacted, shrunk=True))
-    assert violated(played, loop=loop) == {"useless-unlimited-compaction-ends-run"}
+    assert violated(played, loop=loop) == {"useless-compaction-ends-run"}

@@ -69,12 +69,6 @@ def takes_follow_ups_first(right: Any, run: Run, signal: Signal) -> Transition:
     return after, early
 
 
-def counts_one_failure(right: Any, run: Run, signal: Signal) -> Transition:
-    after, asked = right(run, signal)
-    counted = type(after)(after.state, min(1, after.error_count), after.total_steps)
-    return counted, asked
-
-
 def forgets_no_failure(right: Any, run: Run, signal: Signal) -> Transition:
     after, asked = right(run, signal)
     failures = max(run.error_count, after.error_count)
@@ -93,7 +87,7 @@ MACHINES = [
      scenario({"error": {"message": "stopped", "code": "aborted"}}, loop="pi")),
     ("every-attempt-counted", misled(ReactLoop, counts_each_step_twice),
      scenario(LOOK, DONE, loop="react")),
-    ("no-request-after-an-answer",
+    ("last-message-role",
      misled(ReferenceLoop, hearing(signals.StepClosed, steering=True)), scenario(DONE, DONE)),
     ("no-completion-with-queued-messages",
      misled(ReferenceLoop, hearing(signals.StepClosed, steering=False)),
@@ -106,8 +100,6 @@ MACHINES = [
      scenario(DONE, DONE, DONE, queue=MORE + LATER, loop="pi")),
     ("vetoes-end-runs", misled(OpencodeLoop, hearing(signals.ToolsReturned, blocked=False)),
      scenario(LOOK, DONE, hooks=VETO, loop="opencode")),
-    ("model-calls-increase-a-counter", misled(ReferenceLoop, counts_one_failure),
-     scenario(DOWN, DOWN, DONE)),
     ("counters-reset-after-reply", misled(OpencodeLoop, forgets_no_failure),
      scenario(DOWN, LOOK, DONE, loop="opencode")),
     ("counters-never-decrease", misled(ReactLoop, counts_each_step_twice),

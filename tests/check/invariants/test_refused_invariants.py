@@ -4,8 +4,7 @@ from recording import Recording, of_machine
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
-    no_tools_for_failed_replies,
-    no_tools_for_incomplete_replies,
+    no_tools_for_broken_replies,
     only_offered_tools_run,
 )
 from simloop.messages import FinishReason, UserMessage
@@ -20,14 +19,14 @@ def called(*tools: str) -> Recording:
 
 
 BAD: list[tuple[Invariant, Recording, Subject, str]] = [
-    (no_tools_for_incomplete_replies, called().finish(FinishReason.LENGTH).started("a"), Subject(),
+    (no_tools_for_broken_replies, called().finish(FinishReason.LENGTH).started("a"), Subject(),
      "its reply ended with length"),
-    (no_tools_for_failed_replies, called().failed().started("a"), Subject(), "its reply failed"),
-    (no_tools_for_failed_replies,
+    (no_tools_for_broken_replies, called().failed().started("a"), Subject(), "its reply failed"),
+    (no_tools_for_broken_replies,
      called().finish().started("a").result("a").request([GO]).call("a").failed().started("a"),
      Subject(), "its reply failed"),
-    (no_tools_for_failed_replies, called().cut().started("a"), of_machine(), "its reply failed"),
-    (no_tools_for_failed_replies, called().finish(FinishReason.ERROR).started("a"), of_machine(),
+    (no_tools_for_broken_replies, called().cut().started("a"), of_machine(), "its reply failed"),
+    (no_tools_for_broken_replies, called().finish(FinishReason.ERROR).started("a"), of_machine(),
      "its reply ended with error"),
     (only_offered_tools_run, called("read").finish(FinishReason.TOOL_CALLS).started("a"), Subject(),
      "request 1 did not offer it"),
@@ -46,8 +45,7 @@ def test_a_tool_that_runs_for_a_call_that_must_not_run_is_found(
 
 
 GOOD: list[tuple[Invariant, Recording, Subject]] = [
-    (each, run, Subject())
-    for each in (no_tools_for_incomplete_replies, no_tools_for_failed_replies)
+    (no_tools_for_broken_replies, run, Subject())
     for run in (
         called().finish(FinishReason.TOOL_CALLS).started("a"),
         called().finish(FinishReason.STOP).started("a"),
@@ -57,12 +55,6 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
         called().finish(FinishReason.STOP).request([GO]).call("a").failed().started("a"),
     )
 ] + [
-    (no_tools_for_incomplete_replies, called().failed().started("a"), Subject()),
-    (
-        no_tools_for_failed_replies,
-        called().finish(FinishReason.LENGTH).started("a"),
-        Subject(),
-    ),
     (only_offered_tools_run, called().started("a").result("a"), of_machine()),
     (
         only_offered_tools_run,
