@@ -303,10 +303,10 @@ def _services_of(scenario: Scenario, given: RunOptions) -> list[Callable[[], Ser
 
 def app_of(app: Callable[..., Any], address: str) -> Callable[[], Service]:
     """Return the function that makes a service of an app. Raises ScenarioError."""
-    from simloop.wire.apps import maker_of  # noqa: PLC0415 - few runs have one
+    from simloop.wire.apps import kind_of  # noqa: PLC0415 - few runs have one
 
-    make = maker_of(app, address)
-    return lambda: Service(address, app=make())
+    kind = kind_of(app, address)
+    return lambda: Service(address, app=kind(app, address))
 
 
 def _settings_of(

@@ -229,7 +229,9 @@ class Route(Answer):
             values = pattern.values(rest)
             return None if when is not None and not when.matches(request) else values
 
-        return ServiceRule(matches, self, position, None if self.times == "always" else self.times)
+        return ServiceRule(
+            matches, self.play, position, None if self.times == "always" else self.times
+        )
 
 
 def rules_of(address: str, routes: Iterable[Route], first: int = 0) -> list[ServiceRule]:

@@ -12,25 +12,33 @@ import io
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from simloop.errors import ScenarioError
 from simloop.virtual.clock.listener import WAKE
+from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.threads.calls import InnerLoop
 from simloop.virtual.threads.scheduler import ThreadEnded
-from simloop.world.http import ConnectionLost, ConnectionRefused, Head, HttpRequest, ReplySteps
+from simloop.world.http import (
+    ConnectionLost,
+    ConnectionRefused,
+    Head,
+    HttpRequest,
+    ReplyCourse,
+    ReplySteps,
+)
 from simloop.world.services import (
     SERVES,
     App,
-    FunctionApp,
     ScriptedCourse,
     ServicesPort,
     ServiceThread,
     TimedAnswer,
+    answer_of,
     check_head,
-    failed,
 )
 from simloop.world.user_functions import keep
 
@@ -38,11 +46,12 @@ _UNREAD = 65_536
 """The bytes that an app may send before the client reads them, as uvicorn has it."""
 _SHUTDOWN_S = 60
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
-_OVER: Any = object()
+OVER: Any = object()
+"""The step at the end of a reply."""
 
 
-def maker_of(app: Any, address: str) -> Callable[[], App]:
-    """Return a function that makes the service of an app for one run. Raises ScenarioError."""
+def kind_of(app: Any, address: str) -> type[App]:
+    """Return the kind of an app that is the service at an address. Raises ScenarioError."""
     kind = _KINDS.get(_arguments(app))
     if kind is None:
         raise ScenarioError(
@@ -50,7 +59,7 @@ def maker_of(app: Any, address: str) -> Callable[[], App]:
             key=f"services.{address}",
             hint="give an ASGI app, a WSGI app, or a function that takes a request",
         )
-    return lambda: kind(app, address)
+    return kind
 
 
 def _arguments(app: Any) -> int:
@@ -66,13 +75,11 @@ def _arguments(app: Any) -> int:
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class Channel:
+class Channel(ReplyCourse):
     """The course of a reply that another thread makes: it puts steps, and the client takes them.
 
     `on_taken` is called when the client has taken a piece, and when it gives up.
     """
-
-    is_unreachable = is_whole = runs_code = needs_closing = False
 
     def __init__(self) -> None:
         self.unread = 0
@@ -82,7 +89,7 @@ class Channel:
         self._waiter: asyncio.Future[None] | None = None
 
     def put(self, *steps: Any) -> None:
-        """Add a head, pieces, or the exception that breaks the reply."""
+        """Add a head, pieces, OVER, or the exception that breaks the reply."""
         if self.is_closed:
             return
         for step in steps:
@@ -93,23 +100,19 @@ class Channel:
         if waiter is not None:
             waiter.get_loop().call_soon_threadsafe(WAKE, waiter, None)
 
-    def end(self) -> None:
-        """Add the end of the reply."""
-        self.put(_OVER)
-
     def fail(self, answer: TimedAnswer, request: HttpRequest) -> None:
         """End the reply of an app that has failed, as a server does."""
         if self.has_begun:
             self.put(ConnectionLost())
         else:
-            self.put(*ScriptedCourse(answer, request).steps(), _OVER)
+            self.put(*ScriptedCourse(answer, request).steps(), OVER)
 
     def steps(self) -> ReplySteps:
         while True:
             while not self._steps:
                 yield None
             step = self._steps.popleft()
-            if step is _OVER:
+            if step is OVER:
                 return
             if isinstance(step, BaseException):
                 raise step
@@ -119,7 +122,6 @@ class Channel:
             yield step
 
     async def wait(self) -> None:
-        """Wait until the app has put something."""
         if not self._steps:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -127,11 +129,7 @@ class Channel:
             finally:
                 self._waiter = None
 
-    def time_out(self, _: str) -> None:
-        """Do nothing: the client closes the reply."""
-
     async def aclose(self) -> None:
-        """Tell the app that the client is gone."""
         self.is_closed = True
         self.on_taken()
 
@@ -142,19 +140,55 @@ def _path_of(request: HttpRequest, address: str) -> tuple[str, str]:
     return unquote(base), unquote(request.path[len(base) :]) or "/"
 
 
+# ---------------------------------------------------------------- functions
+
+
+class _FunctionApp(App):
+    """A function of a request, sync or async, which returns an answer or a value that is one."""
+
+    def course(self, request: HttpRequest, port: ServicesPort) -> ReplyCourse:
+        return _FunctionCourse(request, partial(self._answer, request, port))
+
+    async def _answer(self, request: HttpRequest, port: ServicesPort) -> TimedAnswer:
+        before = SERVES.set(True)
+        try:
+            value = self.app(request)
+            return answer_of(await value if is_coroutine(value) else value)
+        except Exception as error:  # noqa: BLE001 - a service is user code
+            return self.failed(error, port)
+        finally:
+            SERVES.reset(before)
+
+
+class _FunctionCourse(ScriptedCourse):
+    def __init__(self, request: HttpRequest, call: Callable[[], Awaitable[TimedAnswer]]) -> None:
+        super().__init__(TimedAnswer(), request)
+        self._call: Callable[[], Awaitable[TimedAnswer]] | None = call
+
+    def steps(self) -> ReplySteps:
+        while self._call is not None:
+            yield None
+        yield from super().steps()
+
+    async def wait(self) -> None:
+        if self._call is None:
+            await super().wait()
+        else:
+            self._answer = await self._call()
+            self._call = None
+
+
 # ---------------------------------------------------------------- ASGI
 
 
-class _AsgiApp:
-    def __init__(self, app: Any, address: str) -> None:
-        self._app, self._address = app, address
-        self._server: _Server | None = None
+class _AsgiApp(App):
+    _server: "_Server | None" = None
 
-    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> Channel:
+    def course(self, request: HttpRequest, port: ServicesPort) -> Channel:
         if self._server is None:
-            self._server = _Server(self._app, self._address, port)
+            self._server = _Server(self, port)
         channel = Channel()
-        self._server.submit(request, channel)
+        self._server.tell((request, channel))
         return channel
 
     async def aclose(self) -> None:
@@ -165,21 +199,18 @@ class _AsgiApp:
 class _Server:
     """The thread of an ASGI app, and its event loop."""
 
-    def __init__(self, app: Any, address: str, port: ServicesPort) -> None:
-        self._app, self._address, self._port = app, address, port
+    def __init__(self, app: _AsgiApp, port: ServicesPort) -> None:
+        self._app, self._port = app, port
         self._loop = InnerLoop(port.loop)
         self._requests: asyncio.Queue[tuple[HttpRequest, Channel] | None] = asyncio.Queue()
         self._tasks: dict[asyncio.Task[None], None] = {}  # a set has no order
         self._ended: Callable[[], object] = lambda: None
         self._state: dict[str, Any] = {}
-        self._thread = ServiceThread(target=self._run, name=f"service {address}", daemon=True)
+        self._thread = ServiceThread(target=self._run, name=f"service {app.address}", daemon=True)
         self._thread.start()
 
-    def submit(self, request: HttpRequest, channel: Channel) -> None:
-        """Let the app answer a request through a channel."""
-        self._tell((request, channel))
-
-    def _tell(self, what: tuple[HttpRequest, Channel] | None) -> None:
+    def tell(self, what: tuple[HttpRequest, Channel] | None) -> None:
+        """Let the app answer a request through a channel; None: let it end."""
         self._loop.call_soon_threadsafe(self._requests.put_nowait, what)
 
     async def aclose(self) -> None:
@@ -189,7 +220,7 @@ class _Server:
         loop = asyncio.get_running_loop()
         over = loop.create_future()
         self._ended = lambda: loop.call_soon_threadsafe(WAKE, over, None)
-        self._tell(None)
+        self.tell(None)
         await asyncio.wait([over], timeout=_SHUTDOWN_S)
 
     def _run(self) -> None:
@@ -211,10 +242,10 @@ class _Server:
                 self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     async def _serve(self) -> None:
-        lifespan = _Lifespan(self._app, self._state)
+        lifespan = _Lifespan(self._app.app, self._state)
         failure = await lifespan.startup()
         if failure is not None:
-            keep(self._port.raised, f"the service {self._address}", failure)
+            keep(self._port.raised, f"the service {self._app.address}", failure)
         while (submitted := await self._requests.get()) is not None:
             request, channel = submitted
             if failure is not None:
@@ -232,14 +263,14 @@ class _Server:
     async def _answer(self, request: HttpRequest, channel: Channel) -> None:
         conversation = _Conversation(request, channel, self._loop)
         try:
-            await self._app(self._scope(request), conversation.receive, conversation.send)
+            await self._app.app(self._scope(request), conversation.receive, conversation.send)
             conversation.check()
         except Exception as error:  # noqa: BLE001 - an app is user code
             if not (channel.is_closed and isinstance(error, OSError)):
-                channel.fail(failed(error, self._address, self._port), request)
+                channel.fail(self._app.failed(error, self._port), request)
 
     def _scope(self, request: HttpRequest) -> dict[str, Any]:
-        parts, (base, path) = urlsplit(request.url), _path_of(request, self._address)
+        parts, (base, path) = urlsplit(request.url), _path_of(request, self._app.address)
         return {
             "type": "http",
             "asgi": _VERSIONS,
@@ -310,7 +341,7 @@ class _Conversation:
         self._channel.put(*filter(None, (head, body)))
         if not message.get("more_body", False):
             self.is_over = True
-            self._channel.end()
+            self._channel.put(OVER)
             self._taken.set()
         while self._channel.unread > _UNREAD and not self._channel.is_closed:
             await self._wait()
@@ -365,11 +396,8 @@ class _Lifespan:
 # ---------------------------------------------------------------- WSGI
 
 
-class _WsgiApp:
-    def __init__(self, app: Any, address: str) -> None:
-        self._app, self._address = app, address
-
-    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> Channel:
+class _WsgiApp(App):
+    def course(self, request: HttpRequest, port: ServicesPort) -> Channel:
         channel, taken = Channel(), threading.Event()
         channel.on_taken = taken.set
 
@@ -378,13 +406,10 @@ class _WsgiApp:
             try:
                 self._respond(request, channel, taken)
             except Exception as error:  # noqa: BLE001 - an app is user code
-                channel.fail(failed(error, self._address, port), request)
+                channel.fail(self.failed(error, port), request)
 
-        ServiceThread(target=answer, name=f"service {self._address}", daemon=True).start()
+        ServiceThread(target=answer, name=f"service {self.address}", daemon=True).start()
         return channel
-
-    async def aclose(self) -> None:
-        """Do nothing: each request has a thread of its own."""
 
     def _respond(self, request: HttpRequest, channel: Channel, taken: threading.Event) -> None:
         def send(body: bytes) -> None:
@@ -405,7 +430,7 @@ class _WsgiApp:
             return send
 
         head: list[Head] = []
-        body = self._app(_environ(request, self._address), start_response)
+        body = self.app(_environ(request, self.address), start_response)
         try:
             for piece in body:
                 send(piece)
@@ -414,7 +439,7 @@ class _WsgiApp:
         finally:
             getattr(body, "close", lambda: None)()
         channel.put(*head)
-        channel.end()
+        channel.put(OVER)
 
 
 def _environ(request: HttpRequest, address: str) -> dict[str, Any]:
@@ -448,5 +473,5 @@ def _environ(request: HttpRequest, address: str) -> dict[str, Any]:
     return environ
 
 
-_KINDS: dict[int, Callable[[Any, str], App]] = {1: FunctionApp, 2: _WsgiApp, 3: _AsgiApp}
+_KINDS: dict[int, type[App]] = {1: _FunctionApp, 2: _WsgiApp, 3: _AsgiApp}
 """The kinds of apps, by the number of their arguments."""

@@ -19,7 +19,7 @@ from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.tasks import begin
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
-from simloop.world.http import ConnectionRefused, FixedBody, HttpReply, HttpRequest
+from simloop.world.http import ConnectionRefused, HttpBody, HttpReply, HttpRequest
 from simloop.world.model_port import ModelPort
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world, note_refused
@@ -141,7 +141,7 @@ class Endpoint:
                 port.recorder.record(entries.Note, told)
             else:
                 port.recorder.record(entries.RequestRefused, called, refused.status, told)
-            return HttpReply(refused.status, refused.headers, FixedBody(refused.body))
+            return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
         messages = read.messages
         if not form.marks_failed_tools:
             messages = self._marked(messages)
@@ -203,4 +203,4 @@ def _failed(error: SimloopError) -> HttpReply:
 
 def fixed(status: int, body: bytes, *headers: tuple[str, str]) -> HttpReply:
     """Return a reply whose body, in JSON, is there already."""
-    return HttpReply(status, (_JSON, *headers), FixedBody(body))
+    return HttpReply(status, (_JSON, *headers), HttpBody(body))

@@ -28,8 +28,8 @@ from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
 from simloop.world import http
 from simloop.world.http import (
-    FixedBody,
     Head,
+    HttpBody,
     HttpReply,
     HttpRequest,
     ReplyCourse,
@@ -78,7 +78,7 @@ class Exchange:
     def _reply(self, head: Any) -> HttpReply:
         if self._course.is_whole:
             pieces: Any = list(self._steps)
-            return HttpReply(head.status, head.headers, FixedBody(b"".join(pieces)))
+            return HttpReply(head.status, head.headers, HttpBody(b"".join(pieces)))
         return HttpReply(head.status, head.headers, ReplyBody(self))
 
     async def next(self) -> Head | bytes | None:
@@ -141,7 +141,7 @@ class Answered(NamedTuple):
     created_s: int
 
 
-class ModelCourse:
+class ModelCourse(ReplyCourse):
     """The course of a reply of the model. `stream` is the recorded stream of its parts."""
 
     def __init__(self, stream: RecordedStream, answered: Answered, sent: HttpRequest) -> None:
@@ -151,34 +151,27 @@ class ModelCourse:
         self._sent = sent
         self._begun = False  # whether the headers are sent
 
-    @property
-    def is_unreachable(self) -> bool:
-        """Return whether no connection is made."""
-        return self.stream.is_unreachable
-
-    is_whole = False
     runs_code = True
 
     @property
+    def is_unreachable(self) -> bool:
+        return self.stream.is_unreachable
+
+    @property
     def needs_closing(self) -> bool:
-        """Return whether the model's code has to clean up."""
         return self.stream.needs_closing
 
     async def wait(self) -> None:
-        """Give other tasks their turn, or wait for the next part."""
         await self.stream.wait()
 
     def time_out(self, silence: str) -> None:
-        """End the reply: a limit of the client is over."""
         if not self.stream.ended:
             self.stream.fail(Fault(silence, code="timeout"))
 
     async def aclose(self) -> None:
-        """Close the stream."""
         await self.stream.aclose()
 
     def steps(self) -> ReplySteps:
-        """Yield the head and the pieces."""
         streams, framer = self._answered.request.streams, self._answered.form.framer()
         encoder: Encoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
@@ -245,7 +238,7 @@ class ModelCourse:
         yield body
 
 
-class ReplyBody:
+class ReplyBody(HttpBody):
     """The pieces of the body of a reply."""
 
     def __init__(self, exchange: Exchange) -> None:
@@ -266,10 +259,8 @@ class ReplyBody:
             self.close()
 
     async def aclose(self) -> None:
-        """Give up the rest of the reply."""
         await self._exchange.aclose()
 
     def close(self) -> None:
-        """Give up the rest of the reply, and block the calling thread until it is given up."""
         if self._exchange.is_open:
             run_blocking(self._exchange.aclose())

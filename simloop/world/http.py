@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 Headers = tuple[tuple[str, str], ...]
@@ -55,19 +55,26 @@ class HttpRequest:
         return next((value for key, value in self.headers if key == name), None)
 
 
-class HttpBody(Protocol):
-    """The pieces of a reply, each at the virtual time at which it arrives.
+class HttpBody:
+    """The pieces of a reply, each at the virtual time at which it arrives: here, all at once.
 
     Iterating waits for the next piece; the synchronous form blocks its thread meanwhile. Either
     raises ConnectionLost or TimedOut.
     """
 
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    def __init__(self, data: bytes = b"") -> None:
+        self._data = data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._data:
+            yield self._data
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._data:
+            yield self._data
 
     async def aclose(self) -> None:
         """Give up the rest of the reply."""
-
-    def __iter__(self) -> Iterator[bytes]: ...
 
     def close(self) -> None:
         """Give up the rest of the reply."""
@@ -82,29 +89,6 @@ class HttpReply:
     body: HttpBody
 
 
-class FixedBody:
-    """A body that is there as a whole."""
-
-    __slots__ = ("_data",)
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._data:
-            yield self._data
-
-    def __iter__(self) -> Iterator[bytes]:
-        if self._data:
-            yield self._data
-
-    async def aclose(self) -> None:
-        """Do nothing: no stream is behind it."""
-
-    def close(self) -> None:
-        """Do nothing, as above."""
-
-
 class Head(NamedTuple):
     """The status and the headers of a reply."""
 
@@ -116,35 +100,36 @@ ReplySteps = Generator[Head | bytes | None]
 """The head of a reply, then its pieces; None asks the caller to wait."""
 
 
-class ReplyCourse(Protocol):
+class ReplyCourse:
     """The course of a reply: its steps, none of which waits, and the waits between them."""
+
+    is_whole = False
+    """Whether all pieces are there with the head."""
+    runs_code = False
+    """Whether a step may run code of the user, which may need a running loop."""
 
     @property
     def is_unreachable(self) -> bool:
         """Return whether no connection is made: the client counts its limit for connecting."""
-
-    @property
-    def runs_code(self) -> bool:
-        """Return whether a step may run code of the user, which may need a running loop."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether all pieces are there with the head."""
+        return False
 
     @property
     def needs_closing(self) -> bool:
         """Return whether `aclose` has work to do after the last step, too."""
+        return False
 
     def steps(self) -> ReplySteps:
         """Yield the head and the pieces. Raises ConnectionLost or TimedOut."""
+        raise NotImplementedError
 
-    async def wait(self) -> object:
+    async def wait(self) -> None:
         """Wait until another step may be there."""
+        raise NotImplementedError
 
-    def time_out(self, silence: str) -> object:
-        """Record that a limit of the client is over, in these words."""
+    def time_out(self, silence: str) -> None:
+        """Hear that a limit of the client is over, in these words."""
 
-    async def aclose(self) -> object:
+    async def aclose(self) -> None:
         """Give up the rest of the reply."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -24,7 +24,6 @@ from simloop.escape import writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.progress import runaway
 from simloop.world.chance import FaultSites
 from simloop.world.faults import SERVICE_FAULTS, FaultPlace, SiteFault, Stage
@@ -73,14 +72,6 @@ class TimedAnswer(Struct, frozen=True):
     stall: FaultPlace | None = None
 
 
-class PlayableAnswer(Protocol):
-    """Something that can be played as an answer."""
-
-    def play(self, values: Mapping[str, str]) -> TimedAnswer:
-        """Return the answer, with the values of the path's parameters."""
-        ...
-
-
 class ServiceThread(threading.Thread):
     """A thread of the app of a service: a restart of the agent does not end it."""
 
@@ -89,25 +80,39 @@ class ServiceRule(Struct, frozen=True):
     """One rule of a service: the requests that it answers, how, and how often.
 
     `matches` gets a request and its path after the address of the service, with the query. It
-    returns the values of the path's parameters, or None. `times` None is any number, and `position`
-    is the place of the rule in the file.
+    returns the values of the path's parameters, or None; `play` gets them, and returns the answer.
+    `times` None is any number, and `position` is the place of the rule in the file.
     """
 
     matches: Callable[[HttpRequest, str], Mapping[str, str] | None]
-    answer: PlayableAnswer
+    play: Callable[[Mapping[str, str]], TimedAnswer]
     position: str
     times: int | None = None
 
 
-class App(Protocol):
-    """Code that answers the requests to a service."""
+class App:
+    """Code of the user's that answers the requests to the service at an address."""
 
-    def course(self, request: HttpRequest, rest: str, port: "ServicesPort") -> ReplyCourse:
-        """Return the course of the reply; `rest` is the path after the address."""
-        ...
+    def __init__(self, app: Any, address: str) -> None:
+        self.app, self.address = app, address
+
+    def course(self, request: HttpRequest, port: "ServicesPort") -> ReplyCourse:
+        """Return the course of the reply."""
+        raise NotImplementedError
 
     async def aclose(self) -> None:
-        """End what answers."""
+        """End what answers, after the run."""
+
+    def failed(self, error: Exception, port: "ServicesPort") -> TimedAnswer:
+        """Return the answer of a server whose code fails, and keep the exception.
+
+        An error of simloop ends the run.
+        """
+        if isinstance(error, SimloopError):
+            port.recorder.keep(error)
+            raise error
+        keep(port.raised, f"the service {self.address}", error)
+        return answer_of((500, "Internal Server Error"))
 
 
 class Service:
@@ -243,10 +248,10 @@ class ServicesPort:
         elif found is not None:
             rule, values = found
             service.use(rule)
-            inner = ScriptedCourse(rule.answer.play(values), request)
+            inner = ScriptedCourse(rule.play(values), request)
         else:
             assert service.app is not None
-            inner = service.app.course(request, rest, self)
+            inner = service.app.course(request, self)
         return _RecordedCourse(self, number, inner, late_ns)
 
     def unscripted(self, service: Service, rest: str, request: HttpRequest) -> ReplyCourse:
@@ -334,28 +339,21 @@ def json_bytes(value: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-class ScriptedCourse:
+class ScriptedCourse(ReplyCourse):
     """The course of an answer that is known."""
 
-    runs_code = needs_closing = False
+    is_unreachable = False
 
     def __init__(self, answer: TimedAnswer, request: HttpRequest) -> None:
-        self.is_unreachable = False
         self._answer = answer
         self._is_head = request.method == "HEAD"
         self._wait_ns: int | None = None
 
-    @property
-    def is_whole(self) -> bool:
-        """Return whether all pieces are there with the head."""
-        answer = self._answer
-        return not (answer.lost or answer.stall or answer.per_piece_ns)
-
     def steps(self) -> ReplySteps:
-        """Yield the head and the pieces."""
         answer = self._answer
         place = answer.lost or answer.stall
         self.is_unreachable = place == "before-connect"
+        self.is_whole = place is None and not answer.per_piece_ns
         yield from self._pause(answer.takes_ns)
         if place in ("before-connect", "before-headers"):
             yield from self._fail()
@@ -387,17 +385,10 @@ class ScriptedCourse:
             yield None
 
     async def wait(self) -> None:
-        """Wait for the time of the next step; a stall waits for ever."""
-        if self._wait_ns is None:
+        if self._wait_ns is None:  # a stall
             await asyncio.get_running_loop().create_future()
         else:
             await asyncio.sleep(self._wait_ns / 1e9)
-
-    def time_out(self, _: str) -> None:
-        """Do nothing: the record says it."""
-
-    async def aclose(self) -> None:
-        """Do nothing: no code is behind it."""
 
 
 def _half(pieces: tuple[bytes, ...]) -> list[bytes]:
@@ -410,68 +401,10 @@ def _half(pieces: tuple[bytes, ...]) -> list[bytes]:
     return found
 
 
-class FunctionApp:
-    """A service whose answers a function of the user's gives, sync or async."""
-
-    def __init__(self, function: Callable[[HttpRequest], Any], address: str) -> None:
-        self._function = function
-        self._address = address
-
-    def course(self, request: HttpRequest, _: str, port: ServicesPort) -> ReplyCourse:
-        """Return the course of what the function returns."""
-        return _FunctionCourse(self, request, port)
-
-    async def answer(self, request: HttpRequest, port: ServicesPort) -> TimedAnswer:
-        """Return the answer of the function, or that of a server whose code has failed."""
-        before = SERVES.set(True)
-        try:
-            value = self._function(request)
-            return answer_of(await value if is_coroutine(value) else value)
-        except Exception as error:  # noqa: BLE001 - a service is user code
-            return failed(error, self._address, port)
-        finally:
-            SERVES.reset(before)
-
-    async def aclose(self) -> None:
-        """Do nothing: the function has returned."""
-
-
-class _FunctionCourse(ScriptedCourse):
-    def __init__(self, app: FunctionApp, request: HttpRequest, port: ServicesPort) -> None:
-        super().__init__(TimedAnswer(), request)
-        self._given = app, request, port
-        self._is_called = False
-
-    def steps(self) -> ReplySteps:
-        while not self._is_called:
-            yield None
-        yield from super().steps()
-
-    async def wait(self) -> None:
-        if self._is_called:
-            await super().wait()
-        else:
-            app, request, port = self._given
-            self._answer = await app.answer(request, port)
-            self._is_called = True
-
-
-def failed(error: Exception, address: str, port: ServicesPort) -> TimedAnswer:
-    """Return the answer of a service whose code fails, as a server gives it; keep the exception.
-
-    An error of simloop ends the run.
-    """
-    if isinstance(error, SimloopError):
-        port.recorder.keep(error)
-        raise error
-    keep(port.raised, f"the service {address}", error)
-    return answer_of((500, "Internal Server Error"))
-
-
-class _RecordedCourse:
+class _RecordedCourse(ReplyCourse):
     """The course of a reply, recorded as it ends; it may begin late."""
 
-    runs_code = False
+    is_unreachable = False
 
     def __init__(
         self, port: ServicesPort, number: int, inner: ReplyCourse, late_ns: int = 0
@@ -484,23 +417,13 @@ class _RecordedCourse:
         self._kept: list[bytes] = []
         self._is_recorded = False
 
-    @property
-    def is_unreachable(self) -> bool:
-        return self._inner.is_unreachable
-
-    @property
-    def is_whole(self) -> bool:
-        return self._inner.is_whole
-
-    @property
-    def needs_closing(self) -> bool:
-        return self._inner.needs_closing
-
     def steps(self) -> ReplySteps:
         if self._late_ns:
             yield None
         try:
             for step in self._inner.steps():
+                self.is_unreachable = self._inner.is_unreachable
+                self.is_whole = self._inner.is_whole
                 if type(step) is Head:
                     self._status = step.status
                 elif step is not None:

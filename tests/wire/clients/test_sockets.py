@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simloop.wire.clients.sockets import ServerSide
-from simloop.world.http import FixedBody, HttpReply
+from simloop.world.http import HttpBody, HttpReply
 
 SIZED = b"POST /v1/x?a=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nX-A:  b \r\n\r\nhello"
 CHUNKED = (
@@ -55,7 +55,7 @@ def read_back(reply: HttpReply, *pieces: bytes) -> http.client.HTTPResponse:
 
 
 def test_a_reply_is_read_back() -> None:
-    reply = HttpReply(529, (("retry-after", "7"), ("content-length", "99")), FixedBody(b""))
+    reply = HttpReply(529, (("retry-after", "7"), ("content-length", "99")), HttpBody(b""))
     response = read_back(reply, b"one", b"", b"two")
     assert (response.status, response.read()) == (529, b"onetwo")
     assert (response.getheader("retry-after"), response.getheader("content-length")) == ("7", None)
@@ -64,5 +64,5 @@ def test_a_reply_is_read_back() -> None:
 @given(st.text(), st.integers(300, 599))
 @example("", 304)
 def test_no_header_of_a_script_breaks_the_reply(value: str, status: int) -> None:
-    response = read_back(HttpReply(status, (("x-a", value),), FixedBody(b"")), b"body")
+    response = read_back(HttpReply(status, (("x-a", value),), HttpBody(b"")), b"body")
     assert (response.status, response.read()) == (status, b"" if status == 304 else b"body")
