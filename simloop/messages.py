@@ -32,7 +32,7 @@ class FinishReason(StrEnum):
         return _FINISH_WORDS.get(raw.lower().replace("-", "_"), cls.OTHER)
 
 
-# The words of simloop, OpenAI, Anthropic and Gemini, as of November 2026.
+# The words of simloop, OpenAI, Anthropic, Gemini and Bedrock, as of November 2026.
 _FINISH_WORDS = {
     word: reason
     for reason, words in {
@@ -40,8 +40,9 @@ _FINISH_WORDS = {
         FinishReason.TOOL_CALLS: "tool_calls tool_use function_call",
         FinishReason.LENGTH: "length max_tokens model_context_window_exceeded",
         FinishReason.CONTENT_FILTER: "content_filter refusal safety recitation blocklist"
-        " prohibited_content spii image_safety",
-        FinishReason.ERROR: "error malformed_function_call unexpected_tool_call",
+        " prohibited_content spii image_safety model_armor guardrail_intervened content_filtered",
+        FinishReason.ERROR: "error malformed_function_call unexpected_tool_call"
+        " malformed_model_output malformed_tool_use",
         FinishReason.INTERRUPTED: "network_error",
     }.items()
     for word in words.split()

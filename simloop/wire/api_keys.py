@@ -11,17 +11,25 @@ from contextlib import contextmanager
 KEY = "simulated"
 """The key of every provider. It is none: no simulation talks to a provider."""
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY")
+KEYS = (
+    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY",
+    "GOOGLE_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+)  # fmt: skip
 """The variables of the environment that have keys of providers."""
 
 ADDED: Mapping[str, str] = {
     **dict.fromkeys(KEYS, KEY),
+    "AWS_DEFAULT_REGION": "us-east-1",
+    # The machine's own clouds are not asked who the program is.
+    "AWS_EC2_METADATA_DISABLED": "true", "NO_GCE_CHECK": "true",
     # litellm looks for the prices of models in the internet when it is imported.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-}
+}  # fmt: skip
 """The variables that a run sets where they are not set."""
 _ADDRESSES = (
     "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE",
+    "GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ of simloop is kept for the end of the run, because a client may swallow it or tr
 """
 
 import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ import msgspec
 
 from simloop.errors import SimloopError
 from simloop.escape import writable
+from simloop.kernel.policies import message_tokens, utf8_bytes_over_4
 from simloop.messages import Message, ToolMessage
 from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
@@ -26,12 +28,10 @@ from simloop.world.world import current_world, note_refused
 
 if TYPE_CHECKING:
     from simloop.wire.exchange import Exchange
-    from simloop.wire.formats.wire_format import WireFormat
+    from simloop.wire.formats.wire_format import WireFormat, WireRequest
     from simloop.world.services import ServicesPort
 
 _JSON = ("content-type", "application/json")
-_PROVIDERS = frozenset({"api.openai.com", "api.anthropic.com"})
-"""The hosts at which the SDKs of these formats look for models."""
 _NO_RETRY = ("x-should-retry", "false")
 """SDKs of OpenAI and Anthropic do not repeat a request that is answered so."""
 
@@ -142,6 +142,8 @@ class Endpoint:
             else:
                 port.recorder.record(entries.RequestRefused, called, refused.status, told)
             return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
+        if read.size_field:
+            return self._sized(read, f"{request.method} {parts.path}")
         messages = read.messages
         if not form.marks_failed_tools:
             messages = self._marked(messages)
@@ -155,6 +157,14 @@ class Endpoint:
         return exchange.Exchange(
             exchange.ModelCourse(stream, answered, request), request, unreachable
         )
+
+    def _sized(self, read: "WireRequest", called: str) -> HttpReply:
+        """Answer with the size of a request, by the default estimate; the script is not asked."""
+        texts = (read.system_prompt, *(f"{one.name}{one.description}" for one in read.tools))
+        tokens = sum(message_tokens(one, utf8_bytes_over_4) for one in read.messages)
+        tokens += sum(map(utf8_bytes_over_4, texts))
+        self.port.recorder.record(entries.Note, f"{called} is answered with {tokens} tokens")
+        return fixed(200, json.dumps({read.size_field: tokens}).encode())
 
     def _marked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Mark results that the trace has as failed, by id and text: some formats have no word."""
@@ -176,8 +186,11 @@ class Endpoint:
 
         A program that counts its tokens at the provider, say, goes on without.
         """
+        from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
+
         host = _note_unknown("host", request)
-        if host not in _PROVIDERS and host not in self._hosts:
+        providers = (make(self.options).hosts for make in FORMATS)
+        if host not in self._hosts and not any(re.fullmatch(one, host) for one in providers):
             raise ConnectionRefused
         message = f"Unknown request URL: {request.method} {request.path}."
         error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}

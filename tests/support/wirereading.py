@@ -52,9 +52,22 @@ def asked(*, streams: bool = True, reports_usage: bool = True) -> WireRequest:
     return WireRequest(MODEL, "", (UserMessage("hi"),), (), streams, reports_usage)
 
 
-def sent(body: Any) -> HttpRequest:
-    """Return a request with that body, to no path in particular."""
-    return HttpRequest("POST", "https://host", (), json.dumps(body).encode())
+URLS: Mapping[str, tuple[str, str]] = {
+    "gemini": (
+        f"https://host/v1/models/{MODEL}:generateContent",
+        f"https://host/v1/models/{MODEL}:streamGenerateContent?alt=sse",
+    ),
+    "bedrock": (
+        f"https://host/model/{MODEL}/converse", f"https://host/model/{MODEL}/converse-stream",
+    ),
+}  # fmt: skip
+"""The addresses for whole replies and for streams of the formats that have them apart."""
+
+
+def sent(body: Any, name: str = "", *, streams: bool = False) -> HttpRequest:
+    """Return a request with that body, in the format of that name."""
+    url = URLS.get(name, ("https://host",) * 2)[streams]
+    return HttpRequest("POST", url, (), json.dumps(body).encode())
 
 
 def ahead(parts: Sequence[Part]) -> Finish | None:
@@ -247,13 +260,88 @@ def hear_whole_messages(body: Mapping[str, Any]) -> Heard:
     return heard
 
 
+def hear_gemini(events: Sequence[WireEvent]) -> Heard:
+    """Read a stream of Gemini: each event is a whole reply, and the last has the end."""
+    heard = Heard()
+    for body in data(events):
+        hear_whole_gemini(body, heard)
+    return heard
+
+
+def hear_whole_gemini(body: Mapping[str, Any], into: Heard | None = None) -> Heard:
+    """Read a reply of Gemini; the arguments of its calls are values, written here as JSON again."""
+    heard = into or Heard()
+    for candidate in body.get("candidates", ()):
+        for part in candidate["content"].get("parts", ()):
+            if "functionCall" in part:
+                call = part["functionCall"]
+                arguments = json.dumps(call["args"], separators=(",", ":"), ensure_ascii=False)
+                heard.calls[len(heard.calls)] = call["id"], call["name"], arguments
+            elif part.get("thought"):
+                heard.reasoning += part["text"]
+            else:
+                heard.text += part["text"]
+        heard.ending = candidate.get("finishReason", heard.ending)
+    if "promptFeedback" in body:
+        heard.ending = body["promptFeedback"]["blockReason"]
+    usage = body.get("usageMetadata")
+    if usage is not None:
+        heard.tokens = usage["promptTokenCount"], usage["candidatesTokenCount"]
+    return heard
+
+
+def hear_bedrock(events: Sequence[WireEvent]) -> Heard:
+    """Read a stream of ConverseStream, and check that each block that grows stops once."""
+    heard, stopped = Heard(), set()
+    for (name, _), event in zip(events, data(events), strict=True):
+        place = event.get("contentBlockIndex")
+        assert place not in stopped
+        match name:
+            case "contentBlockStart":
+                use = event["start"]["toolUse"]
+                heard.calls[place] = use["toolUseId"], use["name"], ""
+            case "contentBlockDelta":
+                delta = event["delta"]
+                heard.text += delta.get("text", "")
+                heard.reasoning += delta.get("reasoningContent", {}).get("text", "")
+                if "toolUse" in delta:
+                    heard.grow(place, delta["toolUse"]["input"])
+            case "contentBlockStop":
+                stopped.add(place)
+            case "messageStop":
+                heard.ending = event["stopReason"]
+            case "metadata":
+                heard.tokens = event["usage"]["inputTokens"], event["usage"]["outputTokens"]
+    return heard
+
+
+def hear_whole_bedrock(body: Mapping[str, Any]) -> Heard:
+    """Read a reply of Converse; the arguments of its calls are values, written as JSON again."""
+    heard = Heard(ending=body["stopReason"])
+    for place, block in enumerate(body["output"]["message"]["content"]):
+        heard.text += block.get("text", "")
+        heard.reasoning += (
+            block.get("reasoningContent", {}).get("reasoningText", {}).get("text", "")
+        )
+        if "toolUse" in block:
+            use = block["toolUse"]
+            arguments = json.dumps(use["input"], separators=(",", ":"), ensure_ascii=False)
+            heard.calls[place] = use["toolUseId"], use["name"], arguments
+    heard.tokens = body["usage"]["inputTokens"], body["usage"]["outputTokens"]
+    return heard
+
+
 STREAMS: Mapping[str, Callable[[Sequence[WireEvent]], Heard]] = {
     "openai-chat": hear_chat,
     "openai-responses": hear_responses,
     "anthropic-messages": hear_messages,
+    "gemini": hear_gemini,
+    "bedrock": hear_bedrock,
 }
 BODIES: Mapping[str, Callable[[Mapping[str, Any]], Heard]] = {
     "openai-chat": hear_whole_chat,
     "openai-responses": hear_whole_responses,
     "anthropic-messages": hear_whole_messages,
+    "gemini": hear_whole_gemini,
+    "bedrock": hear_whole_bedrock,
 }

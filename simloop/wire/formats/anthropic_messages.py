@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -30,6 +30,7 @@ class AnthropicMessages(replies.EventFormat):
     """The format of `/messages`."""
 
     name: ClassVar[str] = "anthropic-messages"
+    hosts: ClassVar[str] = r"api\.anthropic\.com"
     path: ClassVar[str] = "/messages"
     marks_failed_tools: ClassVar[bool] = True
 
@@ -50,12 +51,6 @@ class AnthropicMessages(replies.EventFormat):
         """Return the body that the provider sends for a failed call."""
         error, request_id = anthropic_error(fault), replies.request_id(number)
         return {"type": "error", "error": error, "request_id": request_id}
-
-    def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
-        """Return the HTTP reply to a request that cannot be read."""
-        return self.error(
-            values.StreamError(values.Fault(str(wrong), status=400)), number, created_s
-        )
 
     def every(
         self, number: int, created_s: int, failure: values.StreamError | None = None
@@ -355,16 +350,8 @@ class _MessageEncoder(replies.BlockEncoder):
             case "reasoning":
                 return {**start, "thinking": block.text, "signature": self._signature}
             case "call":
-                given = _whole_input(block)
+                given = replies.whole_input(block)
                 return {**start, "id": block.call_id, "name": block.name, "input": given}
-
-
-def _whole_input(block: replies.ReplyBlock) -> Any:
-    # The provider cannot send arguments that are not JSON; a script can: the text stands for them.
-    if not block.text or not block.is_whole:
-        return {}
-    value = payload.parsed(block.text)
-    return block.text if value is None else value
 
 
 def _delta(block: replies.ReplyBlock, piece: str) -> WireEvent:

@@ -8,14 +8,20 @@ messages are worded like theirs, and were not compared with recorded replies.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from msgspec import UNSET
 
 from simloop import messages as values
 from simloop.escape import writable
 from simloop.wire.formats.payload import JsonObject, is_posted_to, parsed, wire_json
-from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest
+from simloop.wire.formats.wire_format import (
+    ErrorReply,
+    Framer,
+    WireEvent,
+    WireRequest,
+    WrongRequest,
+)
 from simloop.world.faults import status_text
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
@@ -210,6 +216,17 @@ class Blocks:
         return BlockChange("grow", block, piece)
 
 
+def whole_input(block: ReplyBlock) -> Any:
+    """Return the arguments of a call as a value.
+
+    A provider cannot send arguments that are not JSON; a script can: the text stands for them.
+    """
+    if not block.text or not block.is_whole:
+        return {}
+    value = parsed(block.text)
+    return block.text if value is None else value
+
+
 class BlockEncoder(ABC):
     """Writes one reply as the changes of its blocks; nothing is sent before the first part."""
 
@@ -294,14 +311,14 @@ INVALID = "invalid_request_error"
 OVERFLOW = "context_length_exceeded"
 _HTML = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center></body></html>"
 _GATEWAY = frozenset({502, 504})  # sent by the network in front of a provider, as a page
-# The status of a failure without one, which a reply that does not stream must have.
-_STATUSES = {
+STATUSES = {
     INVALID: 400, "invalid_prompt": 400, OVERFLOW: 400, "authentication_error": 401,
     "invalid_api_key": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
     "model_not_found": 404, "conflict_error": 409, "request_too_large": 413,
     "rate_limit_error": 429, "rate_limit_exceeded": 429, "insufficient_quota": 429,
     "timeout_error": 504, "overloaded_error": 529,
 }  # fmt: skip
+"""The statuses of failures without one, which replies that do not stream must have, by code."""
 _TOO_MANY_REQUESTS = 429
 
 
@@ -316,7 +333,7 @@ class ErrorWords(NamedTuple):
 
 def status_of(fault: values.Fault) -> int:
     """Return the status of a fault; one without gets that of its code, or 500."""
-    return _STATUSES.get(fault.code, 500) if fault.status is UNSET else fault.status
+    return STATUSES.get(fault.code, 500) if fault.status is UNSET else fault.status
 
 
 def words_of(fault: values.Fault, known: Mapping[int, ErrorWords], of_servers: str) -> ErrorWords:
@@ -354,7 +371,7 @@ class EventFormat(ABC):
         """Return whether a request is one of this format, by the end of its path."""
         return is_posted_to(self.path, request)
 
-    def framer(self) -> EventFramer:
+    def framer(self) -> Framer:
         """Return the framer of the events of one reply."""
         return EventFramer(self.options.framing)
 
@@ -370,6 +387,11 @@ class EventFormat(ABC):
             self.every(number, created_s, failure),
         )
         return error_reply(failure, body, headers)
+
+    def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
+        """Return the HTTP reply to a request that cannot be read."""
+        fault = values.Fault(str(wrong), status=400)
+        return self.error(values.StreamError(fault), number, created_s)
 
     @abstractmethod
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:

@@ -22,7 +22,10 @@ class WireEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The contents of a request; `reports_usage`: a stream reports its token counts."""
+    """The contents of a request; `reports_usage`: a stream reports its token counts.
+
+    `size_field` is set if it asks for its size in tokens alone: that field of the reply has it.
+    """
 
     model: str
     system_prompt: str
@@ -30,6 +33,7 @@ class WireRequest:
     tools: tuple[ToolSpec, ...]
     streams: bool
     reports_usage: bool = True
+    size_field: str = ""
 
 
 class ErrorReply(NamedTuple):
@@ -72,6 +76,8 @@ class WireFormat(Protocol):
     """
 
     name: ClassVar[str]
+    hosts: ClassVar[str]
+    """The hosts at which its SDKs look for models, as a regular expression."""
     marks_failed_tools: ClassVar[bool]
     """Whether a request marks the results of tools that failed."""
 

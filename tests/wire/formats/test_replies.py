@@ -1,7 +1,7 @@
 """Failed calls go out as each provider sends them, and events in the bytes of each framing."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from wirereading import CREATED_S, FORMATS, asked, wire_formats
@@ -9,9 +9,11 @@ from wirereading import CREATED_S, FORMATS, asked, wire_formats
 from simloop.messages import Fault, StreamError
 from simloop.scenario.replies import Http, parts_of_fault
 from simloop.wire.formats.anthropic_messages import AnthropicMessages
+from simloop.wire.formats.bedrock import Bedrock
+from simloop.wire.formats.gemini import Gemini
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
-from simloop.wire.formats.replies import EventFramer
+from simloop.wire.formats.replies import INVALID, OVERFLOW, EventFramer
 from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireFormat, WrongRequest
 from simloop.world.faults import FAULTS
 from simloop.world.wire_options import FramingName, WireOptions
@@ -28,6 +30,26 @@ def replied(form: WireFormat, **http: Any) -> ErrorReply:
 def error(reply: ErrorReply) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(reply.body)["error"]
     return found
+
+
+class Words(NamedTuple):
+    """The words of an error, wherever a format has them."""
+
+    message: str
+    type: str
+    code: str | None = None
+
+
+def words(form: WireFormat, reply: ErrorReply) -> Words:
+    body = json.loads(reply.body)
+    if form.name == "bedrock":
+        return Words(body["message"], dict(reply.headers)["x-amzn-errortype"])
+    found, details = body["error"], body["error"].get("details")
+    if form.name == "gemini":
+        reasons = [each["reason"] for each in details or () if "reason" in each]
+        return Words(found["message"], found["status"], reasons[0] if reasons else None)
+    code = (details or {}).get("error_code", found.get("code"))
+    return Words(found["message"], found["type"], code)
 
 
 OPENAI = {
@@ -74,6 +96,37 @@ def test_a_status_has_the_words_of_anthropic(status: int, kind: str) -> None:
     assert list(body["error"]) == ["type", "message"]
 
 
+GEMINI = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED", 418: "UNKNOWN", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL",
+    503: "UNAVAILABLE", 529: "UNAVAILABLE",
+}  # fmt: skip
+BEDROCK = {
+    400: "ValidationException", 403: "AccessDeniedException", 404: "ResourceNotFoundException",
+    408: "ModelTimeoutException", 418: "ValidationException", 424: "ModelErrorException",
+    429: "ThrottlingException", 500: "InternalServerException",
+    503: "ServiceUnavailableException", 529: "ServiceUnavailableException",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [Gemini(), Bedrock()], ids=["gemini", "bedrock"])
+def test_a_status_has_the_words_of_google_and_of_amazon(form: WireFormat) -> None:
+    for status, kind in (GEMINI if form.name == "gemini" else BEDROCK).items():
+        reply = replied(form, status=status)
+        assert (reply.status, words(form, reply).type) == (status, kind)
+        assert words(form, reply).message
+
+
+def test_google_states_its_wait_in_the_body() -> None:
+    limited = error(replied(Gemini(), status=429, retry_after="7s"))
+    wait = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}
+    assert (limited["code"], limited["details"]) == (429, [wait])
+    shorter = error(replied(Gemini(), status=429, headers={"retry-after": "1.5"}))
+    assert shorter["details"] == [{**wait, "retryDelay": "1.5s"}]
+    date = {"retry-after": "Thu, 01 Jan 2026 00:00:30 GMT"}
+    assert "details" not in error(replied(Gemini(), status=429, headers=date))
+
+
 @pytest.mark.parametrize("status", [502, 504])
 @every_format
 def test_a_gateway_answers_with_a_page(form: WireFormat, status: int) -> None:
@@ -85,10 +138,10 @@ def test_a_gateway_answers_with_a_page(form: WireFormat, status: int) -> None:
 
 @every_format
 def test_the_words_of_the_script_go_out(form: WireFormat) -> None:
-    found = error(replied(form, status=429, message="Not now", code="my_code"))
-    assert found["message"] == "Not now"
-    assert found.get("code", found.get("details")) in ("my_code", {"error_code": "my_code"})
-    assert error(replied(form, status=502, message="Down"))["message"] == "Down"
+    found = words(form, replied(form, status=429, message="Not now", code="my_code"))
+    assert found.message == "Not now"
+    assert "my_code" in (found.code, found.type)
+    assert words(form, replied(form, status=502, message="Down")).message == "Down"
 
 
 def test_a_quota_that_is_used_up_has_its_words() -> None:
@@ -97,16 +150,18 @@ def test_a_quota_that_is_used_up_has_its_words() -> None:
     assert found["message"].startswith("You exceeded your current quota")
 
 
-OVERFLOWS: dict[str, tuple[WireFormat, str, Any]] = {
-    "chat": (CHAT, "maximum context length is 128000 tokens", "messages"),
-    "responses": (RESPONSES, "Your input exceeds the context window of this model", "input"),
-    "anthropic": (CLAUDE, "prompt is too long: 208310 tokens > 200000 maximum", None),
+OVERFLOWS: dict[str, tuple[WireFormat, str, str, Any]] = {
+    "chat": (CHAT, INVALID, "maximum context length is 128000 tokens", "messages"),
+    "responses": (RESPONSES, INVALID, "Your input exceeds the context window of this", "input"),
+    "anthropic": (CLAUDE, INVALID, "prompt is too long: 208310 tokens > 200000 maximum", None),
+    "gemini": (Gemini(), "INVALID_ARGUMENT", "The input token count (1130000) exceeds the", None),
+    "bedrock": (Bedrock(), "ValidationException", "Input is too long for requested", None),
 }
 
 
-@pytest.mark.parametrize(("form", "words", "param"), OVERFLOWS.values(), ids=OVERFLOWS)
+@pytest.mark.parametrize(("form", "kind", "said", "param"), OVERFLOWS.values(), ids=OVERFLOWS)
 def test_an_overflow_has_the_words_of_the_provider(
-    form: WireFormat, words: str, param: str | None
+    form: WireFormat, kind: str, said: str, param: str | None
 ) -> None:
     scripted = replied(form, status=400, code="context_length_exceeded")
     (overflow,) = (fault for fault in FAULTS if fault.site == "model.overflow")
@@ -114,24 +169,24 @@ def test_an_overflow_has_the_words_of_the_provider(
     assert isinstance(failure, StreamError)
     by_chance = form.error(failure, 3, CREATED_S)
     for reply in (scripted, by_chance):
-        found = error(reply)
-        assert words in found["message"]
-        assert (reply.status, found["type"]) == (400, "invalid_request_error")
-        assert found.get("param") == param
+        found = words(form, reply)
+        assert said in found.message
+        assert (reply.status, found.type, found.code in (None, OVERFLOW)) == (400, kind, True)
+        assert param is None or error(reply)["param"] == param
 
 
 def test_an_overflow_in_the_words_of_the_script_keeps_them() -> None:
-    words = "prompt token count of 9 exceeds the limit of 8"
+    said = "prompt token count of 9 exceeds the limit of 8"
     for form in FORMATS.values():
-        reply = replied(form, status=400, code="context_length_exceeded", message=words)
-        assert error(reply)["message"] == words
+        reply = replied(form, status=400, code="context_length_exceeded", message=said)
+        assert words(form, reply).message == said
 
 
 def test_a_word_that_stands_as_the_type_goes_out_as_the_type() -> None:
     fault = Fault("busy", status=529, code="overloaded_error", code_is_type=True)
     for form in FORMATS.values():
-        found = error(form.error(StreamError(fault), 3, CREATED_S))
-        assert (found["type"], found.get("code")) == ("overloaded_error", None)
+        found = words(form, form.error(StreamError(fault), 3, CREATED_S))
+        assert (found.type, found.code) == ("overloaded_error", None)
 
 
 def test_a_type_of_anthropic_that_stands_as_the_code_is_the_type_there() -> None:
@@ -208,7 +263,7 @@ def test_the_limits_of_anthropic_reset_at_an_instant_of_virtual_time() -> None:
 def test_no_request_is_left_after_status_429() -> None:
     for form in wire_formats(LIMITED).values():
         left = [value for name, value in replied(form, status=429).headers if "remaining" in name]
-        assert left == ["0", "0"]
+        assert left == ([] if form.name in ("gemini", "bedrock") else ["0", "0"])
 
 
 @every_format
@@ -219,14 +274,14 @@ def test_no_limits_are_reported_unless_asked_for(form: WireFormat) -> None:
 @every_format
 def test_a_request_that_cannot_be_read_is_status_400(form: WireFormat) -> None:
     reply = form.refuse(WrongRequest("messages[1]", "it is wrong", "odd"), 3, CREATED_S)
-    found = error(reply)
-    assert (reply.status, found["type"]) == (400, "invalid_request_error")
+    found = words(form, reply)
+    assert (reply.status, found.type) == (400, words(form, replied(form, status=400)).type)
     assert dict(reply.headers)["content-type"] == "application/json"
-    if form is CLAUDE or form.name == "anthropic-messages":
-        assert found["message"] == "messages[1]: it is wrong"
+    if form.name.startswith("openai"):
+        assert (found.message, error(reply)["param"]) == ("it is wrong", "messages[1]")
+        assert found.code == "odd"
     else:
-        assert (found["message"], found["param"]) == ("it is wrong", "messages[1]")
-        assert found["code"] == "odd"
+        assert found.message == "messages[1]: it is wrong"
 
 
 # ---------------------------------------------------------------- framing

@@ -1,0 +1,353 @@
+"""Amazon Bedrock's Converse and ConverseStream.
+
+The path names the model. A stream has binary messages with two checksums, each an event or an
+exception, which botocore raises. Shapes and words: botocore's service model `bedrock-runtime`
+(1.44), and docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html.
+"""
+
+import re
+import struct
+from binascii import crc32
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+from simloop import messages as values
+from simloop.wire.formats import payload, replies
+from simloop.wire.formats.payload import JsonObject
+from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
+from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
+from simloop.world.http import Headers, HttpRequest
+from simloop.world.wire_options import WireOptions
+
+_PATH = re.compile(r"/model/([^/]+)/(converse|converse-stream)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Bedrock(replies.EventFormat):
+    """The format of `/converse` and `/converse-stream`."""
+
+    name: ClassVar[str] = "bedrock"
+    hosts: ClassVar[str] = r"bedrock-runtime(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?"
+    path: ClassVar[str] = "/model/MODEL/converse"
+    marks_failed_tools: ClassVar[bool] = True
+
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format, by the end of its path."""
+        return request.method == "POST" and _PATH.search(request.path) is not None
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        found = _PATH.search(request.path)
+        assert found is not None
+        body = payload.body_of(request)
+        system = [_text(*each) for each in payload.objects_at(body, "system")]
+        tools = payload.objects_at(payload.object_at(body, "toolConfig", ""), "tools")
+        return WireRequest(
+            unquote(found[1]),
+            "\n".join(text for text in system if text),
+            tuple(_read_messages(body)),
+            tuple(_read_tool(tool, key) for key, tool in tools if "cachePoint" not in tool),
+            streams=found[2] == "converse-stream",
+        )
+
+    def framer(self) -> "MessageFramer":
+        """Return the framer of the events of one reply."""
+        return MessageFramer()
+
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ConverseEncoder":  # noqa: ARG002 - the protocol has it
+        """Return the encoder of the reply to request `number`."""
+        return _ConverseEncoder(self.options, request, number)
+
+    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
+        """Return the headers of a reply that has not failed."""
+        kind = "application/vnd.amazon.eventstream" if request.streams else replies.JSON
+        return (("content-type", kind), *self.every(number, created_s))
+
+    def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
+        """Return the body that the provider sends for a failed call; a header has its type."""
+        return {"message": replies.message_of(fault, _words(fault))}
+
+    def every(
+        self, number: int, created_s: int, failure: values.StreamError | None = None
+    ) -> Headers:
+        """Return the headers of every reply beside its type."""
+        del created_s
+        kind = (("x-amzn-errortype", _words(failure.fault).type),) if failure else ()
+        return (("x-amzn-requestid", replies.request_id(number)), *kind)
+
+
+class MessageFramer:
+    """Writes the messages of an event stream: lengths, headers, payload and checksums."""
+
+    def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> list[bytes]:
+        """Return the pieces of the next events."""
+        del is_last
+        return [_message(*event) for event in events]
+
+
+def _message(name: str, data: str) -> bytes:
+    kind = "exception" if name.endswith("Exception") else "event"
+    headers = {
+        f":{kind}-type": name,
+        ":content-type": replies.JSON,
+        ":message-type": kind,
+    }
+    packed, content = b"".join(map(_header, headers.items())), data.encode()
+    start = struct.pack(">II", 16 + len(packed) + len(content), len(packed))
+    start += struct.pack(">I", crc32(start))
+    body = start + packed + content
+    return body + struct.pack(">I", crc32(body))
+
+
+def _header(pair: tuple[str, str]) -> bytes:
+    name, value = (text.encode() for text in pair)
+    # 7 is the type of a string.
+    return bytes([len(name)]) + name + b"\x07" + struct.pack(">H", len(value)) + value
+
+
+# ---------------------------------------------------------------- failed calls
+
+_BY_STATUS: Mapping[int, ErrorWords] = {
+    400: ErrorWords("ValidationException", "The input fails to satisfy the constraints."),
+    403: ErrorWords(
+        "AccessDeniedException",
+        "You don't have access to the model with the specified model ID.",
+    ),
+    404: ErrorWords("ResourceNotFoundException", "Could not resolve the model identifier."),
+    408: ErrorWords("ModelTimeoutException", "The model timed out."),
+    424: ErrorWords("ModelErrorException", "The model failed while it processed the request."),
+    429: ErrorWords("ThrottlingException", "Too many requests, please wait before trying again."),
+    500: ErrorWords("InternalServerException", "The system encountered an unexpected error."),
+    503: ErrorWords("ServiceUnavailableException", "The service is not currently available."),
+}
+_OVERFLOW = ErrorWords("ValidationException", "Input is too long for requested model.")
+# An exception inside of a stream is one of these; Bedrock has no other.
+_IN_STREAM = {
+    400: "validation",
+    429: "throttling",
+    503: "serviceUnavailable",
+    529: "serviceUnavailable",
+}
+
+
+def _words(fault: values.Fault) -> ErrorWords:
+    """Return the words for a fault; a code of the script takes the place of the type."""
+    status = replies.status_of(fault)
+    found = _OVERFLOW if fault.code == OVERFLOW else _BY_STATUS.get(status)
+    words = found or ErrorWords(_BY_STATUS[400 if status < 500 else 503].type, fault.message)  # noqa: PLR2004 - the classes of HTTP
+    is_type = fault.code_is_type or (fault.code and fault.code not in replies.STATUSES)
+    return words._replace(type=fault.code) if is_type else words
+
+
+# ---------------------------------------------------------------- requests
+
+# The refusals are those of agno-agi/agno#6698, langgenius/dify#12340 and #9294,
+# daisuke-awaji/bedrock-engineer#8, and aws-samples/sample-multi-agent-orchestration-chat#15.
+_FIRST = (
+    "A conversation must start with a user message. "
+    "Try again with a conversation that starts with a user message."
+)
+_TURNS = (
+    "A conversation must alternate between user and assistant roles. "
+    "Make sure the conversation alternates between user and assistant roles and try again."
+)
+_EMPTY = (
+    "The content field in the Message object at messages.{} is empty. "
+    "Add a ContentBlock object to the content field and try again."
+)
+_BLANK = (
+    "The text field in the ContentBlock object at messages.{}.content.{} is blank. "
+    "Add text to the text field, and try again."
+)
+_MISSING = "Expected toolResult blocks at messages.{}.content for the following Ids: {}"
+_TOO_MANY = (
+    "The number of toolResult blocks at messages.{}.content exceeds the number of toolUse blocks "
+    "of previous turn."
+)
+_ROLES = "Member must satisfy enum value set: [user, assistant]"
+_Blocks = list[tuple[str, JsonObject]]
+
+
+def _refuse(words: str, *places: object) -> WrongRequest:
+    return WrongRequest("", words.format(*places))
+
+
+def _read_messages(body: JsonObject) -> Iterator[values.Message]:
+    before, open_ids, given = "", list[str](), list(payload.objects_at(body, "messages"))
+    if not given:
+        raise _refuse(_FIRST)
+    for number, (key, message) in enumerate(given):
+        role, blocks = payload.text_at(message, "role", key), _blocks(message, key, number)
+        if role not in ("user", "assistant"):
+            raise WrongRequest(f"{key}.role", _ROLES)
+        if role == before or not (before or role == "user"):
+            raise _refuse(_TURNS if before else _FIRST)
+        before = role
+        read = [*(_read_user(blocks) if role == "user" else [_read_assistant(blocks)])]
+        _check_results(open_ids, read, number)
+        open_ids = [call.id for one in read for call in getattr(one, "calls", ())]
+        yield from read
+    _check_results(open_ids, [], len(given))
+
+
+def _blocks(message: JsonObject, key: str, number: int) -> _Blocks:
+    blocks = list(payload.objects_at(message, "content", key))
+    if not blocks:
+        raise _refuse(_EMPTY, number)
+    for at, (place, block) in enumerate(blocks):
+        if "text" in block and not payload.text_at(block, "text", place).strip():
+            raise _refuse(_BLANK, number, at)
+    return blocks
+
+
+def _check_results(open_ids: Sequence[str], read: Sequence[values.Message], number: int) -> None:
+    answered = [one.call_id for one in read if isinstance(one, values.ToolMessage)]
+    missing = [one for one in open_ids if one not in answered]
+    if missing:
+        raise _refuse(_MISSING, number, ", ".join(missing))
+    if len(answered) > len(open_ids):
+        raise _refuse(_TOO_MANY, number)
+
+
+def _read_user(blocks: _Blocks) -> Iterator[values.Message]:
+    for key, block in blocks:
+        if "toolResult" in block:
+            result = payload.object_at(block, "toolResult", key)
+            content = [_text(*each) for each in payload.objects_at(result, "content", key)]
+            call_id = payload.text_at(result, "toolUseId", key)
+            is_error = result.get("status") == "error"
+            yield values.ToolMessage(call_id, "\n".join(content), is_error)
+    said = [_text(*one) for one in blocks if "toolResult" not in one[1]]
+    if any(said):
+        yield values.UserMessage("\n".join(filter(None, said)))
+
+
+def _text(key: str, block: JsonObject) -> str:
+    if "text" in block:
+        return payload.text_at(block, "text", key)
+    if "json" in block:
+        return payload.object_text(block["json"], key)
+    kind = next(iter(block), "part")
+    return "" if kind == "cachePoint" else f"[{'file' if kind == 'document' else kind}]"
+
+
+def _read_assistant(blocks: _Blocks) -> values.AssistantMessage:
+    text = reasoning = ""
+    calls: list[values.ToolCall] = []
+    for key, block in blocks:
+        if "toolUse" in block:
+            use = payload.object_at(block, "toolUse", key)
+            call_id, name = (payload.text_at(use, field, key) for field in ("toolUseId", "name"))
+            given = payload.object_text(payload.object_at(use, "input", key), f"{key}.input")
+            calls.append(values.ToolCall(call_id, name, given))
+        elif "reasoningContent" in block:
+            thought = payload.object_at(block, "reasoningContent", key)
+            said = payload.object_at(thought, "reasoningText", key)
+            reasoning += payload.text_at(said, "text", key)
+        else:
+            text += _text(key, block)
+    return values.AssistantMessage(text, tuple(calls), reasoning)
+
+
+def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
+    if "toolSpec" not in tool:
+        return payload.provider_tool({"type": next(iter(tool), "tool")}, key)
+    spec = payload.object_at(tool, "toolSpec", key)
+    schema = payload.object_at(payload.object_at(spec, "inputSchema", key), "json", key)
+    return payload.tool_spec({**spec, "inputSchema": schema}, key, "inputSchema")
+
+
+# ---------------------------------------------------------------- replies
+
+_WORDS = replies.FinishWords(
+    {
+        values.FinishReason.STOP: "end_turn",
+        values.FinishReason.TOOL_CALLS: "tool_use",
+        values.FinishReason.LENGTH: "max_tokens",
+        values.FinishReason.CONTENT_FILTER: "content_filtered",
+    },
+    frozenset({
+        "end_turn", "tool_use", "max_tokens", "stop_sequence", "guardrail_intervened",
+        "content_filtered", "malformed_model_output", "malformed_tool_use",
+        "model_context_window_exceeded",
+    }),
+)  # fmt: skip
+
+
+class _ConverseEncoder(replies.BlockEncoder):
+    def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
+        super().__init__(options, request)
+        self._signature = f"signature-{number}"
+
+    def opened(self) -> Iterator[WireEvent]:
+        yield _event("messageStart", role="assistant")
+
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
+        action, block, piece = change
+        place = {"contentBlockIndex": block.index}
+        if action == "open" and block.kind == "call":
+            use = {"toolUseId": block.call_id, "name": block.name}
+            yield _event("contentBlockStart", start={"toolUse": use}, **place)
+        if piece:
+            yield _event("contentBlockDelta", delta=_delta(block, piece), **place)
+        if action == "close":
+            if block.kind == "reasoning":
+                signed = {"reasoningContent": {"signature": self._signature}}
+                yield _event("contentBlockDelta", delta=signed, **place)
+            yield _event("contentBlockStop", **place)
+
+    def failed(self, fault: values.Fault) -> WireEvent:
+        words = _words(fault)
+        status = replies.status_of(fault)
+        kind = f"{_IN_STREAM.get(status, 'internalServer')}Exception"
+        if words.type == fault.code and fault.code.endswith("Exception"):
+            kind = fault.code[:1].lower() + fault.code[1:]
+        return _event(kind, message=replies.message_of(fault, words))
+
+    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:
+        yield _event("messageStop", stopReason=_WORDS.word(finish))
+        yield _event("metadata", **_metadata(finish))
+
+    def whole(self) -> bytes:
+        content = [self._whole_block(block) for block in self.blocks.blocks]
+        finish = self.finish or values.Finish(values.FinishReason.STOP)
+        message = {"role": "assistant", "content": content}
+        body = {"output": {"message": message}, "stopReason": _WORDS.word(finish)}
+        return payload.wire_json({**body, **_metadata(finish)}).encode()
+
+    def _whole_block(self, block: replies.ReplyBlock) -> JsonObject:
+        match block.kind:
+            case "text":
+                return {"text": block.text}
+            case "reasoning":
+                said = {"text": block.text, "signature": self._signature}
+                return {"reasoningContent": {"reasoningText": said}}
+            case "call":
+                use = {"toolUseId": block.call_id, "name": block.name}
+                return {"toolUse": {**use, "input": replies.whole_input(block)}}
+
+
+def _delta(block: replies.ReplyBlock, piece: str) -> JsonObject:
+    match block.kind:
+        case "text":
+            return {"text": piece}
+        case "reasoning":
+            return {"reasoningContent": {"text": piece}}
+        case "call":
+            return {"toolUse": {"input": piece}}
+
+
+def _metadata(finish: values.Finish) -> dict[str, Any]:
+    usage = finish.usage or values.Usage()
+    counts = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.input_tokens + usage.output_tokens,
+    }
+    return {"usage": counts, "metrics": {"latencyMs": 1}}
+
+
+def _event(name: str, /, **data: Any) -> WireEvent:
+    return WireEvent(name, payload.wire_json(data))

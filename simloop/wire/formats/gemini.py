@@ -1,0 +1,342 @@
+"""Gemini, of Google's developer API and of Vertex AI.
+
+The path names the model. A stream has unnamed events, each of the shape of a whole reply, and none
+that says that it is over. Calls come whole, with their arguments as values: where a script has a
+text that is no object, the provider finds it malformed, and sends no call. A prompt that is blocked
+has no candidate. Shapes: ai.google.dev/api/generate-content; google-genai 3.6, 2.34.
+"""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from simloop import messages as values
+from simloop.wire.formats import payload, replies
+from simloop.wire.formats.payload import JsonObject
+from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
+from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
+from simloop.world.http import Headers, HttpRequest
+from simloop.world.wire_options import WireOptions
+
+_PATH = re.compile(
+    r"/(?:models|tunedModels|endpoints)/([^/:]+):(generateContent|streamGenerateContent|countTokens)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gemini(replies.EventFormat):
+    """The format of `:generateContent`, `:streamGenerateContent` and `:countTokens`."""
+
+    name: ClassVar[str] = "gemini"
+    hosts: ClassVar[str] = r"generativelanguage\.googleapis\.com|(.+-)?aiplatform\.googleapis\.com"
+    path: ClassVar[str] = "/models/MODEL:generateContent"
+    marks_failed_tools: ClassVar[bool] = False
+
+    def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format, by the end of its path."""
+        return request.method == "POST" and _PATH.search(request.path) is not None
+
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+        found = _PATH.search(request.path)
+        assert found is not None
+        model, how = found.groups()
+        if how == "streamGenerateContent" and request.query.get("alt") != "sse":
+            raise WrongRequest("alt", "simloop streams with alt=sse alone.", is_limit=True)
+        body = _fields(payload.body_of(request))
+        inner = payload.object_at(body, "generateContentRequest", "")  # of countTokens
+        system, messages = _read_contents(_fields(inner) or body)
+        return WireRequest(
+            model,
+            system,
+            messages,
+            tuple(_read_tools(_fields(inner) or body)),
+            streams=how == "streamGenerateContent",
+            size_field="totalTokens" if how == "countTokens" else "",
+        )
+
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ContentEncoder":  # noqa: ARG002 - the protocol has it
+        """Return the encoder of the reply to request `number`."""
+        return _ContentEncoder(self.options, request, number)
+
+    def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
+        """Return the body that the provider sends for a failed call."""
+        return {"error": gemini_error(fault)}
+
+    def every(
+        self, number: int, created_s: int, failure: values.StreamError | None = None
+    ) -> Headers:
+        """Return no header: the provider's have nothing that clients read."""
+        del number, created_s, failure
+        return ()
+
+
+# ---------------------------------------------------------------- failed calls
+
+# Shapes and words as in google-gemini/gemini-cli#5443, #10925 and #14811.
+_BY_STATUS: Mapping[int, ErrorWords] = {
+    400: ErrorWords("INVALID_ARGUMENT", "Request contains an invalid argument."),
+    401: ErrorWords("UNAUTHENTICATED", "Request had invalid authentication credentials."),
+    403: ErrorWords("PERMISSION_DENIED", "The caller does not have permission"),
+    404: ErrorWords("NOT_FOUND", "The model is not found, or not supported for generateContent."),
+    408: ErrorWords("DEADLINE_EXCEEDED", "The request timed out. Please try again."),
+    429: ErrorWords("RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
+    499: ErrorWords("CANCELLED", "The operation was cancelled."),
+    500: ErrorWords("INTERNAL", "An internal error has occurred. Please retry."),
+    502: ErrorWords("UNAVAILABLE", "Bad Gateway"),
+    503: ErrorWords("UNAVAILABLE", "The model is overloaded. Please try again later."),
+    504: ErrorWords("DEADLINE_EXCEEDED", "The request timed out. Please try again."),
+    529: ErrorWords("UNAVAILABLE", "The model is overloaded. Please try again later."),
+}
+_OVERFLOW = ErrorWords(
+    "INVALID_ARGUMENT",
+    "The input token count (1130000) exceeds the maximum number of tokens allowed (1048576).",
+)
+_TYPES = {words.type for words in _BY_STATUS.values()}
+_DETAIL = "type.googleapis.com/google.rpc."
+
+
+def gemini_error(fault: values.Fault) -> JsonObject:
+    """Return the object `error`; its details have a code that is no status, and the retry hint."""
+    code, status, details = fault.code, replies.status_of(fault), list[JsonObject]()
+    found = _OVERFLOW if code == OVERFLOW else _BY_STATUS.get(status)
+    words = found or ErrorWords("UNKNOWN", fault.message)
+    is_type = code in _TYPES or fault.code_is_type
+    if code and not is_type and code != OVERFLOW:
+        reason = {"reason": code, "domain": "googleapis.com"}
+        details.append({"@type": f"{_DETAIL}ErrorInfo", **reason})
+    wait = fault.header("retry-after") or ""
+    if re.fullmatch(r"\d+(\.\d+)?", wait):
+        details.append({"@type": f"{_DETAIL}RetryInfo", "retryDelay": f"{wait}s"})
+    message, word = replies.message_of(fault, words), code if is_type else words.type
+    error = {"code": status, "message": message, "status": word}
+    return error | {"details": details} if details else error
+
+
+# ---------------------------------------------------------------- requests
+
+_ROLES = "Please use a valid role: user, model."
+_UNANSWERED = (
+    "Please ensure that the number of function response parts is equal to the number of function "
+    "call parts of the function call turn."
+)
+_RESULTS = ({"output"}, {"result"}, {"error"})
+"""The responses that are one value, as the SDK writes them."""
+
+
+def _fields(given: JsonObject) -> dict[str, Any]:
+    """Return an object with its keys in camel case: the provider takes both spellings."""
+    return {re.sub(r"_([a-z])", lambda one: one[1].upper(), key): given[key] for key in given}
+
+
+def _parts(content: JsonObject, key: str) -> list[tuple[str, dict[str, Any]]]:
+    return [(place, _fields(part)) for place, part in payload.objects_at(content, "parts", key)]
+
+
+def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
+    messages: list[values.Message] = []
+    calls: list[values.ToolCall] = []
+    unanswered: list[values.ToolCall] = []
+    for key, content in payload.objects_at(body, "contents"):
+        role, parts = payload.text_at(content, "role", key), _parts(content, key)
+        if not parts:
+            raise WrongRequest(f"{key}.parts", "contents.parts must not be empty.")
+        if role == "model":
+            _check(unanswered)
+            reply = _read_model(parts, len(calls))
+            messages.append(reply)
+            calls += reply.calls
+            unanswered = [*reply.calls]
+        elif role in ("user", "function", ""):
+            messages += _read_user(parts, unanswered)
+        else:
+            raise WrongRequest(f"{key}.role", _ROLES)
+    _check(unanswered)
+    if not messages:
+        raise WrongRequest("contents", "contents is not specified")
+    instruction = payload.object_at(body, "systemInstruction", "")
+    system = [_text(*each) for each in _parts(instruction, "systemInstruction")]
+    return "\n".join(system), tuple(messages)
+
+
+def _check(unanswered: Sequence[values.ToolCall]) -> None:
+    if unanswered:
+        raise WrongRequest("", _UNANSWERED)
+
+
+def _text(key: str, part: JsonObject) -> str:
+    if "text" in part:
+        return payload.text_at(part, "text", key)
+    for name in ("inlineData", "fileData"):
+        if name in part:
+            data = _fields(payload.object_at(part, name, key))
+            kind = payload.text_at(data, "mimeType", key).partition("/")[0]
+            return f"[{kind if kind in ('image', 'audio', 'video') else 'file'}]"
+    return f"[{next((name for name in part if not name.startswith('thought')), 'part')}]"
+
+
+def _read_model(parts: Sequence[tuple[str, JsonObject]], before: int) -> values.AssistantMessage:
+    text = reasoning = ""
+    calls: list[values.ToolCall] = []
+    for key, part in parts:
+        if "functionCall" in part:
+            call = payload.object_at(part, "functionCall", key)
+            given = payload.object_text(payload.object_at(call, "args", key), f"{key}.args")
+            # Only some models name their calls: the others get the names that scripts give.
+            name = payload.text_at(call, "id", key) or f"call-{before + len(calls) + 1}"
+            calls.append(values.ToolCall(name, payload.text_at(call, "name", key), given))
+        elif part.get("thought") is True:
+            reasoning += _text(key, part)
+        else:
+            text += _text(key, part)
+    return values.AssistantMessage(text, tuple(calls), reasoning)
+
+
+def _read_user(
+    parts: Sequence[tuple[str, JsonObject]], unanswered: list[values.ToolCall]
+) -> Iterator[values.Message]:
+    """Yield the results, which take their calls out of `unanswered`, and then the text."""
+    said = []
+    for key, part in parts:
+        if "functionResponse" not in part:
+            said.append(_text(key, part))
+            continue
+        result = payload.object_at(part, "functionResponse", key)
+        own = [payload.text_at(result, field, key) for field in ("id", "name")]
+        call = next((each for each in unanswered if own[0] == each.id), None)
+        call = call or next((one for one in unanswered if ["", one.name] == own), None)
+        if call is None:
+            raise WrongRequest("", _UNANSWERED)
+        unanswered.remove(call)
+        yield _read_result(call, payload.object_at(result, "response", key), key)
+    if said:
+        _check(unanswered)
+        yield values.UserMessage("\n".join(said))
+
+
+def _read_result(call: values.ToolCall, response: JsonObject, key: str) -> values.ToolMessage:
+    value = next(iter(response.values())) if set(response) in _RESULTS else response
+    text = payload.content_text(value, key) if isinstance(value, str) else None
+    return values.ToolMessage(
+        call.id, payload.object_text(value, key) if text is None else text, "error" in response
+    )
+
+
+def _read_tools(body: JsonObject) -> Iterator[values.ToolSpec]:
+    for key, given in payload.objects_at(body, "tools"):
+        tool = _fields(given)
+        for place, one in payload.objects_at(tool, "functionDeclarations", key):
+            declared = _fields(one)
+            field = "parametersJsonSchema" if "parametersJsonSchema" in declared else "parameters"
+            yield payload.tool_spec({**declared, field: _schema(declared.get(field))}, place, field)
+        own = sorted(name for name in tool if name != "functionDeclarations")
+        yield from (payload.provider_tool({"type": name}, key) for name in own)
+
+
+def _schema(value: Any) -> Any:
+    """Return a schema with the types of JSON Schema: the provider has them in capitals."""
+    if isinstance(value, list):
+        return [*map(_schema, value)]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: each.lower() if key == "type" and isinstance(each, str) else _schema(each)
+        for key, each in value.items()
+    }
+
+
+# ---------------------------------------------------------------- replies
+
+_WORDS = replies.FinishWords(
+    {
+        values.FinishReason.STOP: "stop",
+        values.FinishReason.TOOL_CALLS: "stop",
+        values.FinishReason.LENGTH: "max_tokens",
+        values.FinishReason.CONTENT_FILTER: "safety",
+    },
+    frozenset({
+        "stop", "max_tokens", "safety", "recitation", "language", "other", "blocklist",
+        "prohibited_content", "spii", "malformed_function_call", "image_safety",
+        "image_prohibited_content", "image_other", "no_image", "image_recitation",
+        "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature",
+        "malformed_response", "model_armor",
+    }),
+)  # fmt: skip
+_BLOCKS = {"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR"}
+_MALFORMED = "MALFORMED_FUNCTION_CALL"
+
+
+class _ContentEncoder(replies.BlockEncoder):
+    def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
+        super().__init__(options, request)
+        self._head = {"modelVersion": request.model, "responseId": f"resp-{number}"}
+        self._signature = base64.b64encode(f"signature-{number}".encode()).decode()
+
+    def opened(self) -> Iterator[WireEvent]:
+        return iter(())
+
+    def changed(self, change: BlockChange) -> Iterator[WireEvent]:
+        action, block, piece = change
+        parts = self._written(block, piece) if (action == "close") == (block.kind == "call") else []
+        if parts:
+            yield _event({"candidates": [_candidate(parts)], **self._head})
+
+    def _written(self, block: replies.ReplyBlock, text: str) -> list[JsonObject]:
+        """Return the parts of a block of that text, or of a whole call; none for a broken one."""
+        if block.kind != "call":
+            thought = {"thought": True} if block.kind == "reasoning" else {}
+            return [{"text": text, **thought}] if text else []
+        args = payload.parsed(block.text or "{}")
+        if not block.is_whole or not isinstance(args, dict):
+            return []
+        signature = {} if block.nth else {"thoughtSignature": self._signature}
+        call = {"id": block.call_id, "name": block.name, "args": args}
+        return [{"functionCall": call, **signature}]
+
+    def failed(self, fault: values.Fault) -> WireEvent:
+        return _event({"error": gemini_error(fault)})
+
+    def ended(self, finish: values.Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
+        yield _event(self._ending([{"text": ""}] if self.blocks.blocks else []))
+
+    def whole(self) -> bytes:
+        blocks = self.blocks.blocks
+        parts = [part for block in blocks for part in self._written(block, block.text)]
+        return payload.wire_json(self._ending(parts)).encode()
+
+    def _ending(self, parts: Sequence[JsonObject]) -> JsonObject:
+        finish = self.finish
+        usage = (finish and finish.usage) or values.Usage()
+        counts = {
+            "promptTokenCount": usage.input_tokens,
+            "candidatesTokenCount": usage.output_tokens,
+            "totalTokenCount": usage.input_tokens + usage.output_tokens,
+        }
+        word = self._word(finish) if finish else ""
+        filtered = finish is not None and finish.reason is values.FinishReason.CONTENT_FILTER
+        if filtered and word in _BLOCKS and not self.blocks.blocks:
+            return {"promptFeedback": {"blockReason": word}, "usageMetadata": counts, **self._head}
+        candidates = [_candidate(parts, word)]
+        return {"candidates": candidates, "usageMetadata": counts, **self._head}
+
+    def _word(self, finish: values.Finish) -> str:
+        calls = self.blocks.of_kind("call")
+        if any(not self._written(block, "") for block in calls if block.is_whole):
+            return _MALFORMED
+        word = _WORDS.word(finish)
+        return word.upper() if word in _WORDS.known else word
+
+
+def _candidate(parts: Sequence[JsonObject], word: str = "") -> JsonObject:
+    candidate: dict[str, Any] = {"content": {"role": "model"} | ({"parts": parts} if parts else {})}
+    if word:
+        candidate["finishReason"] = word
+    if word == _MALFORMED:
+        candidate["finishMessage"] = "Malformed function call"
+    return candidate | {"index": 0}
+
+
+def _event(data: JsonObject) -> WireEvent:
+    return WireEvent("", payload.wire_json(data))
