@@ -38,7 +38,6 @@ from simloop.runs.options import GivenLoop
 from simloop.runs.plan import Plan
 from simloop.runs.result import Result
 from simloop.scenario.expect import CountBounds, Expect
-from simloop.scenario.loop_spec import spec_of
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
 from simloop.scenario.writing import scenario_text
@@ -184,7 +183,7 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     number of its replies and messages is unused. Raises ScenarioError if `loop` is not a loop.
     """
     given: Any = {"loop": loop, **options}
-    abilities = Abilities.of(loop_of(spec_of(Scenario(prompt="Do the work."), given)))
+    abilities = Abilities.of(loop_of(Scenario(prompt="Do the work."), given))
     name = loop if isinstance(loop, str) else "reference"
 
     weights = worlds.usual_weights(abilities)
@@ -258,7 +257,7 @@ class LoopStateMachine(RuleBasedStateMachine):
         self.abort: Trigger | None = None
         self.result: Result | None = None
         first = Scenario(prompt=self.prompts[0])
-        lacks = loop_of(spec_of(first, self._given)).unsupported
+        lacks = loop_of(first, self._given).unsupported
         self._can_abort = Feature.ABORT not in lacks
         self._can_compact = Feature.COMPACTION not in lacks
         self._has_triggers = Feature.TRIGGERS not in lacks

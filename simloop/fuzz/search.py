@@ -35,7 +35,6 @@ from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.loop import Loop, is_made, kept_limits, loop_of
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
-from simloop.scenario.loop_spec import spec_of
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.seal import kept_border
 
@@ -168,7 +167,7 @@ class Search:
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
         self._named = loop if isinstance(loop, str) else "reference"
-        chosen = loop_of(spec_of(_with_limits_of(loop), self._given))
+        chosen = loop_of(_with_limits_of(loop), self._given)
         self.name = chosen.name
         chosen.check()  # one error, and not one for each run
         machine = chosen.machine

@@ -146,7 +146,6 @@ def _test(
         f"{getattr(item.module, '__name__', '')}:{qualified}",
         seed=seed,
         **settings,
-        replies=() if provider is None else provider.replies,
     )
     for fixture in (provider, sim):
         if fixture is not None:

@@ -65,7 +65,6 @@ class AsyncTest:
         *,
         seed: int = 0,
         shuffle_ties: bool = False,
-        replies: Sequence[Reply] = (),
         max_transitions: int | None = None,
         unscripted: Literal["refuse", "fail"] = "refuse",
         services: Mapping[str, Callable[..., Any]] | None = None,
@@ -77,7 +76,6 @@ class AsyncTest:
         scenario = Scenario(
             prompt=name,
             loop=name,
-            model=[*replies],
             shuffle_ties=shuffle_ties,
             max_transitions=max_transitions,
             unscripted=unscripted,
@@ -146,16 +144,28 @@ def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., An
 
 
 class _OfTest:
-    """A fixture that shows, and begins anew with, each run of its test."""
+    """A fixture that shows, and begins anew with, each run of its test.
+
+    What was added before the body of the test is added to each run.
+    """
 
     _hint = "use `sim` in the body of the test"
 
     def __init__(self) -> None:
         self._test: AsyncTest | None = None
+        self._before: list[Callable[[Simulation], object]] = []
 
     def begin(self, test: AsyncTest) -> None:
         """Begin a run of the test."""
         self._test = test
+        for add in self._before:
+            add(test.simulation)
+
+    def _add(self, add: Callable[[Simulation], object]) -> None:
+        if self._test is None:
+            self._before.append(add)
+        else:
+            add(self._simulation)
 
     @property
     def _begun(self) -> AsyncTest:
@@ -184,53 +194,38 @@ class RouteKeys(TypedDict, total=False):
     times: int | Literal["always"]
 
 
+class AnswerRequests(Protocol):
+    """Answers the requests of one HTTP method to a path, with the keys of a route."""
+
+    def __call__(self, path: str, **answer: Unpack[RouteKeys]) -> None:
+        """Answer them: `orders.get("/orders/{id}", json={"state": "shipped"})`."""
+        ...
+
+
 class SimService:
     """A service in the simulation of one test: its script, and what it was asked.
 
-    Each method answers the requests of that HTTP method and path, with the keys of a route in a
-    scenario file. The first answer that matches and is not used up is sent.
+    `get`, `post` and so on answer the requests of that HTTP method, and `any` those of every one.
+    The first answer that matches and is not used up is sent.
     """
 
     def __init__(self, add: Callable[[Route], object], seen: Callable[[], Service]) -> None:
-        self._add = add
+        def answering(method: str) -> AnswerRequests:
+            def answer(path: str, **answer: Unpack[RouteKeys]) -> None:
+                keys: dict[str, Any] = {method: path, **answer}
+                add(Route(**keys))
+
+            return answer
+
+        self.get, self.post, self.put = map(answering, ("get", "post", "put"))
+        self.patch, self.delete = map(answering, ("patch", "delete"))
+        self.head, self.options, self.any = map(answering, ("head", "options", "any"))
         self._seen = seen
 
     @property
     def requests(self) -> list[HttpRequest]:
         """Return the requests so far."""
         return list(self._seen().requests)
-
-    def get(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer GET requests: `orders.get("/orders/{id}", json={"state": "shipped"})`."""
-        self._add(Route(get=path, **answer))
-
-    def post(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer POST requests."""
-        self._add(Route(post=path, **answer))
-
-    def put(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer PUT requests."""
-        self._add(Route(put=path, **answer))
-
-    def patch(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer PATCH requests."""
-        self._add(Route(patch=path, **answer))
-
-    def delete(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer DELETE requests."""
-        self._add(Route(delete=path, **answer))
-
-    def head(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer HEAD requests."""
-        self._add(Route(head=path, **answer))
-
-    def options(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer OPTIONS requests."""
-        self._add(Route(options=path, **answer))
-
-    def any(self, path: str, **answer: Unpack[RouteKeys]) -> None:
-        """Answer requests of any method."""
-        self._add(Route(any=path, **answer))
 
 
 class SimProgram:
@@ -247,16 +242,6 @@ class SimProgram:
 
 class Sim(_OfTest):
     """The run of an async test."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._before: list[Callable[[Simulation], object]] = []
-
-    def begin(self, test: AsyncTest) -> None:
-        """Begin a run of the test, which has the services that were given before."""
-        super().begin(test)
-        for add in self._before:
-            add(test.simulation)
 
     def service(self, address: str, app: Callable[..., Any] | None = None) -> SimService:
         """Return the service at an address, to be scripted in a fixture or in the body of the test.
@@ -281,12 +266,6 @@ class Sim(_OfTest):
             ),
             lambda: self._simulation.scripts.add_routes(address, ()),
         )
-
-    def _add(self, add: Callable[[Simulation], object]) -> None:
-        if self._test is None:
-            self._before.append(add)
-        else:
-            add(self._simulation)
 
     @property
     def now(self) -> float:
@@ -359,21 +338,7 @@ class Provider(_OfTest):
 
     _hint = "only `script` can be used before the body of the test"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._options = WireOptions()
-        self._before: list[Reply] = []
-
-    @property
-    def replies(self) -> Sequence[Reply]:
-        """Return the replies that were given before the body of the test."""
-        return self._before
-
-    def begin(self, test: AsyncTest) -> None:
-        """Begin a run of the test, which has the replies that were given before."""
-        super().begin(test)
-        if self._options != WireOptions():
-            test.simulation.scripts.write_as(self._options)
+    _options = WireOptions()
 
     def script(self, *replies: Reply) -> None:
         """Add replies of the model, in order or by rule, to the end of the script.
@@ -385,10 +350,7 @@ class Provider(_OfTest):
             if not isinstance(each, Reply):
                 hint = "write provider.script(Reply(say=...), Reply(call={...}))"
                 raise ScenarioError(f"a script has replies, not {type(each).__name__}", hint=hint)
-        if self._test is None:
-            self._before += replies
-        else:
-            self._test.simulation.scripts.add(replies)
+        self._add(lambda simulation: simulation.scripts.add(replies))
 
     @property
     def requests(self) -> list[Request]:
@@ -409,8 +371,7 @@ class Provider(_OfTest):
     def options(self, options: WireOptions) -> None:
         if self._test is None:
             self._options = options
-        else:
-            self._test.simulation.scripts.write_as(options)
+        self._add(lambda simulation: simulation.scripts.write_as(options))
 
     @property
     def model(self) -> ModelPort:

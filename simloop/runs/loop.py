@@ -24,8 +24,15 @@ from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.options import GivenLoop
 from simloop.runs.prompt import OwnAgent, Performer
-from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop, is_program, names, names_own
-from simloop.scenario.loop_spec import LoopSpec, spec_of
+from simloop.scenario.designs import (
+    DESIGNS,
+    LoopOptions,
+    check_judge_as,
+    check_loop,
+    is_program,
+    names,
+    names_own,
+)
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.output import diverted
 from simloop.virtual.places import place_of_error
@@ -71,6 +78,7 @@ _NO_POLICIES = Policies()
 class Loop(Struct, frozen=True, kw_only=True, dict=True):
     """The loop of a run. `name` is its name in the header of the trace.
 
+    `scenario` states the options of the caller too, so that a trace holds them.
     `machine` is None for an agent of the user's own. `unsupported` are the features that the loop
     lacks, each with the reason, and `policies` those that hold where a scenario states none.
     `limits` are the scenario's limits that the loop keeps. `has_name` is false for a loop that the
@@ -84,6 +92,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     """
 
     name: str
+    scenario: Scenario
     declares: Any
     agent: Callable[[EngineSettings], Performer]
     judge_as: str = ""
@@ -128,12 +137,43 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
         return f"simloop.prove.proof.prove({A_MACHINE}, limits).violations"
 
 
-def loop_of(spec: LoopSpec) -> Loop:
-    """Return the loop that a scenario and its caller specify. Raises ScenarioError."""
-    loop, limits = spec.loop, spec.scenario.limits
+class _Spec(Struct, frozen=True, kw_only=True):
+    """The loop that a scenario and its caller specify, before any of its code is loaded.
+
+    `options` are those of a bundled design, or the arguments by name of a loop of the user's own.
+    `judge_as` is the design that the caller, or the scenario, judges such a loop as, if any.
+    """
+
+    loop: Any
+    options: Any
+    judge_as: str
+    scenario: Scenario
+
+
+def _spec_of(scenario: Scenario, given: Mapping[str, Any]) -> _Spec:
+    loop, options = given.get("loop") or scenario.loop, given.get("loop_options") or {}
+    judge_as = given.get("judge_as") or (scenario.judge_as if loop == scenario.loop else "")
+    if given.get("unscripted"):
+        scenario = scenario.model_copy(update={"unscripted": given["unscripted"]})
+    if isinstance(loop, str):
+        if options:
+            loops = scenario.loops.joined(loop, options)
+            scenario = scenario.model_copy(update={"loops": loops})
+        options = scenario.loops.of_own(loop)
+    check_judge_as(judge_as, loop)
+    if not is_own(loop):
+        check_loop(loop)
+        options = scenario.loops.of_design(loop)
+    return _Spec(loop=loop, options=options, judge_as=judge_as, scenario=scenario)
+
+
+def loop_of(scenario: Scenario, given: Mapping[str, Any]) -> Loop:
+    """Return the loop that a scenario with the options `given` specifies. Raises ScenarioError."""
+    spec = _spec_of(scenario, given)
+    loop, limits = spec.loop, scenario.limits
     if not is_own(loop):
         machine = _bundled(loop, limits, spec.options)
-        return _of_machine(machine, name=loop, judge_as=spec.judge_as, limits=as_written(limits))
+        return _of_machine(spec, machine, name=loop, judge_as=spec.judge_as)
     if isinstance(loop, str) and is_program(loop):
         return _of_program(spec, loop)
     made = found(loop)
@@ -146,6 +186,7 @@ def loop_of(spec: LoopSpec) -> Loop:
     for limit in set(OF_LOOPS) - kept_limits(machine).keys() if is_made(made) else ():
         del known[limit]
     return _of_machine(
+        spec,
         machine,
         name=loop if isinstance(loop, str) else machine.name,
         judge_as=judge_as,
@@ -156,18 +197,19 @@ def loop_of(spec: LoopSpec) -> Loop:
     )
 
 
-def _of_machine(machine: Machine, **more: Any) -> Loop:
+def _of_machine(spec: _Spec, machine: Machine, **more: Any) -> Loop:
     return Loop(
+        scenario=spec.scenario,
         declares=machine,
         agent=partial(MachineAgent, machine),
         machine=machine,
         unsupported=machine.unsupported,
         policies=machine.policies,
-        **more,
+        **{"limits": as_written(spec.scenario.limits), **more},
     )
 
 
-def _of_agent(spec: LoopSpec, made: Any) -> Loop:
+def _of_agent(spec: _Spec, made: Any) -> Loop:
     loop, source = spec.loop, made if hasattr(made, "__qualname__") else type(made)
     name = loop if isinstance(loop, str) else f"{source.__module__}:{source.__qualname__}"
     maker = _AgentMaker(made, name, spec.options)
@@ -184,7 +226,7 @@ def _of_agent(spec: LoopSpec, made: Any) -> Loop:
     )
 
 
-def _of_program(spec: LoopSpec, loop: str) -> Loop:
+def _of_program(spec: _Spec, loop: str) -> Loop:
     if spec.options:
         hint = "write them as arguments of its command line"
         raise ScenarioError(f"the program `{loop}` takes no options", key="loops", hint=hint)
@@ -205,9 +247,10 @@ def _program(loop: str) -> "WholeProgram":
     return WholeProgram(loop)
 
 
-def _without_machine(spec: LoopSpec, **more: Any) -> Loop:
+def _without_machine(spec: _Spec, **more: Any) -> Loop:
     wall_clock = as_written(spec.scenario.limits)["max_wall_clock"]
     return Loop(
+        scenario=spec.scenario,
         is_own=True,
         unsupported=UNSUPPORTED_BY_AGENTS,
         policies=_NO_POLICIES,
@@ -423,7 +466,7 @@ def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = N
     ScenarioError, with the known names.
     """
     scenario = Scenario(prompt="", limits=limits, loops=options or LoopOptions())
-    spec = spec_of(scenario, {"loop": loop})
+    spec = _spec_of(scenario, {"loop": loop})
     if not is_own(loop):
         return _bundled(spec.loop, limits, spec.options)
     made = None if is_program(loop) else found(loop)
@@ -442,7 +485,7 @@ def _bundled(loop: str, limits: Limits, options: Any) -> Machine:
     return DESIGNS[loop.partition("@")[0]].make(limits, options)
 
 
-def _own_machine(spec: LoopSpec, made: Any) -> Machine:
+def _own_machine(spec: _Spec, made: Any) -> Machine:
     """Make the machine of a loop of the user's own, with its options as arguments by name.
 
     A loop judged as a bundled design gets that design's options as `options`, if it has such a

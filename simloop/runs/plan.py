@@ -27,7 +27,6 @@ from simloop.runs.loop import A_MACHINE, OF_LOOPS, Loop, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.scenario.catalog import Expectations, expectations
 from simloop.scenario.fields import differs
-from simloop.scenario.loop_spec import spec_of
 from simloop.scenario.people import then_of
 from simloop.scenario.replies import parts_of_fault, past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
@@ -77,9 +76,8 @@ class Plan:
         check_options(given)
         self.source = scenario
         try:
-            spec = spec_of(scenario, given)
-            self.scenario = scenario = spec.scenario
-            self.loop = loop = loop_of(spec)
+            self.loop = loop = loop_of(scenario, given)
+            self.scenario = scenario = loop.scenario
             self.expected = expectations(
                 scenario,
                 loop.name,

@@ -7,7 +7,7 @@ the trace that shows it. The text of models, tools and exceptions in an account 
 
 import operator
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -273,30 +273,20 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     if expect.hooks is not None:
         ran = [" ".join(run) for run in looptrace.hook_log(record)]
         yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
-    if expect.services is not None:
-        yield from _services(expect, record)
     if expect.sent is not None:
         roles = [_roles(request.messages) for request in requests(record)]
         yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
-    if expect.programs is not None:
-        started = [each for each in record if type(each) is entries.ProgramStarted]
-        lines = [command_line(each.args) for each in started]
-        seqs = [each.seq for each in started]
-        yield from _listed("programs", expect.programs, lines, seqs, _line_fits)
-    if expect.asked is not None:
-        answers = [each for each in record if type(each) is entries.Input]
-        asked = [each.prompt for each in answers]
-        yield from _listed("asked", expect.asked, asked, [each.seq for each in answers])
-    if expect.refused is not None:
-        refused = looptrace.refused(record)
-        asked = [f"{each.what} {each.asked}" for each in refused]
-        yield from _listed("refused", expect.refused, asked, [each.seq for each in refused])
+    for key, seen, view, fits in _SEEN:
+        wanted = getattr(expect, key)
+        if wanted is not None:
+            found = list(seen(record))
+            shown, seqs = [view(each) for each in found], [each.seq for each in found]
+            got = found if key == "services" else shown
+            yield from _listed(key, wanted, got, seqs, fits, shown=shown)
 
 
-def _services(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
-    asked = [entry for entry in record if type(entry) is entries.ServiceRequest]
-    seqs, shown = [entry.seq for entry in asked], [_request_in_words(entry) for entry in asked]
-    yield from _listed("services", expect.services, asked, seqs, _request_fits, shown=shown)
+def _of_kind(kind: type[AnyEntry]) -> Callable[[list[AnyEntry]], list[Any]]:
+    return lambda record: [entry for entry in record if type(entry) is kind]
 
 
 def _unused(expect: Expect, result: Result) -> Iterator[Mismatch]:
@@ -401,6 +391,15 @@ def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
         and target == url
         and (body in (REST, got.body) or body == _read(got.body))
     )
+
+
+_SEEN: tuple[tuple[str, Callable[[list[AnyEntry]], Iterable[Any]], Any, Any], ...] = (
+    ("services", _of_kind(entries.ServiceRequest), _request_in_words, _request_fits),
+    ("programs", _of_kind(entries.ProgramStarted), lambda e: command_line(e.args), _line_fits),
+    ("asked", _of_kind(entries.Input), lambda e: e.prompt, operator.eq),
+    ("refused", looptrace.refused, lambda e: f"{e.what} {e.asked}", operator.eq),
+)
+"""By key of `expect`: the entries that show it, each in the words of a file, and how these fit."""
 
 
 def _read(body: str) -> Any:

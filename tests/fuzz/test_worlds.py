@@ -10,7 +10,6 @@ from simloop.fuzz.choices import SeededChoices
 from simloop.fuzz.search import Search
 from simloop.fuzz.worlds import Weights, base_of, varied, weights_of_family
 from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, loop_of
-from simloop.scenario.loop_spec import spec_of
 from simloop.world.faults import BODIES
 
 OWN = Limits(max_steps=9, max_error_count=4)
@@ -50,7 +49,7 @@ def test_only_an_agent_that_bounds_steps_and_errors_is_asked_to_go_on_for_ever(
         """Do nothing."""
 
     agent.limits = limits  # type: ignore[attr-defined]
-    assert Abilities.of(loop_of(spec_of(Scenario(prompt="Go."), {"loop": agent}))).ends is ends
+    assert Abilities.of(loop_of(Scenario(prompt="Go."), {"loop": agent})).ends is ends
 
 
 def test_an_agent_without_limits_is_asked_to_go_on_for_ever_too() -> None:

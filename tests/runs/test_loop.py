@@ -36,7 +36,6 @@ from simloop.messages import Message, UserMessage
 from simloop.runs.loop import UNSUPPORTED_BY_AGENTS, Loop, isolated, loaded, loop_of
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
-from simloop.scenario.loop_spec import spec_of
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
 from simloop.world.world import World
@@ -435,7 +434,7 @@ class Asks:
 
 
 def chosen(loop: Any, **options: Any) -> Loop:
-    return loop_of(spec_of(ANSWERED, {"loop": loop, "loop_options": options}))
+    return loop_of(ANSWERED, {"loop": loop, "loop_options": options})
 
 
 class Declaring(PiLoop):

@@ -7,7 +7,6 @@ its own error of it and the agent may go on. The run records what was asked, and
 import _socket
 import errno
 import os
-import shutil
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -18,8 +17,6 @@ from simloop.virtual.border.answers import Answers, answers_here
 from simloop.virtual.clock.transports import absent
 from simloop.virtual.real_world import is_exempt
 
-# In a tuple: the names of a module that hold originals are exchanged, in this one too.
-_ORIGINAL: Any = (_socket.getaddrinfo,)
 _LOCAL = ("127.0.0.1", "::1")
 _NUMERIC = (socket.AF_INET, socket.AF_INET6)
 # Addresses for documentation (RFC 5737 and RFC 3849), which no machine has.
@@ -69,14 +66,12 @@ def _host_of(answers: Answers, address: str) -> str:
     return address
 
 
-def look_up(answers: Answers, host: Any, *given: Any, **named: Any) -> list[Any]:
-    """Return the addresses of a host, as `getaddrinfo` does; every name has one."""
+def _look_up(answers: Answers, original: Any, host: Any, *given: Any, **named: Any) -> Any:
     said: list[Any] = [*given, *_UNSAID[len(given) :]]
     family, flags = named.get("family", said[1]), named.get("flags", said[4])
     if host is not None and not flags & socket.AI_NUMERICHOST:
         host = _address_of(answers, _text(host), is_v6=family == socket.AF_INET6)
-    found: list[Any] = _ORIGINAL[0](host, *given, **named)
-    return found
+    return original(host, *given, **named)
 
 
 _UNSAID = (None, 0, 0, 0, 0)
@@ -126,60 +121,48 @@ def _connects_here(answers: Answers, connecting: Any, address: Any) -> bool:
     return bool(network.connect(connecting, address))
 
 
-def _bind(original: Any) -> Callable[..., Any]:
-    def bind(answers: Answers, binding: Any, address: Any) -> Any:
-        __tracebackhide__ = True
-        if not _is_address(binding, address):
-            return original(binding, address)
-        if _is_stream_here(binding, address):
-            from simloop.virtual.border.loopback import network_of  # noqa: PLC0415 - few runs need it
+def _bind(answers: Answers, original: Any, binding: Any, address: Any) -> Any:
+    __tracebackhide__ = True
+    if not _is_address(binding, address):
+        return original(binding, address)  # which says what is wrong with it
+    if _is_stream_here(binding, address):
+        from simloop.virtual.border.loopback import network_of  # noqa: PLC0415 - few runs need it
 
-            return network_of(answers.loop).bind(binding, address)
-        # The path of a Unix socket may hold a number of the process, which each run has anew.
-        asked = "a Unix socket" if binding.family == socket.AF_UNIX else repr(address)
-        answers.loop.note_refused("call", "socket.bind", f"socket.bind to {asked}")
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
-    return bind
+        return network_of(answers.loop).bind(binding, address)
+    # The path of a Unix socket may hold a number of the process, which each run has anew.
+    asked = "a Unix socket" if binding.family == socket.AF_UNIX else repr(address)
+    answers.loop.note_refused("call", "socket.bind", f"socket.bind to {asked}")
+    raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-def _connect(original: Any) -> Callable[..., Any]:
-    def connect(answers: Answers, connecting: Any, address: Any) -> Any:
-        __tracebackhide__ = True
-        if not _is_address(connecting, address):
-            return original(connecting, address)  # which says what is wrong with it
-        if not _connects_here(answers, connecting, address):
-            raise _refused(answers, connecting, address)
-        return None
-
-    return connect
+def _connect(answers: Answers, original: Any, connecting: Any, address: Any) -> Any:
+    __tracebackhide__ = True
+    if not _is_address(connecting, address):
+        return original(connecting, address)
+    if not _connects_here(answers, connecting, address):
+        raise _refused(answers, connecting, address)
+    return None
 
 
-def _connect_ex(original: Any) -> Callable[..., Any]:
-    def connect_ex(answers: Answers, connecting: Any, address: Any) -> Any:
-        if not _is_address(connecting, address):
-            return original(connecting, address)
-        if _connects_here(answers, connecting, address):
-            return 0
-        return _refused(answers, connecting, address).errno
-
-    return connect_ex
+def _connect_ex(answers: Answers, original: Any, connecting: Any, address: Any) -> Any:
+    if not _is_address(connecting, address):
+        return original(connecting, address)
+    if _connects_here(answers, connecting, address):
+        return 0
+    return _refused(answers, connecting, address).errno
 
 
-def _send_to(original: Any) -> Callable[..., Any]:
-    def send_to(answers: Answers, sending: Any, *given: Any) -> Any:
-        __tracebackhide__ = True
-        if len(given) < 2 or not _is_address(sending, given[-1]):  # noqa: PLR2004 - data and address
-            return original(sending, *given)
-        raise _refused(answers, sending, given[-1])
-
-    return send_to
+def _send_to(answers: Answers, original: Any, sending: Any, *given: Any) -> Any:
+    __tracebackhide__ = True
+    if len(given) < 2 or not _is_address(sending, given[-1]):  # noqa: PLR2004 - data and address
+        return original(sending, *given)
+    raise _refused(answers, sending, given[-1])
 
 
 # ---------------------------------------------------------------- programs
 
 
-def _start(answers: Answers, args: Sequence[Any], *_: Any, **__: Any) -> int:
+def _start(answers: Answers, _: Any, args: Sequence[Any], *__: Any, **___: Any) -> int:
     __tracebackhide__ = True
     raise absent(answers.loop, args)
 
@@ -188,7 +171,7 @@ _NOT_FOUND = 127 << 8
 """The status of a shell that does not find a program."""
 
 
-def _system(answers: Answers, command: Any) -> int:
+def _system(answers: Answers, _: Any, command: Any) -> int:
     absent(answers.loop, ("sh", "-c", command))
     return _NOT_FOUND
 
@@ -205,42 +188,44 @@ def _stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
         answers = answers_here()
         if answers is None or is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller's
             return original(*args, **kwargs)
-        return answer(answers, *args, **kwargs)
+        return answer(answers, original, *args, **kwargs)
 
     return stand_in
 
 
-def _functions() -> dict[Any, Callable[..., Any]]:
-    answered: list[tuple[Any, str, Callable[..., Any]]] = [
-        (_socket, "getaddrinfo", look_up),
-        (_socket, "gethostname", lambda _: "localhost"),
-        (os, "system", _system),
-        # An agent that looks for a program first does without one that is not there.
-        (shutil, "which", lambda *_, **__: None),
-    ]
+def named(module: str, attribute: str) -> Any:
+    """Return an attribute of a module; None if this platform lacks one of them."""
     try:
-        import _posixsubprocess  # noqa: PLC0415 - Windows has none
+        return getattr(__import__(module), attribute, None)
     except ImportError:
-        pass
-    else:
-        answered.append((_posixsubprocess, "fork_exec", _start))
-    found = [(getattr(module, name, None), answer) for module, name, answer in answered]
-    return {original: _stand_in(original, answer) for original, answer in found if original}
+        return None
 
 
-FUNCTIONS = _functions()
+_ANSWERS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    ("_socket", "getaddrinfo", _look_up),
+    ("_socket", "gethostname", lambda *_: "localhost"),
+    ("os", "system", _system),
+    # An agent that looks for a program first does without one that is not there.
+    ("shutil", "which", lambda *_, **__: None),
+    ("_posixsubprocess", "fork_exec", _start),
+)
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    original: _stand_in(original, answer)
+    for module, name, answer in _ANSWERS
+    if (original := named(module, name)) is not None
+}
 """Original function -> its stand-in, in a simulation."""
 
+_OF_SOCKETS: dict[str, Callable[..., Any]] = {
+    "bind": _bind,
+    "connect": _connect,
+    "connect_ex": _connect_ex,
+    "sendto": _send_to,
+}
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
-    (_socket.socket, name, _stand_in(original, making(original)))
-    for name, making in (
-        ("bind", _bind),
-        ("connect", _connect),
-        ("connect_ex", _connect_ex),
-        ("sendto", _send_to),
-    )
-    for original in [vars(_socket.socket).get(name)]
-    if original is not None
+    (_socket.socket, name, _stand_in(original, answer))
+    for name, answer in _OF_SOCKETS.items()
+    if (original := vars(_socket.socket).get(name)) is not None
 )
 """Class, attribute and stand-in of the methods of sockets."""
 

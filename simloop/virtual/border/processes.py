@@ -1,8 +1,8 @@
 """Scripted processes: Python's own `subprocess` and asyncio start and await them, on virtual time.
 
-No class is replaced. A launcher (the world's programs) has the scripts. Each process is a fiber,
-which holds duplicates of the descriptors that a child would have, and writes, reads, waits and ends
-in virtual time. What has no script is not found.
+No class is replaced. A launcher has the scripts (`Programs` of world/programs.py). Each process is
+a fiber, which holds duplicates of the descriptors that a child would have, and writes, reads, waits
+and ends in virtual time. What has no script is not found.
 
 The stand-ins are in place only in runs that script programs or standard input.
 """
@@ -10,7 +10,6 @@ The stand-ins are in place only in runs that script programs or standard input.
 import errno
 import functools
 import os
-import resource
 import shlex
 import shutil
 import signal
@@ -18,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from simloop.errors import SimloopError
 from simloop.virtual.border import absence
@@ -49,8 +48,8 @@ _HARMLESS = frozenset(
 """The signals that do not end a process; a stopped one would never go on, so it does not stop."""
 _STREAMS = {1: "stdout", 2: "stderr"}
 # The originals. This exchange leaves the modules of simloop alone.
-_close, _dup, _open, _kill, _killpg, _getpgid, _write, _read = (
-    os.close, os.dup, os.open, os.kill, os.killpg, os.getpgid, os.write, os.read,
+_close, _dup, _kill, _killpg, _getpgid, _write, _read = (
+    os.close, os.dup, os.kill, os.killpg, os.getpgid, os.write, os.read,
 )  # fmt: skip
 _internal_poll: Any = vars(subprocess.Popen)["_internal_poll"]
 
@@ -71,16 +70,6 @@ def _words(args: Iterable[Any]) -> tuple[str, ...]:
 
 ProcessScript = Callable[[], Coroutine[Any, Any, int]]
 """Runs a process, by the methods of Process, and returns its exit status."""
-
-
-class Launcher(Protocol):
-    """The scripts of a run's programs."""
-
-    def launch(self, process: "Process") -> ProcessScript | None:
-        """Return the script of a process, which returns its exit status; None if it is absent."""
-
-    def has(self, name: str) -> bool:
-        """Return whether a program of that name is scripted."""
 
 
 class Signalled(Exception):  # noqa: N818 - it ends a script, and no code sees it
@@ -261,7 +250,7 @@ class Process:
 class Processes:
     """The processes of one run, by their numbers, until somebody has waited for them."""
 
-    def __init__(self, loop: VirtualLoop, pipes: Pipes, launcher: Launcher) -> None:
+    def __init__(self, loop: VirtualLoop, pipes: Pipes, launcher: Any) -> None:
         self.loop = loop
         self.pipes = pipes
         self.launcher = launcher
@@ -339,7 +328,7 @@ class Processes:
                 yield each
 
 
-def run_with_processes(loop: VirtualLoop, launcher: Launcher) -> None:
+def run_with_processes(loop: VirtualLoop, launcher: Any) -> None:
     """Let `launcher` answer the processes that the run on a loop starts."""
     loop.processes = processes = Processes(loop, run_with_pipes(loop), launcher)
     _exchange.enter()
@@ -387,27 +376,6 @@ def _from_here(folder: str) -> str:
     return folder[len(here) + 1 :] if f"{folder}/".startswith(f"{here}/") else folder
 
 
-def _posix_spawn(
-    processes: Processes, path: Any, argv: Any, _env: Any, *,
-    file_actions: Any = (), setpgroup: int = -1, setsid: bool = False, **_: Any,
-) -> int:  # fmt: skip
-    descriptors, opened = [-1, -1, -1], []
-    for action, *rest in file_actions or ():
-        if action == os.POSIX_SPAWN_DUP2 and rest[1] < len(descriptors):
-            descriptors[rest[1]] = rest[0]
-        elif action == os.POSIX_SPAWN_OPEN and rest[0] < len(descriptors):
-            descriptors[rest[0]] = _open(*rest[1:])
-            opened.append(descriptors[rest[0]])
-    words = _words([path, *list(argv)[1:]])
-    group = 0 if setsid else setpgroup
-    started = processes.start(Start(words), *descriptors, group=group)
-    for each in opened:
-        _close(each)
-    if started is None:
-        raise _absent(processes, words)
-    return started.pid
-
-
 def _system(processes: Processes, command: Any) -> int:
     started = processes.start(Start(_words(["sh", "-c", command])), -1, -1, -1)
     assert started is not None  # a shell is always there
@@ -420,21 +388,6 @@ def _system(processes: Processes, command: Any) -> int:
 def _waitpid(processes: Processes, pid: int, options: int, /) -> tuple[int, int]:
     ended = processes.wait(pid, options)
     return (0, 0) if ended is None else (ended.pid, ended.status or 0)
-
-
-def _wait4(processes: Processes, pid: int, options: int, /) -> tuple[int, int, Any]:
-    # Not kept in the module: at exit, Python 3.11 may clear the class before such an object.
-    return (*_waitpid(processes, pid, options), resource.struct_rusage((0,) * 16))
-
-
-def _waitid(processes: Processes, idtype: int, number: int, options: int, /) -> Any:
-    pid = {os.P_PID: number, os.P_PGID: -number}.get(idtype, -1)
-    ended = processes.wait(pid, options)
-    if ended is None:
-        return None
-    how = os.CLD_EXITED if ended.exit >= 0 else os.CLD_KILLED
-    values = (ended.pid, os.getuid(), int(signal.SIGCHLD), abs(ended.exit), how)
-    return os.waitid_result(values)
 
 
 def _kill_one(processes: Processes, pid: int, number: int, /) -> None:
@@ -499,28 +452,15 @@ def _poll_popen(
     return returncode
 
 
-def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
-    answers: tuple[tuple[str, Callable[..., Any]], ...] = (
-        ("posix_spawn", _posix_spawn), ("posix_spawnp", _posix_spawn), ("system", _system),
-        ("waitpid", _waitpid), ("wait4", _wait4), ("waitid", _waitid), ("kill", _kill_one),
-        ("wait", lambda processes: _waitpid(processes, -1, 0)),
-        ("wait3", lambda processes, options: _wait4(processes, -1, options)),
-        ("killpg", _kill_group), ("getpgid", _group_of),
-    )  # fmt: skip
-    for name, answer in answers:
-        if hasattr(os, name):
-            yield _in_its_place(getattr(os, name)), answer
-    yield _in_its_place(subprocess._fork_exec), _fork_exec  # type: ignore[attr-defined]  # noqa: SLF001
-    yield _in_its_place(shutil.which), _which
-
-
-def _in_its_place(original: Any) -> Any:
-    """Return the stand-in that each run has for a function, or the function."""
-    return absence.FUNCTIONS.get(original, original)
-
-
+_ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+    (os, "system", _system), (os, "waitpid", _waitpid), (os, "kill", _kill_one),
+    (os, "killpg", _kill_group), (os, "getpgid", _group_of), (shutil, "which", _which),
+    (subprocess, "_fork_exec", _fork_exec),
+)  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    original: _scripted(original, answer) for original, answer in _functions()
+    # In the place of a function that is not there in any run is its stand-in.
+    absence.FUNCTIONS.get(original, original): _scripted(original, answer)
+    for original, answer in ((getattr(module, name), answer) for module, name, answer in _ANSWERS)
 }
 """Original function -> its stand-in."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simloop.virtual import real_world
-from simloop.virtual.border.absence import EVENTS
+from simloop.virtual.border.absence import EVENTS, named
 from simloop.virtual.border.answers import answers_here
 from simloop.virtual.clock.loop import loop_here
 
@@ -21,13 +21,6 @@ _ADVICE = {
     event: advice for advice, events in real_world.AUDIT_EVENTS.items() for event in events.split()
 } | dict.fromkeys(EVENTS, _ABSENT)
 _hooks: list[Callable[..., None]] = []
-
-
-def _named(module: str, attribute: str) -> Any:
-    try:
-        return getattr(__import__(module), attribute, None)
-    except ImportError:
-        return None
 
 
 def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
@@ -96,7 +89,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     original: _refusing(original, name, advice)
     for advice, names in real_world.SILENT_FUNCTIONS.items()
     for name in names.split()
-    for original in [_named(*name.split("."))]
+    for original in [named(*name.split("."))]
     if original is not None
 } | {os._exit: functools.wraps(os._exit)(_exit)}
 """Original function -> the stand-in that refuses it on a sealed loop."""
@@ -120,7 +113,7 @@ def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     (kind, name, _without_waiting(vars(kind)[name], name))
     for place, names in real_world.SILENT_METHODS.items()
-    for kind in [_named(*place)]
+    for kind in [named(*place)]
     for name in names.split()
     if kind is not None and name in vars(kind)
 )
