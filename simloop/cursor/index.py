@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from simloop.messages import ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.kinds import KINDS, OF_CALLS, TEXTS
+from simloop.trace.kinds import KINDS, OF_CALLS, OF_REPLY, TEXTS
 
 
 class Landmark(StrEnum):
@@ -44,7 +44,6 @@ class Watched(StrEnum):
 
 
 _COUNTERS = (Watched.ERROR_COUNT, Watched.TOTAL_STEPS, Watched.COMPACTION_ATTEMPTS)
-_PIECES = TEXTS | {entries.ToolCallDelta, entries.ToolCall}
 STALL_NS = 10**9
 """The shortest wait that has a line of its own in a timeline."""
 
@@ -119,25 +118,28 @@ class Index:
     # ------------------------------------------------------------------ building
 
     def _read(self, record: Sequence[AnyEntry]) -> None:
-        places, parts = self.places, self.parts
         for place, entry in enumerate(record):
-            kind = type(entry)
-            if kind in places:
-                places[kind].append(place)
-            else:
-                places[kind] = [place]
-            if kind in _PIECES:
-                parts.setdefault(entry.request, []).append(place)  # type: ignore[union-attr]
+            kind: Any = type(entry)
+            self.places.setdefault(kind, []).append(place)
+            if kind in OF_REPLY:
+                self.parts.setdefault(entry.request, []).append(place)  # type: ignore[union-attr]
                 self._piece(place, entry, record)
             while self._sleeps and self._sleeps[0][0] <= entry.at_ns:
                 self._close(heappop(self._sleeps)[1], place)
             if kind in OF_CALLS:
                 self.calls.append(place)
+                self._asked.pop(entry.call_id, None)  # type: ignore[union-attr]
+            if kind in _LANDMARKS:
+                self.landmarks[_LANDMARKS[kind]].append(place)
             if KINDS[kind].fails(entry):
-                self._mark(Landmark.FAULT, place)
+                self.landmarks[Landmark.FAULT].append(place)
+            if kind in _CLOSES:
+                self._close_event(*_key_of(entry, *_CLOSES[kind]), place)
             read = _READERS.get(kind)
             if read is not None:
                 read(self, place, entry)
+            if kind in _OPENS:
+                self._open_event(*_key_of(entry, *_OPENS[kind]), place)
 
     def _piece(self, place: int, entry: Any, record: Sequence[AnyEntry]) -> None:
         text = self._text.get(entry.request)
@@ -148,9 +150,6 @@ class Index:
         else:
             self._text[entry.request] = [place]
             self.texts.append(self._text[entry.request])
-
-    def _mark(self, landmark: Landmark, place: int) -> None:
-        self.landmarks[landmark].append(place)
 
     def _watch(self, watched: Watched, value: object, place: int) -> None:
         if self._values.get(watched) != value:
@@ -172,21 +171,16 @@ class Index:
         self._moved.append(place)
         self._open.append(tuple(each for each in self._open[-1] if each != start))
 
-    def _prompt(self, place: int, _: entries.Prompt) -> None:
-        self._mark(Landmark.PROMPT, place)
+    def _prompt(self, _place: int, _: entries.Prompt) -> None:
         self._values, self._cut = {}, False
 
     def _end(self, place: int, _: entries.Ended) -> None:
         """Close all events: those of a run that was stopped have no end of their own."""
-        self._mark(Landmark.END, place)
         for start in self._open[-1] if self._open else ():
             self.ends[start] = place
         self._running, self._sleeps = {}, []
         self._moved.append(place)
         self._open.append(())
-
-    def _stop(self, place: int, _: entries.StopRequested) -> None:
-        self._mark(Landmark.STOP, place)
 
     def _request(self, place: int, entry: entries.Request) -> None:
         self.requests[entry.number] = place
@@ -195,75 +189,32 @@ class Index:
                 call = self._asked.pop(message.call_id)
                 self.answers.setdefault(place, []).append(AnsweredCall(call, message))
                 insort(self.landmarks[Landmark.TOOL_CALL], call)
-        self._mark(Landmark.MODEL_CALL, place)
-        self._open_event("model", entry.number, place)
         if entry.purpose != "main":
             return
-        self._mark(Landmark.STEP, place)
+        self.landmarks[Landmark.STEP].append(place)
         if self._cut:
-            self._mark(Landmark.RETRY, place)
+            self.landmarks[Landmark.RETRY].append(place)
         self._cut = False
         self._watch(Watched.TOKENS, entry.tokens, place)
         self._watch(Watched.MESSAGES, entry.kept + len(entry.added), place)
 
-    def _finish(self, place: int, entry: entries.Finish) -> None:
-        self.parts.setdefault(entry.request, []).append(place)
-        self._close_event("model", entry.request, place)
-
-    def _fail(self, place: int, entry: entries.Error | entries.StreamCut) -> None:
-        self.parts.setdefault(entry.request, []).append(place)
-        self._close_event("model", entry.request, place)
+    def _fail(self, _place: int, _: AnyEntry) -> None:
         self._cut = True
 
     def _call(self, place: int, entry: entries.ToolCall) -> None:
         self._asked[entry.call_id] = place
 
-    def _start(self, place: int, entry: entries.ToolStarted) -> None:
-        self._asked.pop(entry.call_id, None)
-        self._mark(Landmark.TOOL_CALL, place)
-        self._open_event("tool", entry.call_id, place)
-
-    def _answer(self, _: int, entry: entries.Answered | entries.CallRenamed) -> None:
-        self._asked.pop(entry.call_id, None)
-
-    def _return(self, place: int, entry: entries.ToolResult) -> None:
-        self._asked.pop(entry.call_id, None)
-        self._close_event("tool", entry.call_id, place)
-
-    def _ask(self, place: int, entry: entries.ServiceRequest) -> None:
-        self._open_event("service", entry.number, place)
-
-    def _reply(self, place: int, entry: entries.ServiceReply) -> None:
-        self._close_event("service", entry.request, place)
-
-    def _launch(self, place: int, entry: entries.ProgramStarted) -> None:
-        self._open_event("program", entry.number, place)
-
-    def _exit(self, place: int, entry: entries.ProgramEnded) -> None:
-        self._close_event("program", entry.program, place)
-
     def _move(self, place: int, entry: entries.Transition) -> None:
-        self._mark(Landmark.TRANSITION, place)
         self._watch(Watched.STATE, entry.state, place)
         for counter in _COUNTERS:
             self._watch(counter, getattr(entry.counters, counter), place)
-        self._close_event("backoff", None, place)
-
-    def _hook(self, place: int, _: entries.Hook) -> None:
-        self._mark(Landmark.HOOK, place)
 
     def _compaction(self, place: int, entry: entries.Compaction) -> None:
-        self._mark(Landmark.COMPACTION, place)
         if entry.strategy:
             self.shortened.append(place)
 
-    def _backoff(self, place: int, _: entries.Backoff) -> None:
-        self._cut = True
-        self._open_event("backoff", None, place)
-
     def _sleep(self, place: int, entry: entries.Sleep) -> None:
         heappush(self._sleeps, (entry.at_ns + entry.duration_ns, place, entry.place))
-        self._open_event("sleep", place, place)
 
     def _cancel(self, place: int, entry: entries.TaskCancelled) -> None:
         """End the sleep from which a task is cancelled: the one that began where it waits."""
@@ -273,30 +224,49 @@ class Index:
             self._close(sleep[1], place)
 
 
+_LANDMARKS = {
+    entries.Transition: Landmark.TRANSITION,
+    entries.Prompt: Landmark.PROMPT,
+    entries.Ended: Landmark.END,
+    entries.Request: Landmark.MODEL_CALL,
+    entries.ToolStarted: Landmark.TOOL_CALL,
+    entries.Hook: Landmark.HOOK,
+    entries.Compaction: Landmark.COMPACTION,
+    entries.StopRequested: Landmark.STOP,
+}
+# The events that go on for a while, each with the field that its begin and its end share.
+_OPENS = {
+    entries.Request: ("model", "number"),
+    entries.ToolStarted: ("tool", "call_id"),
+    entries.ServiceRequest: ("service", "number"),
+    entries.ProgramStarted: ("program", "number"),
+    entries.Backoff: ("backoff", ""),
+    entries.Sleep: ("sleep", "seq"),
+}
+_CLOSES = {
+    **dict.fromkeys((entries.Finish, entries.Error, entries.StreamCut), ("model", "request")),
+    entries.ToolResult: ("tool", "call_id"),
+    entries.ServiceReply: ("service", "request"),
+    entries.ProgramEnded: ("program", "program"),
+    entries.Transition: ("backoff", ""),
+}
 _READERS: dict[type, Callable[[Index, int, Any], None]] = {
     entries.Prompt: Index._prompt,  # noqa: SLF001
     entries.Ended: Index._end,  # noqa: SLF001
-    entries.StopRequested: Index._stop,  # noqa: SLF001
     entries.Request: Index._request,  # noqa: SLF001
-    entries.Finish: Index._finish,  # noqa: SLF001
     entries.Error: Index._fail,  # noqa: SLF001
     entries.StreamCut: Index._fail,  # noqa: SLF001
+    entries.Backoff: Index._fail,  # noqa: SLF001
     entries.ToolCall: Index._call,  # noqa: SLF001
-    entries.Answered: Index._answer,  # noqa: SLF001
-    entries.CallRenamed: Index._answer,  # noqa: SLF001
-    entries.ToolStarted: Index._start,  # noqa: SLF001
-    entries.ToolResult: Index._return,  # noqa: SLF001
-    entries.ServiceRequest: Index._ask,  # noqa: SLF001
-    entries.ServiceReply: Index._reply,  # noqa: SLF001
-    entries.ProgramStarted: Index._launch,  # noqa: SLF001
-    entries.ProgramEnded: Index._exit,  # noqa: SLF001
     entries.Transition: Index._move,  # noqa: SLF001
-    entries.Hook: Index._hook,  # noqa: SLF001
     entries.Compaction: Index._compaction,  # noqa: SLF001
-    entries.Backoff: Index._backoff,  # noqa: SLF001
     entries.Sleep: Index._sleep,  # noqa: SLF001
     entries.TaskCancelled: Index._cancel,  # noqa: SLF001
 }
+
+
+def _key_of(entry: AnyEntry, name: str, field: str) -> tuple[str, object]:
+    return name, getattr(entry, field) if field else None
 
 
 def _goes_on(before: AnyEntry, piece: AnyEntry) -> bool:

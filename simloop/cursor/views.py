@@ -4,7 +4,7 @@ A view shows facts and decides nothing. Its name, and its key, are in keys.py.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simloop.cursor.index import Landmark, between
@@ -17,7 +17,7 @@ from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.kinds import OF_CALLS, OF_REPLY, clock, hook_in_words, kind_of
+from simloop.trace.kinds import clock, hook_in_words, kind_of
 
 _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
@@ -382,18 +382,14 @@ def _source_of_errors(position: Position) -> Hashable:
 class _Panel(NamedTuple):
     """One view: its rows, and its words without any.
 
-    It can change when time moves, or at entries of the kinds `at`: at each entry if it has none.
     `source` is what the rows depend on: they are equal where it is.
     """
 
     rows: Callable[[Position], Iterator[FactRow] | MessagesView]
     empty: str = "nothing yet"
-    at: Collection[type[entries.Entry]] = ()
     source: Callable[[Position], Hashable] = lambda position: position.place
 
 
-_RUN = (entries.Prompt, entries.Ended)
-_STEPS = (*_RUN, entries.Request)
 _PANELS: Mapping[FactView, _Panel] = {
     FactView.ENTRY: _Panel(_entry),
     FactView.STATE: _Panel(
@@ -402,58 +398,27 @@ _PANELS: Mapping[FactView, _Panel] = {
     FactView.COUNTERS: _Panel(
         _counters,
         "an agent of your own has no counters of simloop",
-        (*_STEPS, entries.Transition),
         lambda at: (at.move and at.move.place, at.request_place),
     ),
-    FactView.TIMERS: _Panel(_timers, "nothing is waited for", source=_source_of_timers),
+    FactView.TIMERS: _Panel(_timers, "nothing is waited for", _source_of_timers),
     FactView.REQUEST: _Panel(
         _request,
         "no request has been sent in this run yet",
-        _STEPS,
         lambda at: (at.request_place, _ended(at)),
     ),
-    FactView.REPLY: _Panel(
-        _reply,
-        "no request has been sent in this run yet",
-        (*_STEPS, *OF_REPLY),
-        _source_of_reply,
-    ),
-    FactView.CALLS: _Panel(
-        _calls, "the newest reply has no calls", (*_STEPS, *OF_CALLS), _source_of_calls
-    ),
+    FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet", _source_of_reply),
+    FactView.CALLS: _Panel(_calls, "the newest reply has no calls", _source_of_calls),
     FactView.HOOKS: _Panel(
-        _hooks,
-        "no hook has run here",
-        (*_STEPS, *OF_CALLS, entries.Hook, entries.Transition),
-        lambda at: tuple([each.seq for each in at.hooks]),
+        _hooks, "no hook has run here", lambda at: tuple([each.seq for each in at.hooks])
     ),
     FactView.CONTEXT: _Panel(
         _context,
-        at=(*_STEPS, entries.Compaction),
         source=lambda at: tuple(
             _newest(each, at) for each in (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
         ),
     ),
-    FactView.WHY: _Panel(_why, "no rule decided here", source=source_of_why),
-    FactView.ERRORS: _Panel(
-        _errors,
-        "nothing has failed in this run yet",
-        (
-            *_STEPS,
-            *OF_REPLY,
-            entries.ToolResult,
-            entries.Hook,
-            entries.Callback,
-            entries.Classified,
-        ),
-        _source_of_errors,
-    ),
+    FactView.WHY: _Panel(_why, "no rule decided here", source_of_why),
+    FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet", _source_of_errors),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})
 """The views that end with messages."""
-
-
-def may_change(name: FactView, kind: type[entries.Entry]) -> bool:
-    """Return whether a view can change at an entry of a kind at which no time passes."""
-    at = _PANELS[name].at
-    return not at or kind in at

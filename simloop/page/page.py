@@ -24,7 +24,6 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
 from simloop.escape import escape
 from simloop.trace.kinds import (
-    KINDS,
     Lane,
     clock,
     is_failure,
@@ -196,16 +195,10 @@ def _changes_of_views(recording: RecordedRun, rows: Numbered) -> dict[str, list[
         MessagesViewRows(name, rows) if name in views.MESSAGES_VIEWS else ViewRows(name, rows)
         for name in FactView
     ]
-    at_kind = {
-        kind: [each for each in shown if views.may_change(each.name, kind)] for kind in KINDS
-    }
     found: dict[str, list[list[Any]]] = {name: [] for name in FactView}
-    before_ns = -1
-    for place, entry in enumerate(recording.entries):
+    for place in range(len(recording.entries)):
         position = Position(recording, place)  # which all views share: each fact is found once
-        due = shown if entry.at_ns != before_ns else at_kind[type(entry)]
-        before_ns = entry.at_ns
-        for each in due:
+        for each in shown:
             if made := each.change(position):
                 found[each.name].append([place, *made])
     return found
