@@ -176,7 +176,6 @@ class Interval(Struct, frozen=True):
 
     @property
     def has_zero(self) -> bool:
-        """Return whether zero lies between the bounds."""
         return self.low <= 0 <= self.high
 
     def over(self, divisor: float) -> "Interval":

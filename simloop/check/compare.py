@@ -53,7 +53,6 @@ class Row:
 
     @classmethod
     def of(cls, loop: str, verdict: Verdict) -> Self:
-        """Return the row of a loop from the verdict on its run."""
         if verdict.cannot:
             return cls(loop=loop, cannot=verdict.cannot, errors=_details(verdict), verdict=verdict)
         trace = verdict.trace
@@ -91,11 +90,9 @@ class Row:
 
     @property
     def endings(self) -> str:
-        """Return the ending of each prompt, in order."""
         return ", ".join((*self.earlier, self.ending))
 
     def went_as(self, other: "Row") -> bool:
-        """Return whether both loops went the same way, as far as a row shows."""
         return _way(self) == _way(other)
 
 
@@ -147,7 +144,6 @@ def _told(error: SimloopError) -> str:
 
 
 def _reproduce(verdict: Verdict) -> str:
-    """Return the command that reproduces a failure; empty if everything holds."""
     if verdict.failures and verdict.result:
         return verdict.result.reproduce
     found = (error.reproduce for error in verdict.errors if isinstance(error, CheckFailed))

@@ -93,7 +93,6 @@ class Failure(NamedTuple):
 
     @classmethod
     def of_error(cls, error: BaseException) -> "Failure":
-        """Return the failure of a run that raises an error."""
         name = FINISHES if isinstance(error, RunawayRun) else type(error).__name__
         text = error.finding() if isinstance(error, CheckFailed) else escape(describe(error))
         return cls.named(name, text)
@@ -129,7 +128,6 @@ class Rules:
         self._chosen: Chosen | None = None
 
     def chosen(self, subject: Subject) -> Chosen:
-        """Return the invariants that are judged in a run of `subject`."""
         if self._chosen is None:
             self._chosen = choose(subject, self._invariants)
         return self._chosen
@@ -167,7 +165,6 @@ class Verdict(Struct):
 
     @property
     def entries(self) -> Sequence[AnyEntry]:
-        """Return the entries of the trace."""
         return () if self.run is None else self.run.trace.entries
 
     @property
@@ -179,22 +176,18 @@ class Verdict(Struct):
 
     @property
     def raised(self) -> tuple[UserError, ...]:
-        """Return the exceptions of the user's code."""
         return () if self.run is None else self.run.exceptions
 
     @property
     def output(self) -> Output:
-        """Return what the user's code has printed."""
         return Output() if self.run is None else self.run.output
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
-        """Return the expectations that do not hold."""
         return self.result.mismatches if self.result else self.unmet
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Return the expectations that do not hold, one line each."""
         return tuple(map(str, self.mismatches))
 
     @property
@@ -204,13 +197,11 @@ class Verdict(Struct):
 
     @property
     def cannot(self) -> str:
-        """Return why the loop cannot express the scenario, or an empty string."""
         found = (error for error in self.errors if isinstance(error, CannotExpress))
         return next(("; ".join(error.reasons) for error in found), "")
 
     @property
     def exit_code(self) -> int:
-        """Return the worst exit code of the errors and the failures."""
         return max([1 if self.failures else 0, *(error.exit_code for error in self.errors)])
 
     def failure(self) -> Failure | None:
@@ -345,7 +336,6 @@ def _listen(run: Simulation, judging: Judge, expect: Expect) -> None:
 
 
 def _make(run: Simulation, verdict: Verdict) -> None:
-    """Run to the end, and note the result or the error."""
     expects = verdict.rules.expectations
     try:
         verdict.result = run.run() if expects else run.run_unchecked()
@@ -390,7 +380,6 @@ def _not_listed(judging: Judge, expect: Expect) -> tuple[Violation, ...]:
 
 
 def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[SimloopError]:
-    """Yield an error if the violations are not exactly those that are expected."""
     expected, names = expect.violates or {}, {each.name for each in all_invariants()}
     if unknown := next((name for name in expected if name not in names), ""):
         yield ScenarioError(

@@ -68,11 +68,9 @@ class Verbs(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order in which users meet them."""
         return [*VERBS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a verb."""
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
         names = vars(load(f"simloop.cli.{VERBS[cmd_name]}")).values()
@@ -81,7 +79,6 @@ class Verbs(click.Group):
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs without loading them."""
         del ctx
         widest = max(map(len, VERBS))
         for title, verbs in GROUPS.items():
@@ -106,7 +103,6 @@ class Verbs(click.Group):
         windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - click's signature
         **extra: Any,
     ) -> NoReturn:
-        """Run the command line and exit."""
         del standalone_mode  # click's standalone mode exits with 1 for Ctrl-C
         if "" not in sys.path and (here := str(Path.cwd())) not in sys.path:
             sys.path.append(here)  # finds a user's own loop, as `python -m simloop` does

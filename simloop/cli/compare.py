@@ -131,7 +131,6 @@ class Comparison:
 
     @property
     def was_read(self) -> bool:
-        """Return whether the scenario could be read."""
         return self.loop is not None
 
     def mark(self, row: Row) -> str:
@@ -146,7 +145,6 @@ class Comparison:
         return f"{self.mark(row)}{_WRONG if row.exit_code and self.was_read else _NEITHER}"
 
     def json_format(self) -> dict[str, Any]:
-        """Return one of `scenarios`, with null for an unknown value."""
         return {
             "name": self.name,
             "status": report.status_for(max(row.exit_code for row in self.rows)),

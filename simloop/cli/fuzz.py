@@ -162,7 +162,6 @@ def command(
 def _resume(
     journal: executor.Journal, ranges: executor.Ranges, sums: "Sums", files: "_Files | None"
 ) -> None:
-    """Take the results of an earlier search with these settings."""
     for known in journal.results:
         for result in ranges.add(known):
             _take(sums.add(result), files)
@@ -265,7 +264,6 @@ class Sums:
 
     @property
     def virtual_h(self) -> float:
-        """Return the hours of virtual time."""
         return self.virtual_ns / _NS_PER_S / _S_PER_H
 
 

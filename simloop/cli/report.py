@@ -58,12 +58,10 @@ class Report(Struct):
 
     @property
     def exit_code(self) -> int:
-        """Return the worst exit code of the verdict."""
         return self.verdict.exit_code
 
     @property
     def elapsed_ns(self) -> int:
-        """Return the virtual time of the run, up to its end or its error."""
         return self.verdict.trace.elapsed_ns if self.verdict.trace else 0
 
     def lines(self, name_width: int = 0) -> Iterator[str]:
@@ -80,7 +78,6 @@ class Report(Struct):
             yield from indented(refused_lines(verdict.trace))
 
     def explain(self) -> None:
-        """Print the errors to stderr."""
         for error in self.verdict.errors:
             explain(error)
 

@@ -163,7 +163,6 @@ class StatusLine:
             yield thing
 
     def clear(self) -> None:
-        """Erase the line."""
         if self._shown:
             # Spaces, not an escape sequence: any terminal knows them.
             self._write(f"\r{' ' * len(self._shown)}\r")

@@ -162,13 +162,11 @@ class _Replay:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code for this trace alone."""
         if self.error is not None:
             return self.error.exit_code
         return CheckFailed.exit_code if self.difference else 0
 
     def lines(self, name_width: int) -> Iterator[str]:
-        """Yield the verdict, and below it the first difference; safe to print."""
         identical = f"identical, {self.entries} entries"
         ended = "not replayed" if self.error else "diverged" if self.difference else identical
         yield verdict_line(word_for(self.exit_code), self.name, ended, name_width)
@@ -187,7 +185,6 @@ class _Replay:
             note(plain(f"{self.name}: {setting.name} differs: recorded {one}, replayed {other}"))
 
     def json_format(self) -> dict[str, Any]:
-        """Return one of `replays`, with null for an unknown value."""
         return {
             "name": self.name,
             "status": status_for(self.exit_code, cannot=isinstance(self.error, CannotExpress)),

@@ -90,7 +90,6 @@ class Index:
         self._read(record)
 
     def last(self, kind: type[AnyEntry], place: int, since: int = 0) -> int | None:
-        """Return the newest entry of a kind from `since` to `place`, or None."""
         return _last(self.places.get(kind, ()), place, since)
 
     def open_at(self, place: int) -> tuple[int, ...]:
@@ -104,15 +103,12 @@ class Index:
         return parts is not None and parts[0] <= place
 
     def next(self, landmark: Landmark, place: int) -> int | None:
-        """Return the next landmark after `place`, or None."""
         return following(self.landmarks[landmark], place)
 
     def previous(self, landmark: Landmark, place: int) -> int | None:
-        """Return the previous landmark before `place`, or None."""
         return _last(self.landmarks[landmark], place - 1, 0)
 
     def last_change(self, watched: Watched, place: int) -> int | None:
-        """Return the newest entry before `place` that changes a value, or None."""
         return _last(self.changes[watched], place - 1, 0)
 
     # ------------------------------------------------------------------ building

@@ -104,11 +104,9 @@ class Position:
 
     @cached_property
     def prompt_number(self) -> int:
-        """Return the number of the prompt, counted from 1."""
         return bisect_right(self.recording.index.places.get(entries.Prompt, ()), self.place)
 
     def newest(self, kind: type[AnyEntry]) -> Any:
-        """Return the newest entry of a kind in this run, or None."""
         found = self.recording.index.last(kind, self.place, self.start)
         return None if found is None else self.recording.entries[found]
 
@@ -128,7 +126,6 @@ class Position:
 
     @cached_property
     def counters(self) -> Sequence[Counter]:
-        """Return the counters of the machine; an agent has none."""
         moved = self.newest(entries.Transition)
         if moved is None:
             return ()
@@ -149,13 +146,11 @@ class Position:
 
     @cached_property
     def request_place(self) -> int | None:
-        """Return the place of the newest main request of this run, or None."""
         found = self.recording.index.previous(Landmark.STEP, self.place + 1)
         return None if found is None or found < self.start else found
 
     @property
     def request(self) -> Request | None:
-        """Return the newest main request, exactly as it was sent."""
         place = self.request_place
         return None if place is None else self.sent(place)
 
@@ -178,13 +173,11 @@ class Position:
         return shared(request.messages, earlier.messages)
 
     def sent(self, place: int) -> Request:
-        """Return the main request that was sent at a place."""
         entry: Any = self.recording.entries[place]
         return self.recording.requests[entry.number]
 
     @cached_property
     def reply(self) -> ArrivedReply | None:
-        """Return the reply to the newest main request, or None before the first request."""
         place = self.request_place
         if place is None:
             return None
@@ -294,7 +287,6 @@ class Position:
 
     @property
     def compactions(self) -> Sequence[int]:
-        """Return the places of the compactions so far that have shortened the context."""
         return between(self.recording.index.shortened, 0, self.place)
 
     def removed_by(self, place: int) -> Sequence[Message]:

@@ -79,7 +79,6 @@ class Waits:
             self._after.clear()
 
     def after(self, place: int) -> tuple[Wait, ...]:
-        """Return the waits after an entry; none if they were not noted."""
         return self._after.get(place, ())
 
     def _read(self, entry: AnyEntry) -> None:
@@ -118,7 +117,6 @@ class Finding(NamedTuple):
 
     @property
     def brief(self) -> str:
-        """Return the name with the entry, if there is one."""
         return self.name if self.seq is None else f"{self.name} at entry {self.seq}"
 
     def sentence(self, place: int) -> str:
@@ -128,19 +126,16 @@ class Finding(NamedTuple):
 
     @classmethod
     def of_mismatch(cls, found: Mismatch) -> "Finding":
-        """Return the finding for an expectation that does not hold."""
         subject, _, detail = str(found).partition(": ")
         return cls(f"{subject} does not hold", subject, detail, found.seq)
 
     @classmethod
     def of_violation(cls, found: Violation) -> "Finding":
-        """Return the finding for an invariant that is violated."""
         subject = f"The run violates `{found.name}`"
         return cls(f"violates {found.name}", subject, f"{found.text}.", found.seq)
 
     @classmethod
     def of_error(cls, error: SimloopError) -> "Finding":
-        """Return the finding for an error that the run raised."""
         name = type(error).__name__
         return cls(name, name, error.finding() if isinstance(error, CheckFailed) else str(error))
 
@@ -209,7 +204,6 @@ class RecordedRun:
 
     @classmethod
     def of_run(cls, run: Simulation, trace: LoopTrace, options: RunOptions) -> Self:
-        """Return the recording of a run that is prepared, and perhaps made."""
         loop = run.loop
         settings = run.settings if loop.machine is not None else None
         return cls(
@@ -225,7 +219,6 @@ class RecordedRun:
 
     @property
     def entries(self) -> Sequence[AnyEntry]:
-        """Return the entries of the trace."""
         return self.trace.entries
 
     def words_at(self, place: int) -> str:
@@ -241,7 +234,6 @@ class RecordedRun:
 
     @cached_property
     def index(self) -> Index:
-        """Return the index of the trace."""
         return Index(self.trace.entries)
 
     @cached_property
@@ -269,7 +261,6 @@ class RecordedRun:
 
     @property
     def ending(self) -> RunEnding:
-        """Return how the run ended."""
         expect = self.expected
         stated = expect.says_how_it_ends if self.trace.outcomes else expect.error is not None
         outcomes, findings = self.trace.outcomes, self.findings
@@ -297,7 +288,6 @@ class RecordedRun:
 
     @cached_property
     def requests(self) -> dict[int, Request]:
-        """Return the requests exactly as they were sent, by number."""
         return {each.number: each for each in requests(self.trace.entries)}
 
 

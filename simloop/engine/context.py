@@ -37,13 +37,11 @@ class History:
         self.replace(messages)
 
     def replace(self, messages: Iterable[Message]) -> None:
-        """Replace all messages with `messages`, as compaction does."""
         self.messages: list[Message] = []
         self.tokens = 0
         self.extend(messages)
 
     def extend(self, messages: Iterable[Message]) -> None:
-        """Add messages at the end."""
         estimate = self.estimate
         for message in messages:
             self.messages.append(message)
@@ -68,7 +66,6 @@ class Transcript:
 
     @property
     def messages(self) -> list[Message]:
-        """Return the messages so far."""
         return self._history.messages if self._own is None else self._own
 
     def add(self, messages: Iterable[Message], made_up: Container[Message] = ()) -> None:
@@ -98,7 +95,6 @@ class Cut(Struct, frozen=True):
     at: int
 
     def with_summary(self, text: str) -> tuple[Message, ...]:
-        """Return the history with a summary in the place of the removed messages."""
         return (*self.kept[: self.at], SummaryMessage(text), *self.kept[self.at :])
 
 
@@ -153,7 +149,6 @@ class Compacted(Struct, frozen=True):
 
     @property
     def shrunk(self) -> bool:
-        """Return whether the compaction made the context smaller."""
         return self.tokens_after < self.tokens_before
 
 
@@ -320,7 +315,6 @@ class ScriptedContext:
         self.reported = False  # a script has no size that could be reported
 
     def over(self) -> bool:
-        """Return whether the context is over the trigger."""
         return _next(self._over)
 
     async def shorten(self, *, forced: bool) -> Compacted:

@@ -122,7 +122,6 @@ class EffectHandlers:
         self._user_code.failure = ""
 
     def take_queued(self, effect: effects.TakeQueued) -> None:
-        """Put queued messages into the context."""
         if self._user.has():
             texts = self._user.take(effect.queue, one=effect.one)
             self.transcript.add([UserMessage(text) for text in texts])

@@ -51,7 +51,6 @@ class HookTimes:
             self.blocked_ns += loop.now_ns - virtual_ns
 
     def cost(self, run_ns: int) -> "HookCost":
-        """Return the cost of the hook in runs that took so much real time."""
         taken, total_ns = sorted(self.real_ns) or [0], sum(self.real_ns)
         return HookCost(
             point=self.point, hook=self.hook, calls=len(self.real_ns), total_ns=total_ns,
@@ -115,7 +114,6 @@ class HookMeter:
         return replaced
 
     def costs(self) -> tuple[HookCost, ...]:
-        """Return the cost of each hook, in the order of points and hooks."""
         return tuple(times.cost(self.run_ns) for times in self.times)
 
     @contextlib.contextmanager

@@ -153,7 +153,6 @@ class BeforeToolCall(Blockable):
             self.changed = ("arguments",)
 
     def restore(self) -> None:
-        """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.arguments = msgspec.json.decode(self._kept)
 
@@ -175,7 +174,6 @@ class AfterToolCall:
         self.result = self._kept = result
 
     def keep(self) -> None:
-        """Accept the changes of a hook."""
         result: Any = self.result
         if result is self._kept:
             return
@@ -187,7 +185,6 @@ class AfterToolCall:
         self.changed = ("result",)
 
     def restore(self) -> None:
-        """Undo the partial changes of a failed hook."""
         self.result = self._kept
 
 

@@ -49,7 +49,6 @@ class MachineAgent:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Return the conversation so far."""
         return () if self._engine is None else self._engine.messages
 
     async def __call__(self, prompt: str, world: World) -> str:

@@ -102,17 +102,14 @@ class ReplySoFar(Struct, eq=False):
 
     @property
     def has_begun(self) -> bool:
-        """Return whether a part has come."""
         return bool(self.pieces or self.thoughts or self.calls or self.halves)
 
     @property
     def text(self) -> str:
-        """Return the text so far."""
         return "".join(self.pieces)
 
     @property
     def reasoning(self) -> str:
-        """Return the reasoning so far."""
         return "".join(self.thoughts)
 
     def broken_off(self, how: str) -> AssistantMessage:
@@ -285,7 +282,6 @@ class ModelCalls:
     async def _announce(
         self, part: Part, reply: ReplySoFar, timeouts: Timeouts, *, announces: bool
     ) -> None:
-        """Notify the callbacks of a part, and start the tool of a call that starts when called."""
         callbacks = self._callbacks
         if announces and callbacks.on_chunk is not None:
             await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)

@@ -71,7 +71,6 @@ class ToolCalls:
         self._ending: set[int] = set()  # calls whose results ask for the end of the run
 
     def answered(self) -> list[ToolMessage]:
-        """Return the answers so far, in the order of the calls."""
         return [*map(self.answers.__getitem__, sorted(self.answers))]
 
     def ask_for_end(self) -> bool:

@@ -168,7 +168,6 @@ def reply_of(recipe: Recipe) -> Reply:
 
 @cache
 def _end_of(end: int) -> Keys:
-    """Return the keys of an end with values that are validated already."""
     fault = ENDS[end]
     return {key: getattr(reply_of_fault(fault), key) for key in fault.keys}
 
@@ -366,7 +365,6 @@ class Abilities(NamedTuple):
 
     @classmethod
     def of(cls, loop: Loop) -> "Abilities":
-        """Return the abilities of a loop."""
         machine = loop.machine
         if machine is None:
             limits = loop.declared_limits or DeclaredLimits()

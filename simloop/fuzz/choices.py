@@ -50,11 +50,9 @@ class InOrder:
     __slots__ = ()
 
     def maybe(self: Choices, p: float, make: Callable[[Choices], T]) -> T | None:
-        """Return a value as `Choices` says."""
         return make(self) if self.boolean(p) else None
 
     def several(self: Choices, most: int, make: Callable[[int], T]) -> list[T]:
-        """Return values as `Choices` says."""
         drawn: list[T] = []
         for number in range(most):
             if not self.boolean((most - number) / (most - number + 1)):
@@ -73,15 +71,12 @@ class SeededChoices(InOrder):
         self._draw = _random.Random(Seeds(seed).number(stream)).random
 
     def boolean(self, p: float) -> bool:
-        """Return whether something of probability `p` happens."""
         return self._draw() < p
 
     def integer(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high`."""
         return low + int(self._draw() * (high - low + 1))
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return an index with a probability proportional to its weight."""
         bounds = list(accumulate(weights))
         index = bisect_right(bounds, self._draw() * bounds[-1])
         return index if index < len(bounds) else 0

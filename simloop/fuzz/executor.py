@@ -194,7 +194,6 @@ class Ranges:
         self.stopped = False
 
     def take(self) -> Range | None:
-        """Return the next range to play, or None."""
         if self.stopped or (left_s := self._end_s - self._now()) <= 0:
             return None
         if not self._left:
@@ -274,7 +273,6 @@ class Journal:
         self.results = sorted(results, key=lambda each: each.first)
 
     def append(self, result: RangeResult) -> None:
-        """Store a result."""
         stored = msgspec.structs.replace(result, finding=None, ended=False)
         with self._usable("ab") as file:
             file.writelines(_ENCODE(each) + b"\n" for each in (result.finding, stored) if each)

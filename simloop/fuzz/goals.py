@@ -49,12 +49,10 @@ class Goal(NamedTuple):
     needs: tuple[Feature, ...] = ()
 
     def can_be_reached(self, abilities: Abilities) -> bool:
-        """Return whether runs of a loop may reach this goal."""
         reachable = abilities.has_engine or _AT_BOUNDARY.issuperset(self.sees)
         return reachable and not set(self.needs) & set(abilities.lacks)
 
     def is_reached(self, seen: Sequence[Any]) -> bool:
-        """Return whether the entries of the seen kinds reach the goal."""
         size = len(self.steps)
         return any(
             all(step(entry) for step, entry in zip(self.steps, seen[at : at + size], strict=True))
@@ -76,7 +74,6 @@ class Goals:
         self.looked_at = 0
 
     def add(self, record: Iterable[AnyEntry]) -> None:
-        """Count the goals that a run has reached."""
         self.looked_at += 1
         seen: list[list[AnyEntry]] = [[] for _ in self._goals]
         for entry in record:

@@ -98,7 +98,6 @@ class Twin:
         return differed
 
     def end(self) -> None:
-        """End the process, if it was started."""
         if self._process is not None:
             process, self._process, self._asked = self._process, None, None
             process.communicate()

@@ -164,7 +164,6 @@ def _leaves(node: Tree, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _lower(tree: Tree, path: Path) -> Pass:
-    """Reduce an integer to 0, to 1, or to the smallest one that bisection finds."""
     for small in (0, 1):
         if small < at(tree, path) and (yield put(tree, path, small)):
             return put(tree, path, small)

@@ -52,7 +52,6 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, name: str, text: str) -> "Group":
-        """Return the group of a failure."""
         line = text.partition("\n")[0]
         return cls(name, _NUMBER.sub("0", _QUOTED.sub("''", line))[:_SHAPE_CHARS])
 
@@ -203,7 +202,6 @@ class Search:
                 yield self._next()
 
     def report(self) -> FuzzReport:
-        """Return the report on the runs so far."""
         found, goals = tuple(self.failures), self.goals
         return FuzzReport(self.name, self.seed, self.runs, self.cpu_s, self.virtual_ns / 1e9,
                           goals.counts, goals.looked_at, found)  # fmt: skip

@@ -334,7 +334,6 @@ def _add_to(begun: dict[int, tuple[int, dict[str, Any]]], entry: Any) -> None:
 
 
 def _routes(record: Iterable[AnyEntry]) -> dict[str, list[dict[str, Any]]]:
-    """Return, by service, a route for each request that repeats its recorded reply."""
     sent: dict[int, tuple[int, dict[str, Any]]] = {}
     routes: dict[str, list[dict[str, Any]]] = {}
     for entry in record:

@@ -112,7 +112,6 @@ def _kind(parts: tuple[Any, ...]) -> _Kind:
 
 
 def _parts(hint: Any) -> typing.Iterator[Any]:
-    """Yield the plain types of an annotation, its words, and the bounds on its numbers."""
     if isinstance(hint, type | Ge | Le | str):
         yield hint
     for part in typing.get_args(hint):

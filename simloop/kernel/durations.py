@@ -68,7 +68,6 @@ class Milliseconds(int):
     __slots__ = ()
 
     def as_written(self) -> str:
-        """Return the text that a file has."""
         return format_duration(self * UNITS_NS["ms"])
 
     @classmethod

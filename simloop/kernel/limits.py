@@ -25,7 +25,6 @@ class Usual(int):
     __slots__ = ()
 
     def as_written(self) -> int:
-        """Return the plain number, as a file has it."""
         return int(self)
 
     @classmethod

@@ -150,7 +150,6 @@ class Design:
 
     @property
     def deviations(self) -> Mapping[str, str]:
-        """Return the invariants that the design does not keep, each with the reason."""
         return {
             name: reason
             for name, (options, reason) in self.deviates.items()
@@ -163,7 +162,6 @@ class Design:
         return bool(getattr(self.options, option))
 
     def start(self) -> Run:
-        """Return the run before any signal has arrived."""
         return Run(Ready())
 
 

@@ -63,7 +63,6 @@ class ExponentialBackoff(Checked, at="retry"):
         return classify(fault)
 
     def retryable(self, error: ErrorClass) -> bool:
-        """Return whether `error` is in `RETRYABLE`."""
         return error in RETRYABLE
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
@@ -104,7 +103,6 @@ class StatusRetry:
         return _STATUSES.get(status, ErrorClass.UNKNOWN if error in RETRYABLE else error)
 
     def retryable(self, error: ErrorClass) -> bool:
-        """Return whether `error` is in `RETRYABLE`."""
         return error in RETRYABLE
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:

@@ -217,7 +217,6 @@ class ViewRows:
         self._source: Hashable = object()
 
     def change(self, position: Position) -> list[Splice]:
-        """Show the view at a position, and return the changes of the rows."""
         source = views.source_of(self.name, position)
         if source == self._source:
             return []

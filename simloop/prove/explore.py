@@ -217,7 +217,6 @@ def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:
 
 
 def _runaway(graph: Graph) -> RunawayRun:
-    """Return the error for a machine of too many runs, with the counter that rose the most."""
     parts = graph.runs[0].__struct_fields__
     values = {part: len({getattr(run, part, None) for run in graph.runs}) for part in parts}
     most = max(parts, key=values.__getitem__)

@@ -56,7 +56,6 @@ class Graph(Struct):
     cut: set[int] = field(default_factory=set)
 
     def add(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
-        """Add a node and return its number."""
         self.runs.append(run)
         self.asked.append(asked)
         self.arrows.append([])
@@ -81,7 +80,6 @@ class Graph(Struct):
         return self.steps((*reversed(way), *then))
 
     def steps(self, way: Iterable[Arrow]) -> tuple[Step, ...]:
-        """Return the transitions along these arrows."""
         return tuple(Step(signal, self.runs[node], self.asked[node]) for signal, node in way)
 
     def __len__(self) -> int:
@@ -302,7 +300,6 @@ def _first_of_each(
 
 
 def _breadth_first(arrows: list[list[Arrow]]) -> dict[int, tuple[int, Signal]]:
-    """Return the predecessor and signal of each reachable node; the nearest come first."""
     came: dict[int, tuple[int, Signal]] = {}
     waiting = deque([0])
     while waiting:

@@ -80,7 +80,6 @@ class Proof:
 
     @property
     def terminates(self) -> bool:
-        """Return whether every run is proved to end."""
         return self.lasso is None and self.followed
 
     @property

@@ -26,7 +26,6 @@ def _dummies() -> contextlib.AbstractContextManager[None]:
 
 
 def _is_simulated(item: pytest.Item) -> bool:
-    """Return whether a test is a scenario, or has the marker or a fixture of simloop."""
     if isinstance(item, ScenarioItem) or is_ours(item):
         return True
     if not isinstance(item, pytest.Function):

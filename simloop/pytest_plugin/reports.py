@@ -25,7 +25,6 @@ class ScenarioFile(pytest.File):
     """A scenario file, with one item."""
 
     def collect(self) -> Iterator["ScenarioItem"]:
-        """Yield the item."""
         path = self.path
 
         def play(simloop_run: Callable[[Path], object]) -> None:
@@ -41,7 +40,6 @@ class ScenarioItem(pytest.Function):
     """A scenario as a test. It is a Function, so that fixtures, marks and other plugins work."""
 
     def reportinfo(self) -> tuple[str, int, str]:
-        """Return the place of the scenario, for reports."""
         return str(self.path), 0, self.name
 
     # The signature of pytest's Function; Node has one parameter more.

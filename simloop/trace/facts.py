@@ -57,12 +57,10 @@ class ReceivedReply:
 
     @property
     def text(self) -> str:
-        """Return the text so far."""
         return "".join(self.pieces)
 
     @property
     def has_half_call(self) -> bool:
-        """Return whether the last call broke off."""
         return self.begun != "" and all(call.id != self.begun for call in self.calls)
 
     @property
@@ -119,7 +117,6 @@ class Facts:
         self.sent: dict[int, Request] = {}
 
     def read(self, entry: AnyEntry) -> None:
-        """Add the facts of the next entry."""
         self.earlier, self.entry = self.entry, entry
         add = _READERS.get(type(entry))
         if add is not None:

@@ -66,7 +66,6 @@ class LoopTrace(Struct):
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """Return the outcome of each prompt that ended in the trace."""
         return tuple(end.outcome for end in self.ends)
 
     @property
@@ -75,7 +74,6 @@ class LoopTrace(Struct):
         return any(type(entry) is entries.Transition for entry in self.entries)
 
     def rounds(self) -> Iterator[Round]:
-        """Yield the rounds of the run, in order."""
         finishes = {e.request: e.reason for e in self.entries if isinstance(e, entries.Finish)}
         starts = list(_round_starts(self.entries))
         for start, end in pairwise((*starts, len(self.entries))):
@@ -109,7 +107,6 @@ def _round(span: list[AnyEntry], finishes: Mapping[int, FinishReason]) -> Round:
 
 
 def _in_hooks_ns(hooks: list[entries.Hook]) -> int:
-    """Return the virtual time in which at least one of the hooks ran."""
     if not hooks:
         return 0
     total_ns, counted_ns = 0, hooks[-1].at_ns  # all from `counted_ns` on is in the total

@@ -43,7 +43,6 @@ class OtelSpan:
         self.events.append((event, at_ns, named))
 
     def close(self, at_ns: int, error_type: str = "", message: str = "") -> None:
-        """End the span, as failed if there is a type of error."""
         self.end_ns = at_ns
         self.error = message
         if error_type:
@@ -68,7 +67,6 @@ class RunSpans:
         self._programs: dict[int, OtelSpan] = {}
 
     def feed(self, entry: AnyEntry) -> None:
-        """Take the next entry."""
         at_ns = entry.at_ns
         match entry:
             case entries.Prompt(text=text):
@@ -187,7 +185,6 @@ class _ModelCall:
         self.span = OtelSpan(f"chat {_MODEL}", CLIENT, entry.at_ns, given)
 
     def receive(self, entry: AnyEntry) -> None:
-        """Take a part of the reply, or its end."""
         if not self._has_begun:
             self._has_begun = True
             waited = (entry.at_ns - self._sent_ns) / _NS_PER_S
@@ -268,7 +265,6 @@ def otel(trace: LoopTrace) -> dict[str, Any]:
 
 
 def _runs(trace: LoopTrace) -> Iterator[list[AnyEntry]]:
-    """Yield the entries of each prompt."""
     record = trace.entries
     starts = [place for place, entry in enumerate(record) if isinstance(entry, entries.Prompt)]
     yield from (record[start:end] for start, end in pairwise((*starts, len(record))))
@@ -302,7 +298,6 @@ def _attributes(given: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> dict[str, Any]:
-    """Return a value as OTLP writes it; an integer is text there."""
     match value:
         case bool():
             return {"boolValue": value}

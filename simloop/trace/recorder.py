@@ -24,9 +24,7 @@ class Clock(Protocol):
     """A source of virtual time."""
 
     @property
-    def now_ns(self) -> int:
-        """Return the virtual time in nanoseconds."""
-        ...
+    def now_ns(self) -> int: ...
 
 
 class Since:
@@ -40,7 +38,6 @@ class Since:
 
     @property
     def now_ns(self) -> int:
-        """Return the virtual nanoseconds since this object was made."""
         return self._clock.now_ns - self._start_ns
 
 
@@ -78,7 +75,6 @@ class Recorder:
 
     @property
     def now_ns(self) -> int:
-        """Return the virtual nanoseconds since the conversation began."""
         return self.clock.now_ns
 
     def has_grown(self) -> bool:

@@ -35,7 +35,6 @@ _MOST_DRAW = 1 - 2**-53
 def _wait_range(
     policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
 ) -> tuple[int, int]:
-    """Return the least and the greatest wait that the policy allows, in nanoseconds."""
     draws = 0.0, _MOST_DRAW
     waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in draws]
     return min(waits), max(waits)
@@ -88,7 +87,6 @@ def reply_before(facts: Facts, entry: Any) -> ReceivedReply | None:
 
 
 def _agent_ns(subject: Subject, at_ns: int) -> int:
-    """Return the Unix time on the clock of the agent."""
     clock = None if subject.scenario is None else subject.scenario.clock
     return EPOCH_NS + at_ns + (0 if clock is None else clock.ahead - clock.behind)
 
@@ -164,7 +162,6 @@ def _failed_before(subject: Subject, entry: Any) -> ReceivedReply | None:
 
 
 def _asked(subject: Subject, reply: ReceivedReply) -> int | None:
-    """Return the wait that a failed reply asks for."""
     assert reply.fault is not None
     return retry_after_ns(reply.fault, _agent_ns(subject, reply.at_ns))
 

@@ -82,7 +82,6 @@ class Violation(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the name of the invariant."""
         return self.invariant.name
 
     def __str__(self) -> str:
@@ -196,7 +195,6 @@ class Judge:
                 self._find(found)
 
     def _begin(self, place: int) -> Callable[[Any], object]:
-        """Begin to judge an invariant, unless its generator returns at once."""
         watch: Any = self._judged[place].watch(self.subject)  # type: ignore[misc]
         send = self._sends[place] = watch.send if next(watch, watch) is not watch else _ignore
         return send

@@ -48,7 +48,6 @@ from simloop.trace.facts import Facts, ReceivedReply
 
 
 def _broken(subject: Subject, *whys: str) -> str:
-    """Return the text of the first broken pair of these kinds."""
     return next((str(found) for found in subject.breaks if found.why in whys), "")
 
 
@@ -175,7 +174,6 @@ def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
 
 
 def _answers_pause(facts: Facts) -> bool:
-    """Return whether the newest request has results of calls that were open before its run."""
     results = {one.call_id for one in facts.added if type(one) is ToolMessage}
     return any(call.id in results for call in facts.paused)
 

@@ -79,11 +79,9 @@ class Course:
         return moment if not self.wrong and NAMES[state] == entry.state else (*moment, Deviates)
 
     def begin(self) -> None:
-        """Forget the run before, because a prompt begins another one."""
         self.run, self.asked, self.effect = _NOT_BEGUN, (), None
 
     def _take(self, signal: signals.Signal) -> None:
-        """Make the transition of the machine again."""
         try:
             if type(signal) is signals.Began or self.run is _NOT_BEGUN:
                 self.run = self.machine.start()
@@ -94,7 +92,6 @@ class Course:
             self.before, self.asked = self.run, ()
 
     def _recount(self, counters: Counters) -> bool:
-        """Return whether counters of the run or of the trace have changed."""
         values = self._values(self.run)
         if values == self._last_values and counters is self._last_counters:
             return False
@@ -143,7 +140,6 @@ class Sent:
         self.results: set[str] = set()
 
     def keep(self, count: int) -> None:
-        """Forget all but the first `count` messages."""
         if count >= len(self.messages):
             return
         while len(self.messages) > count:
@@ -192,7 +188,6 @@ class Sent:
                 found.append((call.id, SHARED))
 
     def _why(self, call_id: str) -> str:
-        """Return the error of a result whose call is not open."""
         again = call_id in self.results
         self.results.add(call_id)
         if again:
@@ -230,13 +225,11 @@ class Subject:
     _sent: Sent = field(init=False, default_factory=Sent)
 
     def __post_init__(self) -> None:
-        """Begin with an empty run."""
         if self.machine is not None and self.settings is not None:
             self.course = Course(self.machine, self.settings)
 
     @classmethod
     def of(cls, run: Simulation) -> Self:
-        """Return the subject of a run that is prepared or has been made."""
         loop = run.loop
         settings = run.settings if loop.machine is not None else None
         return cls(
@@ -262,7 +255,6 @@ class Subject:
         return kind
 
     def _pair(self, entry: entries.Request, facts: Facts) -> list[Break]:
-        """Find the broken pairs of a request, as a provider would see them."""
         if entry.purpose != "main":
             found = Sent().add(facts.sent[entry.number].messages)
         else:

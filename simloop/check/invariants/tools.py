@@ -387,7 +387,6 @@ _LONG = 1_000
 
 
 def _changed(message: ToolMessage, result: ToolResult) -> str:
-    """Return how a result in a request differs from the one that arrived, or an empty text."""
     if message.text == result.text:
         if message.is_error is result.is_error:
             return ""
