@@ -39,7 +39,7 @@ from simloop.scenario.designs import PROGRAM
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.border.output import NAMES, Output, write_to
-from simloop.virtual.threads.main_thread import MainThread
+from simloop.virtual.threads.calls import MainThread
 from simloop.virtual.threads.scheduler import ThreadEnded
 from simloop.wire.api_keys import ADDED
 from simloop.world.agent import Ending

@@ -43,12 +43,11 @@ from simloop.world.agent import Ending
 from simloop.world.fake_model import FakeModel, Model
 from simloop.world.files import Files
 from simloop.world.model_port import ModelPort
-from simloop.world.refusals import Refusals
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.user_port import UserPort
-from simloop.world.world import World, inhabited, leave_to_threads
+from simloop.world.world import Refusals, World, inhabited, leave_to_threads
 
 T = TypeVar("T")
 _NOTHING = contextlib.nullcontext()
@@ -421,7 +420,7 @@ class Simulation:
         threads = world.model.loop.threads
         if threads is None:
             return
-        at_work = threads.at_work()
+        at_work = [each.ident for each in threads.at_work()]
         if ending.outcome in _STOPPED:
             self._stopped.update(at_work)
         leave_to_threads(world, [each for each in at_work if each not in self._stopped])

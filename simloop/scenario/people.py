@@ -18,7 +18,7 @@ from simloop.scenario.fields import (
     wrong,
 )
 from simloop.scenario.mistakes import LIST, PLAIN
-from simloop.world.typed_lines import TypedLine
+from simloop.world.user_port import TypedLine
 
 
 class Then(Strict):

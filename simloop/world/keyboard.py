@@ -9,7 +9,7 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
 from simloop.virtual.threads.scheduler import Fiber, parked, threads_of
 from simloop.world.own_tools import CURRENT_CALL
-from simloop.world.typed_lines import TypedLine
+from simloop.world.user_port import TypedLine
 
 MOST_CHARS = 100_000
 """The characters of one line that the trace keeps."""

@@ -7,11 +7,13 @@ from outside is never swallowed.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any
+
+from msgspec import Struct
 
 from simloop.errors import RunawayRun
 from simloop.escape import writable
@@ -33,6 +35,33 @@ _QUEUES = tuple(Queue)
 _MOST_REFUSED = 100  # turns, more than clean-up takes
 _GOES_ON = f"the run is to end, and the agent goes on after {_MOST_REFUSED} cancellations"
 _ADVICE = "let CancelledError pass: `except Exception` does, `except BaseException` does not"
+
+
+class TypedLine(Struct):
+    """A line that the user types `after_ns` after the program has asked for it.
+
+    It answers only what the program asks with all texts of `contains`. `left` is the number of
+    times that it may still be typed, and None for always. `place` is its place in the scenario.
+    """
+
+    text: str
+    place: str
+    after_ns: int = 0
+    contains: Sequence[str] = ()
+    left: int | None = 1
+    was_typed: bool = False
+
+    def fits(self, screen: str) -> bool:
+        return self.left != 0 and all(each in screen for each in self.contains)
+
+    def take(self) -> None:
+        self.was_typed = True
+        self.left = None if self.left is None else self.left - 1
+
+    @property
+    def is_unused(self) -> bool:
+        """Return whether it was to be typed more often."""
+        return not self.was_typed if self.left is None else self.left > 0
 
 
 async def no_turn() -> None:

@@ -12,12 +12,11 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.fake_model import FunctionModel, Model
 from simloop.world.model_port import ModelPort
-from simloop.world.refusals import Refusals
 from simloop.world.tools import Tool, toolbox
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError
 from simloop.world.user_port import UserPort
-from simloop.world.world import World
+from simloop.world.world import Refusals, World
 
 T = TypeVar("T")
 E = TypeVar("E")

@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.clock import tasks
@@ -36,13 +36,6 @@ MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
 # asyncio says these from a `__del__` written in C.
 _SAID_BY_DEL = ("exception was never retrieved", "was destroyed but it is pending!")
 _keep_for_ever = ctypes.pythonapi.Py_IncRef
-
-
-class ThreadLeft(NamedTuple):
-    """A thread that had not ended at the end of the run, though Python would wait for it."""
-
-    name: str
-    place: str
 
 
 THREADS: dict[int, Any] = {}
@@ -245,7 +238,7 @@ class VirtualLoop(ReachingLoop):
             self.advance_ns(nanoseconds)
             report_blocking(self, self.now_ns - began_ns)
         else:
-            self.threads.block(nanoseconds)
+            self.threads.sleep(self.threads.of_loop, nanoseconds)
 
     @property
     def busy(self) -> bool:
@@ -370,8 +363,8 @@ class VirtualLoop(ReachingLoop):
         """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
 
-    def unfinished_threads(self) -> list[ThreadLeft]:
-        """Return the threads of this run for which Python would wait at exit."""
+    def unfinished_threads(self) -> list[tuple[str, str]]:
+        """Return the threads for which Python would wait at exit, each with its place."""
         return [] if self.threads is None else self.threads.left()
 
     def unfinished_programs(self) -> list[tuple[str, str]]:

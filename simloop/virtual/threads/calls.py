@@ -1,5 +1,8 @@
 """Calls between coroutines and blocking code, and the event loops that a program makes inside.
 
+A whole program is called in the real main thread of its process: Python allows signal handlers, and
+much else, only there. The loop of the run is in another thread then.
+
 `asyncio.to_thread` lets the thread go on when its task is cancelled. Here, a cancellation ends the
 thread where it is parked, and the call waits for the thread's clean-up. While a thread waits for a
 coroutine, the callbacks of the loop that is blocked do not run, as in Python, but time moves.
@@ -16,7 +19,8 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 from simloop.errors import ScenarioError
 from simloop.virtual.clock.instants import NEVER_S
@@ -27,6 +31,7 @@ from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
 from simloop.virtual.threads.scheduler import (
     SimulatedThread,
     ThreadEnded,
+    make_locked,
     simulated,
     thread_here,
     threads_of,
@@ -99,6 +104,49 @@ async def _wait(
                 running.threads.throw(running, ThreadEnded())
             cancelled = cancelled or error
     return cancelled
+
+
+class MainThread:
+    """The calling thread, which is the main one. It belongs to runs as long as it serves them."""
+
+    def __init__(self) -> None:
+        self._thread = threading.current_thread()
+        self._is_due = make_locked()
+        self._due: SimulatedThread | None = None
+
+    def serve(self, answer: Callable[[], NoReturn]) -> NoReturn:
+        """Call `answer`, which ends the process, in another thread, and run what `call` gives."""
+        threading.Thread(target=answer, name="simloop", daemon=True).start()
+        while True:
+            self._is_due.acquire()
+            assert self._due is not None
+            self._due.bootstrap()
+
+    async def call(self, loop: VirtualLoop, function: Callable[[], int]) -> int:
+        """Call `function` in the main thread and return its exit status, or that of `os._exit`.
+
+        A first cancellation is a Ctrl-C: the handler of the program runs where the thread waits.
+        """
+
+        def start(work: Callable[[], Any]) -> threading.Thread:
+            self._due = threads_of(loop).adopt(self._thread, work)
+            self._is_due.release()
+            return self._thread
+
+        threads = threads_of(loop)
+        threads.exit_status = None
+        try:
+            return await result_in_thread(function, start, _press_ctrl_c)
+        except ThreadEnded:
+            if threads.exit_status is None:
+                raise
+            return threads.exit_status
+
+
+def _press_ctrl_c(thread: SimulatedThread) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):  # not ignored
+        thread.threads.send_signal(thread, partial(handler, signal.SIGINT, None))
 
 
 _BLOCKING: set["asyncio.Task[Any]"] = set()

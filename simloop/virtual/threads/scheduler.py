@@ -32,7 +32,7 @@ from typing import Any, NoReturn, cast
 from simloop.errors import Deadlock, ScenarioError
 from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.listener import report_blocking
-from simloop.virtual.clock.loop import THREADS, ThreadLeft, VirtualLoop
+from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.places import caller, callers_place, place_of_code
 from simloop.virtual.real_world import is_exempt
 
@@ -225,6 +225,12 @@ class SimulatedThread:
             self.threads.has_ended(self)
             self.back.release()
 
+    def stop_timer(self) -> None:
+        """Cancel the timer of a wait that is over."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
     def _work(self) -> None:
         hooks: Any = threading
         try:
@@ -258,6 +264,8 @@ class Fiber(SimulatedThread):
     that a scripted process costs neither a thread nor a switch between threads.
     """
 
+    name = ""
+
     def __init__(
         self,
         threads: "Threads",
@@ -267,15 +275,11 @@ class Fiber(SimulatedThread):
         self.threads = threads
         self.loop = threads.loop
         self._starter = caller(sys._getframe(1))  # its words are made when somebody asks
-        self._name = name
+        self.name = name
         self._coroutine = coroutine
         self._begun = False
         self.born = self.loop.progress.callbacks
         """How many callbacks had begun: the same number while the starter has its turn."""
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def place(self) -> str:
@@ -289,9 +293,7 @@ class Fiber(SimulatedThread):
         woken = not self.is_timed_out if self._begun else None
         error, self.error = self.error, None
         self._begun, self.is_ready, self.is_timed_out, self.waits_for = True, False, False, None
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        self.stop_timer()
         try:
             if error is not None:
                 wait = self._coroutine.throw(error)
@@ -307,9 +309,7 @@ class Fiber(SimulatedThread):
     def end(self) -> None:
         """End the fiber where it is parked, or at its own end."""
         self.is_done = True
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        self.stop_timer()
         if self in self.threads.fibers:
             self.threads.fibers.remove(self)
         self._coroutine.close()
@@ -511,9 +511,7 @@ class Threads:
                     me.pause()  # as Python does after a handler that raises nothing
         finally:
             me.waits_for = None
-            if me.timer is not None:
-                me.timer.cancel()
-                me.timer = None
+            me.stop_timer()
         me.check()
         return not me.is_timed_out
 
@@ -539,9 +537,6 @@ class Threads:
     def is_blocking(self) -> bool:
         """Return whether the loop's own thread is parked, so that other threads run."""
         return self.of_loop.waits_for is not None
-
-    def block(self, nanoseconds: int) -> None:
-        self.sleep(self.of_loop, nanoseconds)
 
     def sleep(self, me: SimulatedThread, nanoseconds: int) -> None:
         """Park for some time; for no time, let the other threads run that are ready."""
@@ -699,13 +694,10 @@ class Threads:
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
-    def _at_work(self) -> list[SimulatedThread]:
+    def at_work(self) -> list[SimulatedThread]:
+        """Return the threads that have something to do."""
         frames = sys._current_frames()
         return [thread for thread in self.alive if not _is_idle(frames.get(thread.ident))]
-
-    def at_work(self) -> list[int]:
-        """Return the identifiers of the threads that have something to do."""
-        return [thread.ident for thread in self._at_work()]
 
     def interrupt(self, spared: type[threading.Thread]) -> list[SimulatedThread]:
         """End the threads that have something to do where they are parked, and return them.
@@ -715,18 +707,16 @@ class Threads:
         """
         found = [
             each
-            for each in self._at_work()
+            for each in self.at_work()
             if not isinstance(each.thread, spared) and not _is_idle(each.frame, "anyio._backends")
         ]
         for each in found:
             self.throw(each, ThreadEnded())
         return found
 
-    def left(self) -> list[ThreadLeft]:
-        """Return the threads for which Python waits at exit."""
-        return [
-            ThreadLeft(each.name, each.place) for each in self._at_work() if not each.thread.daemon
-        ]
+    def left(self) -> list[tuple[str, str]]:
+        """Return the threads for which Python waits at exit, each with its place."""
+        return [(each.name, each.place) for each in self.at_work() if not each.thread.daemon]
 
     def end(self) -> list[str]:
         """End all threads where they are parked. Return the names of those that go on."""
@@ -765,7 +755,7 @@ class Threads:
 
     def waiting(self) -> Iterator[tuple[str, str, str, asyncio.TimerHandle | None]]:
         """Yield for each parked thread: sleep or thread, its name, its place, its timer."""
-        for each in (self.of_loop, *self._at_work()):
+        for each in (self.of_loop, *self.at_work()):
             if each.waits_for is not None:
                 what = "sleep" if each.waits_for == "time.sleep" else "thread"
                 yield what, each.name, each.place, each.timer
