@@ -20,41 +20,16 @@ from simloop.cli.options import (
     targets_of,
 )
 from simloop.cli.report import Report, Tally, made, print_json
-from simloop.cli.terminal import StatusLine, cells, out, out_lines, padded, plain
+from simloop.cli.terminal import StatusLine, cells, out, out_lines, plain
 from simloop.runs.options import RunOptions
 
 
 class CheckedScenario(Report):
-    """A report on a scenario that was run twice; on `loop` instead of its own, if that is given."""
-
-    loop: str = ""
-
-    @property
-    def cannot(self) -> str:
-        """Return why the requested loop cannot express the scenario, or an empty text."""
-        return self.verdict.cannot if self.loop else ""
-
-    @property
-    def exit_code(self) -> int:
-        """Return the exit code; a scenario that the loop cannot express has not failed."""
-        return 0 if self.cannot else self.verdict.exit_code
-
-    def lines(self, name_width: int = 0) -> Iterator[str]:
-        """Yield the lines of the report, or the reason if the loop cannot express the scenario."""
-        if self.cannot:
-            yield f"cannot  {padded(plain(self.name), name_width)}  {plain(self.cannot)}"
-        else:
-            yield from Report.lines(self, name_width)
-
-    def explain(self) -> None:
-        """Print the errors to stderr; the reason that a loop cannot express goes to stdout."""
-        if not self.cannot:
-            Report.explain(self)
+    """A report on a scenario that was run twice."""
 
     def json_format(self) -> dict[str, Any]:
-        """Return the report, with the loop even if nothing was run."""
         document = Report.json_format(self)
-        loop = self.loop or document["loop"]
+        loop = self.loop or document["loop"]  # also if nothing was run
         return {**document, "loop": loop, "deterministic": self.verdict.deterministic}
 
 

@@ -18,7 +18,7 @@ import click
 from msgspec import Struct
 
 from simloop.check import counterexamples
-from simloop.cli.options import Decorator, formats, loop_names, read_options
+from simloop.cli.options import Decorator, formats, loop_names, loop_options
 from simloop.cli.report import FORMAT_VERSION, status_for
 from simloop.cli.terminal import StatusLine, note, out, out_lines, plain
 from simloop.errors import ScenarioError
@@ -71,13 +71,7 @@ def _limit(name: str, least: int) -> Decorator:
 @_limit("max_steps_per_round", 1)
 @_limit("max_error_count", 1)
 @_limit("max_compaction_attempts", 0)
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the loop design, as in a scenario under `loops`; may be repeated.",
-)
+@loop_options
 @click.option(
     "--through",
     default="",
@@ -95,7 +89,7 @@ def _limit(name: str, least: int) -> Decorator:
 def command(
     *,
     loop: str,
-    options: tuple[str, ...],
+    loop_options: dict[str, Any],
     through: str,
     folder: Path | None,
     output_format: str,
@@ -110,8 +104,8 @@ def command(
     """
     limits = Limits(**limits_given)
     chosen = LoopOptions()
-    if options:
-        chosen = chosen.joined(loop, read_options(options))
+    if loop_options:
+        chosen = chosen.joined(loop, loop_options)
     machine = machine_for(loop, limits, chosen)
     check_limits(loop, machine, limits)
     with StatusLine(sys.stderr) as status:

@@ -7,7 +7,7 @@ the times in the last line.
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -139,14 +139,9 @@ def command(
         StatusLine(sys.stderr) as status,
         signals_to_stop(partial(_stop, ranges, here=here)) as came,
         suppress(KeyboardInterrupt),
-        ExitStack() as stack,
+        executor.workers(jobs, dask) as pool,
     ):
-        stack.callback(executor.TWIN.end)
-        if dask:
-            pool, jobs = stack.enter_context(executor.dask_cluster(dask))
-        else:
-            pool = stack.enter_context(executor.worker_processes(jobs))
-        for result in executor.results_of(pool, jobs, settings, ranges):
+        for result in executor.results_of(*pool, settings, ranges):
             _take(sums.add(result), files, status if output_format == "text" else None)
             status.say(progress_line(sums))
     if came:

@@ -122,8 +122,7 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
     return tuple(dict.fromkeys(loops or DESIGNS))
 
 
-def read_options(given: tuple[str, ...]) -> dict[str, Any]:
-    """Return the options, each given as KEY=VALUE."""
+def _read_options(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
     return {key: _read(value) for key, _, value in (pair.partition("=") for pair in given)}
 
 
@@ -131,10 +130,6 @@ def _read(text: str) -> Any:
     """Return a value as YAML reads it; a flag needs no value."""
     words = {"": True, "true": True, "false": False, "null": None}
     return int(text) if re.fullmatch(r"-?[0-9]+", text) else words.get(text, text)
-
-
-def _read_options(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-    return read_options(given)
 
 
 def _read_expectations(
@@ -177,7 +172,7 @@ _JUDGE_AS = click.option(
     shell_complete=loop_names,
     help="Check a loop of your own against the expectations for this bundled design.",
 )
-_OPTIONS = click.option(
+loop_options = click.option(
     "--option",
     "loop_options",
     multiple=True,
@@ -185,6 +180,7 @@ _OPTIONS = click.option(
     callback=_read_options,
     help="An option of the loop, as in a scenario under `loops`; may be repeated.",
 )
+"""The options of a loop design, each given as KEY=VALUE."""
 _EXPECT = click.option(
     "--expect",
     "expect_on",
@@ -259,7 +255,7 @@ def _settings(loop: Decorator, command: Command) -> Command:
         given = {name: values.pop(name) for name in _SETTINGS if name in values}
         return command(given=given, **values)
 
-    return _SEED(loop(_JUDGE_AS(_OPTIONS(_EXPECT(with_settings)))))
+    return _SEED(loop(_JUDGE_AS(loop_options(_EXPECT(with_settings)))))
 
 
 def run_settings(command: Command) -> Command:

@@ -43,11 +43,15 @@ _WIDTH = max(len(word) for word in _WORDS)
 
 
 class Report(Struct):
-    """One scenario under the name that the user gave, and its verdict."""
+    """One scenario under the name that the user gave, and its verdict.
+
+    A scenario that `loop` cannot express, if that is given, has not failed.
+    """
 
     name: str
     path: Path | None = None
     verdict: Verdict = field(default_factory=Verdict)
+    loop: str = ""
 
     @classmethod
     def on(cls, target: Target) -> Self:
@@ -57,8 +61,13 @@ class Report(Struct):
         return cls(target.name, target.file)
 
     @property
+    def cannot(self) -> str:
+        """Return why `loop` cannot express the scenario, or an empty text."""
+        return self.verdict.cannot if self.loop else ""
+
+    @property
     def exit_code(self) -> int:
-        return self.verdict.exit_code
+        return 0 if self.cannot else self.verdict.exit_code
 
     @property
     def elapsed_ns(self) -> int:
@@ -66,6 +75,9 @@ class Report(Struct):
 
     def lines(self, name_width: int = 0) -> Iterator[str]:
         """Yield one line, then the expectations that do not hold, and what a failed run printed."""
+        if self.cannot:
+            yield f"cannot  {padded(plain(self.name), name_width)}  {plain(self.cannot)}"
+            return
         yield verdict_line(word_for(self.exit_code), self.name, self._ending(), name_width)
         verdict = self.verdict
         yield from indented(iter(verdict.failures))
@@ -78,7 +90,7 @@ class Report(Struct):
             yield from indented(refused_lines(verdict.trace))
 
     def explain(self) -> None:
-        for error in self.verdict.errors:
+        for error in () if self.cannot else self.verdict.errors:
             explain(error)
 
     def _ending(self) -> str:

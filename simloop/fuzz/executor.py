@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from pathlib import Path
 from typing import IO, Any
@@ -296,11 +296,21 @@ class _Here(Executor):
 
 
 @contextmanager
+def workers(jobs: int, dask: str = "") -> Iterator[tuple[Executor, int]]:
+    """Provide so many processes, or the Dask cluster at an address, and their number."""
+    with ExitStack() as stack:
+        stack.callback(TWIN.end)
+        if dask:
+            yield stack.enter_context(dask_cluster(dask))
+        elif jobs == 1:
+            yield _Here(), 1
+        else:
+            yield stack.enter_context(worker_processes(jobs)), jobs
+
+
+@contextmanager
 def worker_processes(jobs: int) -> Iterator[Executor]:
-    """Provide so many processes; for one, this process. An error, or Ctrl-C, kills them."""
-    if jobs == 1:
-        yield _Here()
-        return
+    """Provide so many processes. An error, or Ctrl-C, kills them."""
     # `fork` was rejected: it copies the virtual clock of a program that fuzzes in a simulation.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, spawn, begin_worker, (os.getpid(),)) as pool:
