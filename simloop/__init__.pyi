@@ -24,7 +24,6 @@ from simloop.errors import ScriptExhausted as ScriptExhausted
 from simloop.errors import ScriptUnused as ScriptUnused
 from simloop.errors import SimloopError as SimloopError
 from simloop.fuzz.search import FoundFailure as FoundFailure
-from simloop.fuzz.search import FuzzReport as FuzzReport
 from simloop.fuzz.search import Search as Search
 from simloop.kernel.errorclass import ErrorClass as ErrorClass
 from simloop.kernel.limits import Limits as Limits

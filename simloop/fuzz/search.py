@@ -17,7 +17,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -122,20 +122,6 @@ _TIMED, _DEAR = 4, 3
 times as long as that a run must take."""
 
 
-@dataclass(frozen=True, slots=True)
-class FuzzReport:
-    """The results of a search so far. `goals` are counted in `looked_at` of its runs."""
-
-    loop: str
-    seed: int
-    runs: int
-    cpu_s: float
-    virtual_s: float
-    goals: Mapping[str, int]
-    looked_at: int
-    failures: tuple[FoundFailure, ...]
-
-
 class Search:
     """A search for worlds in which a loop fails.
 
@@ -167,7 +153,6 @@ class Search:
         self._invariants = invariants
         self._named = loop if isinstance(loop, str) else "reference"
         chosen = loop_of(_with_limits_of(loop), self._given)
-        self.name = chosen.name
         chosen.check()  # one error, and not one for each run
         machine = chosen.machine
         self._isolation = _isolation_of(chosen, isolate=isolate)
@@ -200,11 +185,6 @@ class Search:
         with kept_border(), _rare_collections():
             while self.runs < until and time.monotonic() < end_s:
                 yield self._next()
-
-    def report(self) -> FuzzReport:
-        found, goals = tuple(self.failures), self.goals
-        return FuzzReport(self.name, self.seed, self.runs, self.cpu_s, self.virtual_ns / 1e9,
-                          goals.counts, goals.looked_at, found)  # fmt: skip
 
     def worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
         """Yield the worlds from `number` to the end of its family, each with its rules."""
