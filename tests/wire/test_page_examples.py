@@ -57,4 +57,4 @@ def test_the_shop_passes_its_scenario_and_its_tests() -> None:
         code, printed = done(folder, "simloop", "check", "refund.simloop.yaml")
         assert (code, "1 passed" in printed) == (0, True), printed
         code, printed = done(folder, "pytest", "-q", "-p", "no:cacheprovider")
-        assert (code, "6 passed" in printed) == (0, True), printed
+        assert (code, "8 passed" in printed) == (0, True), printed

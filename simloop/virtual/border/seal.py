@@ -14,10 +14,19 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.real_world import REAL_CLOCKS, noted_interrupts
 from simloop.virtual.seeds import Seeds
 
+try:
+    from simloop.virtual.border.databases import FUNCTIONS as _OF_DATABASES
+except ImportError:  # a Python without SQLite
+    _OF_DATABASES = {}
+
 # Identifiers stay above the last stamp, which was a real one; Python 3.14 has those of v6 and v7.
 _STAMPS = {"_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"} & vars(uuid).keys()
 _OF_BORDER = StandIns(
-    answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | refusals.FUNCTIONS | absence.FUNCTIONS,
+    answers.FUNCTIONS
+    | thread_stand_ins.FUNCTIONS
+    | refusals.FUNCTIONS
+    | absence.FUNCTIONS
+    | _OF_DATABASES,
     answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS,
     kept_by=REAL_CLOCKS,
     everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | absence.FUNCTIONS,

@@ -1,0 +1,95 @@
+"""Databases of SQLite whose locks are waited for in virtual time.
+
+SQLite itself sleeps until a lock is free or the timeout of its connection has passed, and no other
+thread of a simulation could free the lock meanwhile. So a connection that is opened inside never
+waits there, and a call that finds a lock is made again, at the times at which SQLite looks again.
+"""
+
+import _sqlite3  # `sqlite3` takes three times longer to import
+import functools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from simloop.virtual.border.answers import Answers, answers_here, stand_in
+
+_PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50)  # and then 100: sqliteDefaultBusyCallback
+_BUSY = 5  # SQLITE_BUSY; no wait ends what its extended codes say
+# In a tuple: the names of a module that hold originals are exchanged, in this one too.
+_ORIGINAL: Any = (_sqlite3.connect,)
+_Connection: Any = _sqlite3.Connection
+
+
+def _waited(connection: Any, call: Callable[[], Any]) -> Any:
+    """Return what `call` does, when no lock is in its way. Raises OperationalError."""
+    left_ms, tries = connection.timeout_ms, 0
+    while True:
+        try:
+            return call()
+        except _sqlite3.OperationalError as error:
+            answers = answers_here()
+            if answers is None or error.sqlite_errorcode != _BUSY or left_ms <= 0:
+                raise
+        pause_ms = min(left_ms, _PAUSES_MS[tries] if tries < len(_PAUSES_MS) else 100)
+        answers.sleep(pause_ms / 1000)
+        left_ms, tries = left_ms - pause_ms, tries + 1
+
+
+class _WaitingConnection(_Connection):  # type: ignore[misc]
+    has_read = False
+
+    def __init__(self, database: Any, timeout: float = 5.0, *given: Any, **named: Any) -> None:
+        self.timeout_ms = round(timeout * 1000)
+        super().__init__(database, 0, *given, **named)
+
+    def cursor(self, factory: Any = _sqlite3.Cursor) -> Any:
+        return super().cursor(_waiting(factory) if isinstance(factory, type) else factory)
+
+    def execute(self, *given: Any) -> Any:
+        return self.cursor().execute(*given)
+
+    def executemany(self, *given: Any) -> Any:
+        return self.cursor().executemany(*given)
+
+    def commit(self) -> None:
+        _waited(self, super().commit)
+
+    def __exit__(self, *raised: object) -> Any:
+        if raised[0] is None:
+            with suppress(_sqlite3.Error):  # the next line raises it again, and rolls back
+                self.commit()
+        return super().__exit__(*raised)
+
+
+@functools.cache
+def _waiting(cursor: Any) -> Any:
+    class WaitingCursor(cursor):  # type: ignore[misc]
+        def execute(self, sql: str, *given: Any) -> Any:
+            return self._waited(sql, lambda: super(WaitingCursor, self).execute(sql, *given))
+
+        def executemany(self, sql: str, rows: Any) -> Any:
+            every = [*rows]  # an iterator cannot be read again
+            return self._waited(sql, lambda: super(WaitingCursor, self).executemany(sql, every))
+
+        def _waited(self, sql: str, call: Callable[[], Any]) -> Any:
+            one = self.connection
+            # SQLite lets nobody wait who has read in this transaction: the other connection may
+            # wait for its end.
+            done = call() if one.in_transaction and one.has_read else _waited(one, call)
+            one.has_read = one.in_transaction and not sql.lstrip().upper().startswith("BEGIN")
+            return done
+
+    return WaitingCursor
+
+
+def _connect(_: Answers, *given: Any, **named: Any) -> Any:
+    if len(given) <= _FACTORY:
+        named.setdefault("factory", _WaitingConnection)
+    return _ORIGINAL[0](*given, **named)
+
+
+_FACTORY = 5
+"""The place of the factory among the arguments of `sqlite3.connect`."""
+
+FUNCTIONS = {_sqlite3.connect: stand_in(_sqlite3.connect, _connect)}
+"""Original function -> its stand-in, in a simulation."""

@@ -1,0 +1,124 @@
+"""A lock of SQLite is waited for in virtual time, and as SQLite itself waits."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from simloop import simulate
+
+LOCKED = "OperationalError: database is locked"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "t.db"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("CREATE TABLE t (x)")
+    return path
+
+
+def lock(database: Path, seconds: float) -> None:
+    """Hold the database for that time, in a thread."""
+
+    def hold() -> None:
+        with closing(sqlite3.connect(database)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            time.sleep(seconds)
+
+    threading.Thread(target=hold).start()
+    time.sleep(0)
+
+
+def told(call: Callable[[], object]) -> tuple[str, float]:
+    """Return the result of a call, or its error, and how long it took."""
+    began = time.monotonic()
+    try:
+        result = str(call())
+    except sqlite3.Error as error:
+        result = f"{type(error).__name__}: {error}"
+    return result, round(time.monotonic() - began, 3)
+
+
+WRITES: dict[str, Callable[[sqlite3.Connection], object]] = {
+    "execute": lambda one: one.execute("INSERT INTO t VALUES (1)").rowcount,
+    "cursor": lambda one: one.cursor().execute("INSERT INTO t VALUES (1)").rowcount,
+    "executemany": lambda one: one.executemany("INSERT INTO t VALUES (?)", iter([[1]])).rowcount,
+    "read": lambda one: len([*one.execute("SELECT * FROM t")]) + 1,
+    "begin": lambda one: one.execute("begin immediate").rowcount + 2,
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_a_call_waits_until_a_lock_is_free_or_its_timeout_has_passed(
+    how: str, database: Path
+) -> None:
+    def writes() -> list[tuple[str, float]]:
+        with (
+            closing(sqlite3.connect(database)) as first,
+            closing(sqlite3.connect(database, 2)) as second,
+        ):
+            lock(database, 3)
+            found = [told(lambda: WRITES[how](second)), told(lambda: WRITES[how](first))]
+            second.rollback()
+        return found
+
+    assert simulate(asyncio.to_thread(writes)) == [(LOCKED, 2.0), ("1", 1.028)]
+
+
+def test_a_wait_in_a_coroutine_blocks_its_loop_and_lets_threads_run(database: Path) -> None:
+    async def waits() -> tuple[str, float]:
+        with closing(sqlite3.connect(database)) as one:
+            lock(database, 3)
+            return told(lambda: WRITES["execute"](one))
+
+    assert simulate(waits()) == ("1", 3.028)
+
+
+def test_a_commit_waits_for_readers_and_a_block_rolls_back(database: Path) -> None:
+    def commits() -> list[object]:
+        with closing(sqlite3.connect(database)) as reads, closing(sqlite3.connect(database)) as one:
+            reads.execute("BEGIN")
+            reads.execute("SELECT * FROM t").fetchall()
+            one.execute("INSERT INTO t VALUES (1)")
+            found = [told(one.commit), told(lambda: one.__exit__(None, None, None))]
+            return [*found, one.in_transaction, told(lambda: WRITES["execute"](reads))]
+
+    locked = (LOCKED, 5.0)
+    assert simulate(asyncio.to_thread(commits)) == [locked, locked, False, ("1", 0.0)]
+
+
+def test_who_reads_and_then_writes_beside_a_writer_is_refused_at_once(database: Path) -> None:
+    def upgrades() -> tuple[str, float]:
+        with closing(sqlite3.connect(database)) as one, closing(sqlite3.connect(database)) as other:
+            one.execute("BEGIN")
+            one.execute("SELECT * FROM t").fetchall()
+            other.execute("INSERT INTO t VALUES (1)")
+            return told(lambda: WRITES["execute"](one))
+
+    assert simulate(asyncio.to_thread(upgrades)) == (LOCKED, 0.0)
+    assert upgrades()[0] == LOCKED  # as it is in Python
+
+
+def test_a_factory_of_the_program_makes_its_connection_and_its_cursor(database: Path) -> None:
+    class Mine(sqlite3.Connection):
+        pass
+
+    class Own(sqlite3.Cursor):
+        pass
+
+    async def kinds() -> list[object]:
+        with (
+            closing(sqlite3.connect(database, factory=Mine)) as mine,
+            closing(sqlite3.connect(database)) as one,
+        ):
+            return [type(mine), isinstance(one.cursor(factory=Own), Own)]
+
+    assert simulate(kinds()) == [Mine, True]
+    with closing(sqlite3.connect(database)) as outside:
+        assert type(outside) is sqlite3.Connection
