@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from catalogue import catalogue_text
 from click.testing import CliRunner
+from schematext import generated_schema
 
 from simloop.cli import main
 from simloop.kernel.durations import format_duration
@@ -23,7 +24,6 @@ from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
-from simloop.scenario.jsonschema import schema_text
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -206,7 +206,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "loops.md": loops_text,
     DOCS / "proofs.md": proofs_text,
     TOP / "scenarios" / "README.md": catalogue_text,
-    TOP / "scenarios" / "schema.json": schema_text,
+    TOP / "scenarios" / "schema.json": generated_schema,
     DOCS / "replayer.svg": replayer_picture,
 }
 """Every generated file, with what makes the text that it should hold."""

@@ -7,8 +7,14 @@ import click
 from simloop.cli.options import formats, scenario_names
 from simloop.cli.terminal import cells, json_text, note, out, out_lines, padded, plain
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import SUFFIX, Listed, bundled, bundled_folder, find_bundled
-from simloop.scenario.jsonschema import schema_text
+from simloop.scenario.catalog import (
+    SUFFIX,
+    Listed,
+    bundled,
+    bundled_folder,
+    find_bundled,
+    schema_text,
+)
 from simloop.scenario.writing import SCHEMA_FILE, create, create_schema
 
 STARTER = f"""\

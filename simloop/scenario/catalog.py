@@ -50,6 +50,11 @@ def _folder_of(module: str) -> Path:
     return packaged if packaged.is_dir() else package.parent / "scenarios"
 
 
+def schema_text() -> str:
+    """Return the JSON Schema of scenario files, as the text that `simloop schema` prints."""
+    return (bundled_folder() / "schema.json").read_text("utf-8")
+
+
 def bundled(wanted: Iterable[str] = ()) -> Iterator[Listed]:
     """Yield the bundled scenarios in order of their names: all, or those that `wanted` names.
 

@@ -18,6 +18,7 @@ from yaml.emitter import Emitter
 
 from simloop.errors import ScenarioError
 from simloop.escape import escape
+from simloop.scenario.catalog import schema_text
 from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import HIDDEN, HIGHEST, LOWEST, plain_value
 
@@ -220,8 +221,6 @@ def _unwritable(message: str, hint: str) -> ScenarioError:
 
 def create_schema(folder: Path) -> Path | None:
     """Write the schema to the folder; return None if it exists. Raises ScenarioError."""
-    from simloop.scenario.jsonschema import schema_text  # noqa: PLC0415 - slow, and seldom needed
-
     schema = folder / SCHEMA_FILE
     return schema if create(schema, schema_text()) else None
 

@@ -1,10 +1,7 @@
 """`simloop cat`: the text of a bundled scenario."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +13,8 @@ from commandline import Cli
 
 from simloop.cli.scenarios import STARTER
 from simloop.scenario import catalog
-from simloop.scenario.catalog import bundled, bundled_folder
+from simloop.scenario.catalog import bundled, bundled_folder, schema_text
 from simloop.scenario.expect import Expect
-from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.writing import SCHEMA_FILE
 
@@ -178,21 +174,6 @@ def schema(cli: Cli) -> Any:
 def test_what_is_printed_is_the_text_that_is_committed(cli: Cli) -> None:
     result = cli("schema")
     assert (result.exit_code, result.stdout, result.stderr) == (0, schema_text(), "")
-
-
-@pytest.mark.slow
-def test_the_schema_is_the_same_for_every_hash_seed() -> None:
-    printed = {
-        subprocess.run(
-            [sys.executable, "-m", "simloop", "schema"],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert printed == {schema_text()}
 
 
 def test_the_schema_accepts_the_starter_scenario(schema: Any) -> None:

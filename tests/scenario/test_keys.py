@@ -9,8 +9,8 @@ import pytest
 from incases import in_cases
 
 from simloop.errors import ScenarioError
+from simloop.scenario.catalog import schema_text
 from simloop.scenario.designs import DESIGNS
-from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Scenario
 

@@ -24,9 +24,8 @@ from simloop.kernel.policies import (
 )
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Outcome
-from simloop.scenario.catalog import bundled_folder
+from simloop.scenario.catalog import bundled_folder, schema_text
 from simloop.scenario.expect import Expect
-from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool, TypeName

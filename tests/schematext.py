@@ -1,7 +1,7 @@
-"""The JSON Schema of scenario files, for editors.
+"""The text of scenarios/schema.json, the JSON Schema of scenario files for editors.
 
 The description of a key is the docstring of its field. It is read here and not by pydantic, which
-would read the source of each class at each start.
+would read the source of each class at each start of simloop.
 """
 
 import ast
@@ -9,7 +9,6 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterator
-from functools import cache
 from itertools import pairwise
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -19,9 +18,8 @@ from simloop.kernel.checks import written_name
 from simloop.scenario.schema import Scenario
 
 
-@cache
-def schema_text() -> str:
-    """Return the schema (draft 2020-12) as the text that `simloop schema` prints."""
+def generated_schema() -> str:
+    """The schema (draft 2020-12)."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:simloop:scenario",
