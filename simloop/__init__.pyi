@@ -79,6 +79,8 @@ from simloop.scenario.people import Then as Then
 from simloop.scenario.programs import Program as Program
 from simloop.scenario.replies import Http as Http
 from simloop.scenario.replies import Pace as Pace
+from simloop.scenario.replies import Party as Party
+from simloop.scenario.replies import PartyCondition as PartyCondition
 from simloop.scenario.replies import PastMessage as PastMessage
 from simloop.scenario.replies import Reply as Reply
 from simloop.scenario.replies import StreamFault as StreamFault

@@ -180,7 +180,8 @@ class Request(Struct, frozen=True, gc=False):
     """One request to the model, exactly as sent.
 
     `number` counts the requests of a conversation from 1, `purpose` is `main` or `summary`.
-    `messages` is a read-only view of the history as it was; it never changes afterwards.
+    `messages` is a read-only view of the history as it was; it never changes afterwards. `party` is
+    the name of the party that answers it, or empty where the rest of the script does.
     """
 
     number: int
@@ -188,6 +189,7 @@ class Request(Struct, frozen=True, gc=False):
     system_prompt: str
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...]
+    party: str = ""
 
 
 NO_ANSWER = frozenset({"connection", "timeout"})

@@ -76,6 +76,36 @@ async def test_it(scripted):
     play(project, source).assert_outcomes(passed=1)
 
 
+def test_a_party_has_a_script_of_its_own_in_a_fixture_and_in_the_test(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+@pytest.fixture
+def reviewer(provider):
+    found = provider.party("reviewer", {"system": {"contains": "You review"}})
+    found.script(Reply(say="Good."))
+    return found
+
+@pytest.mark.simloop(seeds=2)
+async def test_it(provider, reviewer):
+    provider.script(Reply(say="A line."))
+    reviewer.script(Reply(say="Good again."))
+    said = []
+    for system in ("You review.", "You write.", "You review."):
+        reply = await provider.reply([UserMessage("Hi")], system_prompt=system)
+        said.append(reply.message.text)
+    assert said == ["Good.", "A line.", "Good again."]
+    assert [each.number for each in reviewer.requests] == [1, 3]
+    provider.expect(requests={"reviewer": 2})
+
+@pytest.mark.simloop
+async def test_unused(reviewer): pass
+"""
+    result = play(project, source)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*did not use models.reviewer.replies.0*"])
+
+
 def test_fixtures_that_cannot_run_in_the_simulation_are_errors_with_their_names(
     project: pytest.Pytester,
 ) -> None:

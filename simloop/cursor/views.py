@@ -198,6 +198,8 @@ def _request_heading(position: Position, request: Request) -> Iterator[FactRow]:
         f"#{request.number}, {counted(len(request.messages), 'message')}", "request", Mark.HEAD,
         position.request_place,
     )  # fmt: skip
+    if request.party:
+        yield row(request.party, "party")
     yield from _settings_rows(request, earlier)
     if earlier is not None and position.shared < len(earlier.messages):
         gone = len(earlier.messages) - position.shared

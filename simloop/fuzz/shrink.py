@@ -270,11 +270,13 @@ def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dic
     """
     replies: dict[int, dict[str, Any]] = {}
     scripts: dict[str, list[dict[str, Any]]] = {"model": [], "summaries": []}
+    models = {name: {**party, "replies": []} for name, party in tree.get("models", {}).items()}
     tools = dict(tree.get("tools", {}))
     for entry in record:
         if type(entry) is entries.Request:
             reply = replies[entry.number] = {}
-            scripts[_SCRIPTS[entry.purpose]].append(reply)
+            script = scripts[_SCRIPTS[entry.purpose]]
+            (models[entry.party]["replies"] if entry.party else script).append(reply)
         elif type(entry) is entries.ToolResult and LOST_TOOL in entry.text:
             old = tools.get(entry.name, {})
             kept = {key: value for key, value in old.items() if key not in TOOL_ENDS}
@@ -293,7 +295,7 @@ def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dic
         }
     if "programs" in tree:
         planned["programs"] = _answers(record, tree["programs"])
-    return {**planned, **scripts, "tools": tools}
+    return {**planned, **scripts, **({"models": models} if models else {}), "tools": tools}
 
 
 def _answers(record: Iterable[AnyEntry], known: dict[str, Any]) -> dict[str, Any]:

@@ -273,7 +273,10 @@ _WEIGHTS = (6, 2, 1, 1)
 def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Scenario:
     """Return what the variations of `scenario` on `loop` share; its model answers every request."""
     plain = {name: ScriptedTool(returns=f"what {name} found") for name in alphabet.TOOLS}
-    replies = [_bounded(each, abilities) for each in scenario.model]
+    models = {
+        name: party.model_copy(update={"replies": _endless(party.replies, abilities)})
+        for name, party in scenario.models.items()
+    }
     summaries = list(scenario.summaries)
     if abilities.summarises and not _repeats(summaries):
         summaries.append(alphabet.LAST_SUMMARY)
@@ -284,7 +287,8 @@ def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Sce
             "loop": loop,
             "judge_as": "",
             "tools": {**plain, **scenario.tools},
-            "model": replies if _repeats(replies) else [*replies, alphabet.LAST],
+            "model": _endless(scenario.model, abilities),
+            "models": models,
             "summaries": summaries,
             "max_transitions": alphabet.transitions_of(abilities),
             "expect": Expect(),
@@ -293,9 +297,13 @@ def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Sce
     ).read_from("")
 
 
-def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
-    """Draw a variation of `base`; it may be `base` itself."""
-    replies = list(base.model)
+def _endless(replies: Sequence[Reply], abilities: alphabet.Abilities) -> list[Reply]:
+    bounded = [_bounded(each, abilities) for each in replies]
+    return bounded if _repeats(bounded) else [*bounded, alphabet.LAST]
+
+
+def _varied(choices: Choices, base: Sequence[Reply], weights: Weights) -> list[Reply]:
+    replies = list(base)
     for number in range(choices.integer(0, 3)):
         place = choices.integer(0, len(replies) - 1)
         action = choices.weighted(_WEIGHTS)
@@ -309,15 +317,24 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
             replies.insert(place, replies[place])
         else:
             del replies[place]
+    return replies
+
+
+def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
+    """Draw a variation of `base`; it may be `base` itself."""
     return base.model_copy(
         update={
-            "model": replies,
+            "model": _varied(choices, base.model, weights),
             "abort": base.abort or _abort_for(choices, weights),
             "queue": base.queue or _queue_for(choices, weights),
             "then": base.then or _further_prompts(choices, weights),
             "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
             "seed": choices.integer(0, 999),
             # Last, and only here: the worlds of other scenarios stay as they are.
+            "models": {
+                name: party.model_copy(update={"replies": _varied(choices, party.replies, weights)})
+                for name, party in base.models.items()
+            },
             "services": _troubled(choices, base) if base.services else base.services,
             "programs": _failing(choices, base) if base.programs else base.programs,
         }

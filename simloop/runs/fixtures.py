@@ -25,7 +25,7 @@ from simloop.scenario.fields import duration
 from simloop.scenario.loader import expected
 from simloop.scenario.people import Line
 from simloop.scenario.programs import Program, check_given
-from simloop.scenario.replies import Reply
+from simloop.scenario.replies import Party, PartyCondition, Reply
 from simloop.scenario.schema import Scenario
 from simloop.scenario.services import Route, WhenAsked
 from simloop.trace.codec import KeptTrace
@@ -156,7 +156,7 @@ class _OfTest:
         self._before: list[Callable[[Simulation], object]] = []
 
     def begin(self, test: AsyncTest) -> None:
-        """Begin a run of the test."""
+        """Begin a run of the test, which has what was given before."""
         self._test = test
         for add in self._before:
             add(test.simulation)
@@ -333,6 +333,33 @@ class Sim(_OfTest):
         note(text)
 
 
+class SimParty:
+    """One agent of several in the simulation of one test: its script, and what it asked."""
+
+    def __init__(
+        self, add: Callable[[Sequence[Reply]], object], seen: Callable[[], list[Request]]
+    ) -> None:
+        self._add = add
+        self._seen = seen
+
+    def script(self, *replies: Reply) -> None:
+        """Add replies for this agent, in order or by rule, as `provider.script` does for others."""
+        _check_replies(replies)
+        self._add(replies)
+
+    @property
+    def requests(self) -> list[Request]:
+        """Return its requests so far."""
+        return self._seen()
+
+
+def _check_replies(replies: Sequence[object]) -> None:
+    for each in replies:
+        if not isinstance(each, Reply):
+            hint = "write provider.script(Reply(say=...), Reply(call={...}))"
+            raise ScenarioError(f"a script has replies, not {type(each).__name__}", hint=hint)
+
+
 class Provider(_OfTest):
     """The provider of models in the simulation of one test."""
 
@@ -346,11 +373,27 @@ class Provider(_OfTest):
         Call it before the agent asks, in a fixture or in the body of the test, as often as needed.
         A reply that is not used fails a test that would pass.
         """
-        for each in replies:
-            if not isinstance(each, Reply):
-                hint = "write provider.script(Reply(say=...), Reply(call={...}))"
-                raise ScenarioError(f"a script has replies, not {type(each).__name__}", hint=hint)
+        _check_replies(replies)
         self._add(lambda simulation: simulation.scripts.add(replies))
+
+    def party(self, name: str, when: PartyCondition | Mapping[str, Any]) -> SimParty:
+        """Return an agent of several, which has its own script, in a fixture or in the test.
+
+            reviewer = provider.party("reviewer", {"system": {"contains": "You review"}})
+            reviewer.script(Reply(say="Good."))
+            ...
+            assert len(reviewer.requests) == 1
+
+        `when` says which requests are for it, with the keys of `when` of `models` in a scenario.
+        """
+        party = Party(when=when)
+        self._add(lambda simulation: simulation.scripts.add_party(name, party.when))
+        return SimParty(
+            lambda replies: self._add(
+                lambda simulation: simulation.scripts.add_party(name, party.when, replies)
+            ),
+            lambda: [each for each in self.requests if each.party == name],
+        )
 
     @property
     def requests(self) -> list[Request]:

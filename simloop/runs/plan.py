@@ -36,7 +36,14 @@ from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
 from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
-from simloop.world.fake_model import FakeModel, FunctionModel, Model, ScriptedFailure, ScriptEntry
+from simloop.world.fake_model import (
+    FakeModel,
+    FunctionModel,
+    Model,
+    PartyScript,
+    ScriptedFailure,
+    ScriptEntry,
+)
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
@@ -103,7 +110,9 @@ class Plan:
             *(f"program {key}" for key in given.get("programs", ())),
             *(("loop",) if loop.is_own else ()),
         )
-        if given.get("model") is not None and (scenario.model or scenario.summaries):
+        if given.get("model") is not None and any(
+            (scenario.model, scenario.models, scenario.summaries)
+        ):
             raise ScenarioError(
                 "there are two models: a script in the scenario, and `model`",
                 key="model",
@@ -144,7 +153,7 @@ class Plan:
     def playing(self, scenario: Scenario) -> "Plan":
         """Return this plan for a scenario with another script, or other actions of the user.
 
-        `scenario` differs from that of the plan in nothing but `prompt`, `then`, `model`,
+        `scenario` differs from that of the plan in nothing but `prompt`, `then`, `model`, `models`,
         `summaries`, `services`, `programs`, `abort`, `queue` and `seed`. That costs no validation
         and no JSON, so the header of such a run has no content of its scenario: a search makes
         thousands of runs, and nobody reads their headers.
@@ -284,11 +293,14 @@ _limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_ti
 _USUAL_LIMITS = _limits_of_loops(Limits())
 
 
-def script_of(scenario: Scenario) -> tuple[list[ScriptEntry], list[ScriptEntry]]:
+def script_of(
+    scenario: Scenario,
+) -> tuple[list[ScriptEntry], list[ScriptEntry], Mapping[str, PartyScript]]:
     """Return the scenario's script, as the arguments of a fake model that plays it."""
     return (
         [reply.entry(f"model.{index}") for index, reply in enumerate(scenario.model)],
         [reply.entry(f"summaries.{index}") for index, reply in enumerate(scenario.summaries)],
+        {name: party.script(name) for name, party in scenario.models.items()},
     )
 
 

@@ -253,11 +253,7 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     """
     record = trace.entries
     if expect.requests is not None:
-        # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
-        sent = _seqs(record, entries.Request)
-        most = expect.requests.max if isinstance(expect.requests, CountBounds) else expect.requests
-        seq = sent[most] if most is not None and len(sent) > most else None
-        yield from _compared("requests", expect.requests, len(sent), seq)
+        yield from _requests(expect.requests, record)
     if expect.tools_run is not None or expect.calls is not None:
         calls = calls_of(trace)
         seqs = [seq for seq, _ in calls]
@@ -283,6 +279,17 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
             shown, seqs = [view(each) for each in found], [each.seq for each in found]
             got = found if key == "services" else shown
             yield from _listed(key, wanted, got, seqs, fits, shown=shown)
+
+
+def _requests(wanted: Any, record: list[AnyEntry]) -> Iterator[Mismatch]:
+    # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
+    sent = [entry for entry in record if type(entry) is entries.Request]
+    for name, count in (wanted if isinstance(wanted, dict) else {"": wanted}).items():
+        seqs = [entry.seq for entry in sent if name in ("", entry.party)]
+        most = count.max if isinstance(count, CountBounds) else count
+        seq = seqs[most] if most is not None and len(seqs) > most else None
+        key = f"requests.{name}" if name else "requests"
+        yield from _compared(key, count, len(seqs), seq)
 
 
 def _of_kind(kind: type[AnyEntry]) -> Callable[[list[AnyEntry]], list[Any]]:
@@ -323,7 +330,7 @@ def _holds(wanted: Any, got: Any) -> bool:
         case CountBounds(min=least, max=most) | Span(min=least, max=most):
             return bool((least is None or got >= least) and (most is None or got <= most))
         case Contains():
-            return all(text in got for text in wanted.texts)
+            return wanted.fits(got)
         case _:
             return bool(wanted == got)
 

@@ -15,7 +15,7 @@ from simloop.runs.plan import Plan, app_of, header_with
 from simloop.scenario.people import Line, typed_lines
 from simloop.scenario.programs import Program, program_of_fault
 from simloop.scenario.programs import script_of as program_script
-from simloop.scenario.replies import Reply
+from simloop.scenario.replies import Party, PartyCondition, Reply, entries_of
 from simloop.scenario.schema import Scenario
 from simloop.scenario.services import Route, answer_of_fault, rules_of
 from simloop.trace.looptrace import LoopTrace
@@ -154,6 +154,20 @@ class Scripts:
         if self._world is not None:
             self._world.model.most = self._most_requests()
         self._state(model=[*known, *replies])
+
+    def add_party(self, name: str, when: PartyCondition, replies: Sequence[Reply] = ()) -> None:
+        """Add a party, or replies to the end of its script, during the run too."""
+        known = self.scenario.models.get(name)
+        if not isinstance(self.model, FakeModel):
+            raise ScenarioError("this run has no script: another model answers", key="models")
+        if known is None:
+            known = Party(when=when)
+            self.model.add_party(name, known.script(name))
+        self.model.add(entries_of(replies, name, len(known.replies)), name)
+        if self._world is not None:
+            self._world.model.most = self._most_requests()
+        party = Party(when=when, replies=[*known.replies, *replies])
+        self._state(models={**self.scenario.models, name: party})
 
     def write_as(self, options: WireOptions) -> None:
         """Write the replies on a wire in another way from now on."""

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from simloop.kernel.durations import format_duration
 from simloop.messages import Outcome
 from simloop.scenario import fields
-from simloop.scenario.mistakes import FORM, PLAIN
+from simloop.scenario.mistakes import FORM, NAMES, PLAIN
 
 REST = "..."
 """The mark for any number of further items in a list, or of messages in a list of roles."""
@@ -112,16 +112,41 @@ class Contains(fields.Strict):
     def texts(self) -> list[str]:
         return [self.contains] if isinstance(self.contains, str) else self.contains
 
+    def fits(self, text: str) -> bool:
+        """Return whether `text` contains them."""
+        return all(each in text for each in self.texts)
+
     def __str__(self) -> str:
         return f"a text with {' and '.join(map(repr, self.texts))}"
 
 
+def fits(wanted: str | Contains | None, text: str) -> bool:
+    """Return whether `text` is as wanted; None stands for any text."""
+    return wanted.fits(text) if isinstance(wanted, Contains) else wanted in (None, text)
+
+
+def _form_of_counts(value: Any) -> str:
+    is_of_parties = isinstance(value, dict) and not {"min", "max"}.issuperset(value)
+    return NAMES if is_of_parties else _form(value)
+
+
 _Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[fields.Lax[CountBounds]]]
+_Counts = Annotated[
+    Plain[Annotated[int, Field(ge=0)]]
+    | Form[fields.Lax[CountBounds]]
+    | Annotated[
+        dict[str, _Times],
+        Field(json_schema_extra={"propertyNames": {"not": {"enum": ["min", "max"]}}}),
+        Tag(NAMES),
+    ],
+    Discriminator(_form_of_counts),
+]
 _Some = Either[Plain[Annotated[int, Field(ge=1)]] | Form[fields.Lax[CountBounds]]]
 _Lasting = Either[Plain[fields.Duration] | Form[fields.Lax[Span]]]
-_Text = Either[Plain[str] | Form[fields.Lax[Contains]]]
+AnyText = Either[Plain[str] | Form[fields.Lax[Contains]]]
 _GivenTimes: TypeAlias = int | CountBounds | Mapping[str, int]
-_GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
+_GivenCounts: TypeAlias = _GivenTimes | Mapping[str, int | CountBounds | Mapping[str, int]]
+GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
 
 
 class ExpectedCounters(fields.Strict):
@@ -158,9 +183,9 @@ class Expect(fields.Strict):
     or {max: 2}; without this key, 0."""
     limit: str | None = None
     """The limit that ended the run; empty for none."""
-    text: fields.Written[_Text | None, _GivenText | None] = fields.kept(None)
+    text: fields.Written[AnyText | None, GivenText | None] = fields.kept(None)
     """The last text of the model, exactly; {contains: ...} for a part of it."""
-    message: fields.Written[_Text | None, _GivenText | None] = fields.kept(None)
+    message: fields.Written[AnyText | None, GivenText | None] = fields.kept(None)
     """The last message to the user, exactly; {contains: ...} for a part of it."""
     exit: Annotated[int, Field(ge=0, le=255)] | None = None
     """The exit status of a loop that is a whole program."""
@@ -172,8 +197,9 @@ class Expect(fields.Strict):
         fields.Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]
     ] = fields.defaults_of(ExpectedCounters)
     """The counters at the end."""
-    requests: fields.Written[_Times | None, _GivenTimes | None] = fields.kept(None)
-    """How many requests the model got, exactly; or {min: 2, max: 4}."""
+    requests: fields.Written[_Counts | None, _GivenCounts | None] = fields.kept(None)
+    """How many requests the model got, exactly; or {min: 2, max: 4}; or those of parties of
+    `models`, by name: {reviewer: 2}."""
     tools_run: fields.Written[_Words | None, _Items | None] = fields.kept(None)
     """Names of the tools run, in order; ... for any number of others."""
     calls: fields.Written[
@@ -234,7 +260,7 @@ class Expect(fields.Strict):
 class ExpectedTraffic(TypedDict, total=False):
     """The expectations of Expect that do not need an outcome: those of an agent's traffic."""
 
-    requests: _GivenTimes
+    requests: _GivenCounts
     elapsed: str | Span | Mapping[str, str]
     calls: Sequence[Mapping[str, Any] | EllipsisType | str]
     tools_run: _Items

@@ -17,7 +17,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.checks import written_name
 from simloop.scenario.yaml import Document, Loc
 
-PLAIN, FORM, LIST = "<plain>", "<form>", "<list>"
+PLAIN, FORM, LIST, NAMES = "<plain>", "<form>", "<list>", "<names>"
 """The tags of the forms of a value, as pydantic puts them into the place of a finding."""
 
 UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
@@ -39,9 +39,12 @@ _EITHER = {
 
 def either(loc: tuple[str | int, ...]) -> tuple[str | int, ...] | None:
     """Return the loc of the two-form key that an error at `loc` concerns, or None."""
-    if len(loc) > 3 and loc[0] in ("model", "summaries") and loc[2] in _EITHER:  # noqa: PLR2004
-        return loc[:3]
-    return loc[:1] if len(loc) > 1 and loc[0] in _EITHER else None  # a Reply made in Python
+    depth = _OF_REPLIES.get(loc[0], 0) if loc else 0  # 0: a Reply made in Python
+    return loc[: depth + 1] if len(loc) > depth + 1 and loc[depth] in _EITHER else None
+
+
+_OF_REPLIES: dict[str | int, int] = {"model": 2, "summaries": 2, "models": 4}
+"""The parts of a place before the key of a reply: `model.0` and `models.reviewer.replies.0`."""
 
 
 def wording(error: Any) -> tuple[str, str]:
@@ -86,7 +89,7 @@ def _quotes(given: Any) -> str:
 def loc_of(error: Any) -> Loc:
     """Return the place of a finding; a check of a whole model names the wrong key."""
     key = error.get("ctx", {}).get("key")
-    loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM, LIST})
+    loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM, LIST, NAMES})
     if not key or error["type"] in UNKNOWN_KEY:  # a name of a loop may have dots in it
         return (*loc, key) if key else loc
     return (*loc, *(int(part) if part.isdigit() else part for part in key.split(".")))

@@ -4,7 +4,7 @@ A reply is an entry of a script: parts, then an end. It becomes a list of timed 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from itertools import zip_longest
@@ -14,11 +14,14 @@ from pydantic import Field, model_validator
 
 from simloop import messages
 from simloop.kernel.policies import utf8_bytes_over_4
+from simloop.scenario.expect import AnyText, GivenText, fits
 from simloop.scenario.fields import (
     NO_TIME,
+    Many,
     One,
     OneOrNone,
     Strict,
+    Written,
     WrittenDuration,
     WrittenDurationOrNone,
     defaults_of,
@@ -27,8 +30,9 @@ from simloop.scenario.fields import (
     no_items,
     wrong,
 )
-from simloop.world.fake_model import ScriptedFailure, ScriptEntry, TimedPart
+from simloop.world.fake_model import PartyScript, ScriptedFailure, ScriptEntry, TimedPart
 from simloop.world.faults import REPLY_ENDS, FaultPlace, ReplyFault, status_text
+from simloop.world.http import Headers
 from simloop.world.tools import canonical_json
 
 _UNREACHED: FaultPlace = "before-connect"
@@ -148,18 +152,54 @@ class Pace(Strict):
 
 
 class When(Strict):
-    """The condition of a rule; the newest message of a request must satisfy every given key."""
+    """The condition of a rule; a request must satisfy every given key."""
 
     role: Literal["user", "assistant", "tool", "summary"] | None = Field(
-        default=None, description="Its role."
+        default=None, description="The role of the newest message."
     )
-    contains: str | None = Field(default=None, description="Text that it contains.")
+    contains: str | None = Field(default=None, description="Text that the newest message contains.")
+    conversation: Written[AnyText | None, GivenText | None] = Field(
+        default=kept(None),
+        description="The text of any of its messages; {contains: ...} for a part of one.",
+    )
+    system: Written[AnyText | None, GivenText | None] = Field(
+        default=kept(None),
+        description="The system prompt, exactly; {contains: ...} for a part of it.",
+    )
+    tools: list[str] = Field(
+        default_factory=no_items, description="Tools that it offers, perhaps among others."
+    )
 
     def matches(self, request: messages.Request) -> bool:
         """Return whether the rule answers `request`."""
-        newest = request.messages[-1]
+        sent = request.messages
+        newest = sent[-1] if sent else messages.UserMessage("")
         role = type(newest).__struct_config__.tag
-        return (self.role is None or self.role == role) and (self.contains or "") in newest.text
+        return (
+            self.role in (None, role)
+            and (self.contains or "") in newest.text
+            and fits(self.system, request.system_prompt)
+            and (self.conversation is None or any(fits(self.conversation, m.text) for m in sent))
+            and {each.name for each in request.tools}.issuperset(self.tools)
+        )
+
+
+class PartyCondition(When):
+    """The requests that are for a party; each must satisfy every given key."""
+
+    model: Written[AnyText | None, GivenText | None] = Field(
+        default=kept(None),
+        description="The name of the model, exactly; {contains: ...} for a part of it.",
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict,
+        description="Headers that it has over HTTP; other requests have none.",
+    )
+
+    def is_met(self, request: messages.Request, model: str, headers: Headers) -> bool:
+        """Return whether a request with this name of a model and these headers is for the party."""
+        wanted = {(name.lower(), value) for name, value in self.headers.items()}
+        return wanted.issubset(headers) and fits(self.model, model) and self.matches(request)
 
 
 class Reply(Strict):
@@ -338,6 +378,33 @@ class Reply(Strict):
 
     def _calls(self) -> list[tuple[str, str]]:
         return calls_of(self.call)
+
+
+class Party(Strict):
+    """The replies of the model to one agent of a program: one of several."""
+
+    when: One[PartyCondition] = Field(
+        description="Which requests are for it: those that have all of this."
+    )
+    replies: Many[Reply] = Field(
+        default_factory=kept(no_items), description="Its replies, in order or by rule."
+    )
+
+    @model_validator(mode="after")
+    def _has_a_condition(self) -> Self:
+        if not any(differs(self.when, key) for key in PartyCondition.model_fields):
+            raise wrong("when", "say which requests are for it, such as {system: {contains: ...}}")
+        return self
+
+    def script(self, name: str) -> PartyScript:
+        """Return the script of the party of that name."""
+        return PartyScript(self.when.is_met, entries_of(self.replies, name))
+
+
+def entries_of(replies: Iterable[Reply], party: str, first: int = 0) -> list[ScriptEntry]:
+    """Return replies as the entries of a party's script; the first has that number."""
+    numbered = enumerate(replies, first)
+    return [reply.entry(f"models.{party}.replies.{number}") for number, reply in numbered]
 
 
 @cache

@@ -36,7 +36,7 @@ from simloop.scenario.fields import (
 )
 from simloop.scenario.people import Input, Prompts
 from simloop.scenario.programs import Scripted, check_programs
-from simloop.scenario.replies import PastMessage, Reply, unpaired
+from simloop.scenario.replies import Party, PastMessage, Reply, unpaired
 from simloop.scenario.services import Address, Route
 from simloop.trace.kinds import TRIGGERS
 from simloop.trace.recorder import MAX_TRACE_CHARS
@@ -335,6 +335,9 @@ class Scenario(Strict):
     """Virtual time after which RunShellCommand is given up."""
     model: Many[Reply] = Field(default_factory=kept(no_items))
     """The replies of the model, in order or by rule."""
+    models: Named[Party] = Field(default_factory=kept(dict))
+    """The replies to one agent of several, by a name for it: which requests are for it, and its
+    replies. `model` answers the other requests."""
     summaries: Many[Reply] = Field(default_factory=kept(no_items))
     """The replies of the model to requests for a summary."""
     hooks: Many[ScriptedHook] = Field(default_factory=kept(no_items))
@@ -395,6 +398,19 @@ class Scenario(Strict):
         except OSError as error:
             raise wrong("files", str(error)) from None
         check_programs(self.programs, has_files=self.files is not None)
+        return self
+
+    @model_validator(mode="after")
+    def _parties_fit(self) -> Self:
+        for name in {"", "min", "max"}.intersection(self.models):
+            raise wrong(f"models.{name}", "give it another name: min, max and none mean something")
+        expected = {"expect": self.expect, **self.expect_on}
+        for key, each in expected.items():
+            counts = each.requests if isinstance(each.requests, dict) else {}
+            unknown = sorted(counts.keys() - self.models.keys())
+            if unknown:
+                place = "expect.requests" if each is self.expect else f"expect_on.{key}"
+                raise wrong(place, f"there is no `{unknown[0]}` in models")
         return self
 
     _path: str = PrivateAttr(default="")

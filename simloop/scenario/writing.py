@@ -34,14 +34,14 @@ _ORDER = {
         "compaction", "retry", "context", "tool_execution", "hook_isolation", "hook_execution",
         "clock", "faults", "warn_after", "max_transitions", "max_trace_chars", "abort", "queue",
         "system_prompt", "history", "prompt", "then", "input", "files", "shell_timeout", "services",
-        "programs", "offline", "absent", "unscripted", "tools", "hooks", "model", "summaries",
-        "expect", "expect_on",
+        "programs", "offline", "absent", "unscripted", "tools", "hooks", "model", "models",
+        "summaries", "expect", "expect_on",
     ))
 }  # fmt: skip
 """The order of the keys: the settings, the prompt, the world, the expectations."""
 _SPREAD = frozenset(
-    {"queue", "history", "files", "services", "programs", "tools", "hooks", "model", "summaries",
-     "expect", "expect_on"}
+    {"queue", "history", "files", "services", "programs", "tools", "hooks", "model", "models",
+     "summaries", "expect", "expect_on"}
 )  # fmt: skip
 """The keys whose items stand on lines of their own, even if all of them fit on one."""
 

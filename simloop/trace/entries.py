@@ -86,6 +86,7 @@ class Request(Entry, frozen=True, gc=False):
     Its messages are the first `kept` of request number `base` with `added` after them; `base` 0 is
     none. `system_prompt` and `tools` are there if they differ from those of the base. `digest`
     identifies the messages. `tokens` is the agent's estimate of their size, 0 if it makes none.
+    `party` is that of `models` in the scenario, empty for the others.
     """
 
     number: Count
@@ -97,6 +98,7 @@ class Request(Entry, frozen=True, gc=False):
     system_prompt: str | UnsetType = UNSET
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
     tokens: Count = 0
+    party: str = ""
 
 
 class TextDelta(Entry, frozen=True, gc=False):

@@ -182,6 +182,8 @@ class _ModelCall:
             "simloop.purpose": entry.purpose,
             "simloop.request": entry.number,
         }
+        if entry.party:
+            given["gen_ai.agent.name"] = entry.party
         self.span = OtelSpan(f"chat {_MODEL}", CLIENT, entry.at_ns, given)
 
     def receive(self, entry: AnyEntry) -> None:

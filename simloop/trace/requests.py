@@ -162,7 +162,7 @@ class RequestCoder:
             new_tools, chars = tools, chars + sum(len(tool.parameters) for tool in tools)
         entry = entries.Request(
             seq, at_ns, number, request.purpose, digest.hex(),
-            base.number, kept, added, new_prompt, new_tools, tokens,
+            base.number, kept, added, new_prompt, new_tools, tokens, request.party,
         )  # fmt: skip
         return entry, chars
 
@@ -234,4 +234,4 @@ def read_request(
     if isinstance(entry.tools, tuple):
         tools = entry.tools
     whole = view(messages, tail=entry.added[shared_more:])
-    return Request(entry.number, entry.purpose, system_prompt, whole, tools)
+    return Request(entry.number, entry.purpose, system_prompt, whole, tools, entry.party)

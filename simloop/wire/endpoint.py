@@ -148,7 +148,13 @@ class Endpoint:
         if not form.marks_failed_tools:
             messages = self._marked(messages)
         try:
-            stream = port.stream(messages, system_prompt=read.system_prompt, tools=read.tools)
+            stream = port.stream(
+                messages,
+                system_prompt=read.system_prompt,
+                tools=read.tools,
+                model=read.model,
+                headers=request.headers,
+            )
         except SimloopError as error:  # kept by the port
             return _failed(error)
         if self._keep_bodies:

@@ -19,7 +19,14 @@ from simloop.errors import ScenarioError
 from simloop.messages import Finish, Part, Request
 from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
-from simloop.world.fake_model import GeneratedStream, Model, TimedPart, TimedStream, WholeStream
+from simloop.world.fake_model import (
+    GeneratedStream,
+    Model,
+    Parties,
+    TimedPart,
+    TimedStream,
+    WholeStream,
+)
 from simloop.world.faults import (
     FAULTS,
     PROGRAM_FAULTS,
@@ -136,7 +143,8 @@ class FaultyModel:
         self._sites = sites
         self._play = play
         # A queue, because several replies of concurrent calls may be cut off before a retry.
-        self._cut_off: dict[str, deque[list[Part]]] = {}
+        self._cut_off: dict[tuple[str, str], deque[list[Part]]] = {}
+        self.parties: Parties | None = getattr(inner, "parties", None)
 
     def stream(self, request: Request) -> FaultyStream:
         """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
@@ -165,15 +173,19 @@ class FaultyModel:
                 ):
                     yield part
         if broken or unfinished:
-            self._cut_off.setdefault(request.purpose, deque()).append(said)
+            self._cut_off.setdefault(_script_of(request), deque()).append(said)
         if broken:
             async for part in TimedStream(self._play(broken)[-1:]):
                 yield part
 
     def _source(self, request: Request) -> Any:
         """Return the stream of the inner model; a retry repeats a reply that a fault cut off."""
-        again = self._cut_off.get(request.purpose)
+        again = self._cut_off.get(_script_of(request))
         return WholeStream(again.popleft()) if again else self._inner.stream(request)
+
+
+def _script_of(request: Request) -> tuple[str, str]:
+    return request.purpose, request.party
 
 
 async def disturb_tool(sites: FaultSites) -> None:

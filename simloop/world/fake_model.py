@@ -16,11 +16,13 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from operator import length_hint
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from simloop.errors import ScenarioError, ScriptExhausted, ScriptUnused
@@ -33,6 +35,7 @@ from simloop.messages import (
     ToolCallDelta,
     ToolCallPart,
 )
+from simloop.world.http import Headers
 
 TimedPart = tuple[int, Part | Exception | None]
 """Nanoseconds to wait, then a part; None waits for ever, as a stall does, and an exception is
@@ -228,11 +231,19 @@ class ScriptEntry(Struct, frozen=True):
     matches: Callable[[Request], bool] | None = None
 
 
-class Script:
-    """Entries for one purpose. Rules go first, in order; then the next ordered entry."""
+Matches = Callable[[Request, str, Headers], bool]
+"""Whether a request is of a party, by what it says, the name of its model, and its headers."""
 
-    def __init__(self, entries: Iterable[ScriptEntry], name: str) -> None:
+
+class Script:
+    """Entries for one purpose or one party. Rules go first, in order; then the next ordered entry.
+
+    `party` is the name of the party, or empty.
+    """
+
+    def __init__(self, entries: Iterable[ScriptEntry], name: str, party: str = "") -> None:
         self.name = name
+        self.party = party
         self._entries: list[ScriptEntry] = []
         self._rules: list[ScriptEntry] = []
         self._ordered: list[ScriptEntry] = []
@@ -263,9 +274,9 @@ class Script:
         ordered, rules = len(self._ordered), len(self._rules)
         replies = "1 ordered reply" if ordered == 1 else f"{ordered} ordered replies"
         matched = f", and none of its rules matches ({rules})" if rules else ""
+        missing = f"no reply of {self.party} is left" if self.party else "the script has no reply"
         raise ScriptExhausted(
-            f"the script has no reply for request {request.number}: "
-            f"the run used {replies}{matched}",
+            f"{missing} for request {request.number}: the run used {replies}{matched}",
             key=self.name,
             hint="add a reply, or let one play `times: always`",
         )
@@ -288,15 +299,42 @@ class Script:
         ]
 
 
+class PartyScript(NamedTuple):
+    """The requests that are for one party, and its replies."""
+
+    matches: Matches
+    entries: Sequence[ScriptEntry]
+
+
+Parties = dict[str, Matches]
+"""The parties by name; a request is for the first one that it matches."""
+
+
+def party_of(parties: Parties, request: Request, model: str, headers: Headers) -> Request:
+    """Return a request with the name of its party; only main requests have one."""
+    names = (name for name, matches in parties.items() if matches(request, model, headers))
+    name = next(names, "") if request.purpose == "main" else ""
+    return msgspec.structs.replace(request, party=name) if name else request
+
+
 class FakeModel:
-    """Plays one script to main requests and one to summary requests.
+    """Plays one script to main requests, one to summary requests, and one to those of each party.
 
     `requests` holds every request, as sent.
     """
 
-    def __init__(self, main: Iterable[ScriptEntry], summary: Iterable[ScriptEntry] = ()) -> None:
+    def __init__(
+        self,
+        main: Iterable[ScriptEntry],
+        summary: Iterable[ScriptEntry] = (),
+        parties: Mapping[str, PartyScript] | None = None,
+    ) -> None:
         self.requests: list[Request] = []
-        self._scripts = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
+        self._purposes = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
+        self.parties: Parties = {}
+        self._party_scripts: dict[str, Script] = {}
+        for name, party in (parties or {}).items():
+            self.add_party(name, party)
         self._calls = 0
         # By the position of the reply: how many calls it has, and whether it takes no time.
         self._known: dict[str, tuple[int, bool]] = {}
@@ -304,7 +342,7 @@ class FakeModel:
     def stream(self, request: Request) -> TimedStream | WholeStream:
         """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
-        entry = self._scripts[request.purpose].choose(request)
+        entry = self._script(request).choose(request)
         timed = entry.reply.play(self._calls + 1)
         if entry.position not in self._known:
             self._known[entry.position] = _count_calls(timed), _is_whole(timed)
@@ -312,23 +350,45 @@ class FakeModel:
         self._calls += calls
         return WholeStream([part for _, part in timed]) if is_whole else TimedStream(timed)  # type: ignore[misc]
 
-    def add(self, main: Iterable[ScriptEntry]) -> None:
-        """Add entries for main requests after the others, during the run too."""
-        self._scripts["main"].add(main)
+    def _script(self, request: Request) -> Script:
+        if request.party:
+            return self._party_scripts[request.party]
+        script = self._purposes[request.purpose]
+        if self.parties and script.is_empty and request.purpose == "main":
+            raise ScriptExhausted(
+                f"request {request.number} is of none of the parties {', '.join(self.parties)}, "
+                "and the script has no other replies",
+                key=script.name,
+                hint="add a reply for it, or change the `when` of its party",
+            )
+        return script
+
+    def add(self, main: Iterable[ScriptEntry], party: str = "") -> None:
+        """Add entries for main requests after the others, or for a party, during the run too."""
+        (self._party_scripts[party] if party else self._purposes["main"]).add(main)
+
+    def add_party(self, name: str, party: PartyScript) -> None:
+        """Add a party after the others, during the run too."""
+        self.parties[name] = party.matches
+        self._party_scripts[name] = Script(party.entries, f"models.{name}.replies", name)
+
+    @property
+    def _scripts(self) -> list[Script]:
+        return [*self._purposes.values(), *self._party_scripts.values()]
 
     @property
     def replies(self) -> int:
         """Return the number of replies, without those of entries that may always be used."""
-        return sum(script.replies for script in self._scripts.values())
+        return sum(script.replies for script in self._scripts)
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is no reply at all."""
-        return all(script.is_empty for script in self._scripts.values())
+        return all(script.is_empty for script in self._scripts)
 
     def unused(self) -> list[str]:
         """Return the positions of the replies that were not requested, or not often enough."""
-        return [position for script in self._scripts.values() for position in script.unused()]
+        return [position for script in self._scripts for position in script.unused()]
 
     def check_account(self) -> None:
         """Raise ScriptUnused with the positions of the replies that were not used up."""

@@ -39,7 +39,16 @@ from simloop.trace.recorder import Recorder
 from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
-from simloop.world.fake_model import Model, Stream, TimedStream, WholeStream, stream_of
+from simloop.world.fake_model import (
+    Model,
+    Parties,
+    Stream,
+    TimedStream,
+    WholeStream,
+    party_of,
+    stream_of,
+)
+from simloop.world.http import Headers
 from simloop.world.user_functions import UserError, fault_of, keep
 from simloop.world.user_port import Cancellation, no_turn
 
@@ -88,6 +97,7 @@ class ModelPort:
         self.most: float = inf
         """The requests that an agent may make for one prompt; a machine counts its moves."""
         self._coder = RequestCoder()
+        self._parties: Parties | None = getattr(model, "parties", None)
 
     def stream(
         self,
@@ -97,10 +107,13 @@ class ModelPort:
         tools: Iterable[ToolSpec] = (),
         purpose: str = "main",
         tokens: int = 0,
+        model: str = "",
+        headers: Headers = (),
     ) -> "RecordedStream":
         """Send a request and return the stream of its reply. `tokens` is the caller's estimate.
 
-        The model is asked when the stream is first read. Raises CancelledError after a stop.
+        `model` and `headers` decide nothing but the party that answers. The model is asked when the
+        stream is first read. Raises CancelledError after a stop.
         """
         recorder = self.recorder
         if self.cancellation.pending is not None or recorder.error is not None:
@@ -115,6 +128,8 @@ class ModelPort:
         try:
             sent = messages if is_view else snapshot(messages)
             request = Request(number, purpose, system_prompt, sent, tuple(tools))
+            if self._parties:
+                request = party_of(self._parties, request, model, headers)
             entry, chars = self._coder.code(request, seq, at_ns, tokens)
             if not is_view:
                 check_request(entry)
@@ -134,10 +149,12 @@ class ModelPort:
         system_prompt: str = "",
         tools: Iterable[ToolSpec] = (),
         purpose: str = "main",
+        model: str = "",
     ) -> Completion:
         """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
         await self.turn()
-        stream = self.stream(messages, system_prompt=system_prompt, tools=tools, purpose=purpose)
+        given: Any = {"system_prompt": system_prompt, "tools": tools, "purpose": purpose}
+        stream = self.stream(messages, **given, model=model)
         async with aclosing(stream):
             return await _whole(stream, self.turn)
 

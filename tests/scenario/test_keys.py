@@ -54,6 +54,7 @@ def test_the_word_that_yaml_1_1_misreads_is_no_key_and_the_keys_are_named(trigge
         parse_scenario(f"prompt: x\nmodel: [{{say: y}}]\n{trigger}")
 
 
+PARTY = {"models": {"a": {"when": {"role": "user"}}}}
 ROUTE = ("services", "https://a.example", 0)
 WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "": ({"prompt": "x"}, ()),
@@ -71,6 +72,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "Limits": ({"limits": {}}, ("limits",)),
     "OpencodeOptions": ({"loops": {"opencode": {}}}, ("loops", "opencode")),
     "Pace": ({"model": [{"say": "x", "pace": {}}]}, ("model", 0, "pace")),
+    "PartyCondition": (PARTY, ("models", "a", "when")),
     "PastMessage": ({"history": [{"user": "x"}]}, ("history", 0)),
     "PiOptions": ({"loops": {"pi": {}}}, ("loops", "pi")),
     "Program": ({"programs": {"git": {}}}, ("programs", "git")),

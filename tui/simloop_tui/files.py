@@ -23,7 +23,7 @@ from simloop.scenario.writing import create, create_schema, scenario_text
 from simloop.scenario.yaml import Loc, read_yaml_file
 from simloop.trace import entries
 from simloop.trace.storage import write_file
-from simloop_tui.runs import check_repeatable, content_of, used_replies
+from simloop_tui.runs import check_repeatable, content_of, is_of_model, used_replies
 from simloop_tui.session import Session
 
 _LONGEST_NAME = 60
@@ -193,6 +193,6 @@ def _reply(position: Position) -> Loc:
         number = position.entry.number
     used = used_replies(recording, content_of(recording).get("model", []))
     request = recording.requests.get(number) if number is not None else None
-    if request is not None and request.purpose != "main":
-        return ("summaries",)
+    if request is not None and not is_of_model(request):
+        return ("models", request.party) if request.party else ("summaries",)
     return ("model", used[number]) if number in used else ("prompt",)

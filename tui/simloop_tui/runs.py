@@ -18,6 +18,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun, Waits, opened_run
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.kernel.machine import Feature
+from simloop.messages import Request
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, script_of
 from simloop.scenario.loader import parse_scenario
@@ -92,8 +93,13 @@ def request_of(position: Position, reply: int) -> int:
     The request after the last one of the run has the next number.
     """
     sent = position.recording.requests
-    main = [number for number, each in sent.items() if each.purpose == "main"]
+    main = [number for number, each in sent.items() if is_of_model(each)]
     return main[reply] if reply < len(main) else max(sent, default=0) + 1
+
+
+def is_of_model(request: Request) -> bool:
+    """Return whether `model` of the scenario answers a request, and no party and no summary."""
+    return request.purpose == "main" and not request.party
 
 
 def unrolled(recording: RecordedRun, tree: Draft) -> list[Draft]:
@@ -111,7 +117,7 @@ def used_replies(recording: RecordedRun, replies: Sequence[Draft]) -> dict[int, 
     script = Script(script_of(scenario_of({"prompt": "-", "model": replies}))[0], "model")
     used: dict[int, int] = {}
     for request in recording.requests.values():
-        if request.purpose == "main":
+        if is_of_model(request):
             try:
                 position = script.choose(request).position
             except SimloopError:  # the script was too short for the run
@@ -322,7 +328,7 @@ def _without_chance(position: Position) -> Iterator[Change]:
 
 def _reply_of(position: Position, request: int) -> int | None:
     sent = position.recording.requests
-    main = [number for number, each in sent.items() if each.purpose == "main"]
+    main = [number for number, each in sent.items() if is_of_model(each)]
     return main.index(request) if request in main else None
 
 
