@@ -77,7 +77,6 @@ _USABLE = (FinishReason.STOP, FinishReason.OTHER)
     "A compaction states correctly how large the context was, and whether it became smaller.",
     "BUGS.md B4, B5, B15",
     sees=[Compaction, signals.ContextCompacted],
-    needs=[Need.MACHINE],
 )
 def compaction_sizes_match_context(subject: Subject) -> Watch:
     """A compaction that removes nothing, or leaves the context as large, has not helped."""

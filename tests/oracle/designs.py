@@ -97,7 +97,6 @@ def long_runs_reported(subject: Subject) -> Watch:
     "has sent no message since.",
     "BUGS.md D13, loops.md",
     sees=[signals.ToolsReturned, signals.ModelReplied, signals.StepClosed],
-    needs=[Need.MACHINE],
 )
 def terminated_batches_end_run(subject: Subject) -> Watch:
     """A reply that failed or was filtered ends the run in any case."""

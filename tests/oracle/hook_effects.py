@@ -90,7 +90,6 @@ class _Script:
     "A hook that is marked as independent changes nothing where hooks run at once.",
     "loops.md",
     sees=[Hook],
-    needs=[Need.MACHINE],
 )
 def independent_hooks_change_nothing(subject: Subject) -> Watch:
     """Another hook of the same point and name may change something."""

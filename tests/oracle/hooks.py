@@ -320,7 +320,6 @@ def _miscounted(
     "A hook takes no longer than its timeout, and does not time out earlier.",
     "BUGS.md D15, C12",
     sees=[Hook],
-    needs=[Need.MACHINE],
 )
 def hook_timeouts(subject: Subject) -> Watch:
     """The limit binds async hooks. A hook of a scenario takes the time that it states."""

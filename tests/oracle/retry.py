@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from oracle.ledger import ledger_of
-from simloop.check.invariants.invariant import Need, invariant
+from simloop.check.invariants.invariant import invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.errorclass import ErrorClass
@@ -74,7 +74,6 @@ def wait_range(
     "formula, cap, Retry-After and range of the jitter.",
     "BUGS.md C1, C2, C3",
     sees=[Backoff],
-    needs=[Need.MACHINE],
 )
 def backoff_matches_policy(subject: Subject, entry: Any) -> str:
     """A useless reply is no failed call, so it has no Retry-After."""
@@ -109,7 +108,6 @@ def _ms(ns: int) -> str:
     "receives this class.",
     "BUGS.md C4, C5, C7",
     sees=[Classified, signals.ModelFailed],
-    needs=[Need.MACHINE],
 )
 def failure_class_matches_policy(subject: Subject, entry: Any) -> str:
     """Equal failures have equal classes, at every place where they occur."""

@@ -49,7 +49,6 @@ _GOING_ON = (*_REPLIES, signals.ToolsReturned)
     "The engine performs each effect of a machine exactly once, before the signal that answers it.",
     "loops.md",
     sees=[Transition],
-    needs=[Need.MACHINE],
 )
 def effects_run_once(subject: Subject, entry: Any) -> str:
     """An end from outside may come before or during an effect."""
@@ -139,7 +138,6 @@ def tool_batches_complete(subject: Subject, entry: Any) -> str:
     "the reply.",
     "BUGS.md C6, C4",
     sees=[signals.ModelReplied],
-    needs=[Need.MACHINE],
 )
 def reply_signal_matches_reply(subject: Subject, entry: Any) -> str:
     """The finish words that a program does not know count as other ones."""
@@ -169,7 +167,6 @@ def reply_signal_matches_reply(subject: Subject, entry: Any) -> str:
     "trigger and can be shortened.",
     "BUGS.md B7, B8, B5",
     sees=[signals.ContextMeasured],
-    needs=[Need.MACHINE],
 )
 def context_signal_matches_context(subject: Subject, entry: Any) -> str:
     """The policy sets the trigger in tokens or in messages."""
@@ -201,7 +198,6 @@ def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
     "The signal at the end of a step states correctly whether user messages are queued.",
     "BUGS.md B12",
     sees=[effects.CloseStep, signals.AbortRequested, signals.StepClosed],
-    needs=[Need.MACHINE],
 )
 def queue_signal_matches_queue(subject: Subject) -> Watch:
     """A message that arrives at the same time as the end of a step may wait for the next step."""

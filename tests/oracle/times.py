@@ -82,7 +82,6 @@ def backoff_lasts_as_recorded(subject: Subject) -> Watch:
     "Failures are numbered from one, and each backoff has the number of the failure before it.",
     "BUGS.md C3",
     sees=[Backoff],
-    needs=[Need.MACHINE],
 )
 def failures_numbered_in_order(subject: Subject, entry: Any) -> str:
     """If a machine resets its count, the number is one again."""

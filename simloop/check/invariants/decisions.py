@@ -136,7 +136,6 @@ def _is_answer(reply: ReplyFacts) -> bool:
     "The machine reaches the recorded states when it receives the recorded signals again.",
     "loops.md",
     sees=[Deviates],
-    needs=[Need.MACHINE],
 )
 def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     """A machine with state outside its run, or an engine that changes a signal, violates it."""
@@ -150,7 +149,6 @@ def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     "A complete answer of the model completes the run if no message is queued.",
     "BUGS.md A3, E2",
     sees=[signals.StepClosed],
-    needs=[Need.MACHINE],
 )
 def answers_complete_runs(subject: Subject, entry: Any) -> str:
     """The answer completes the run even if it reaches a limit."""
@@ -166,7 +164,6 @@ def answers_complete_runs(subject: Subject, entry: Any) -> str:
     "A reply that the content filter stops, or that ends with an error, ends the run as a failure.",
     "BUGS.md D12, E8",
     sees=[signals.StepClosed],
-    needs=[Need.MACHINE],
 )
 def broken_replies_end_runs(subject: Subject, _: Any) -> str:
     """Also one with calls, and also if a message is queued."""
@@ -212,7 +209,6 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
     "A follow-up message is taken only when the run would otherwise end.",
     "BUGS.md B12, D21",
     sees=[signals.StepClosed],
-    needs=[Need.MACHINE],
 )
 def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
     """It must not come between calls and their results, or while a message to steer by waits."""
@@ -231,7 +227,6 @@ def follow_ups_taken_at_run_end(subject: Subject, entry: Any) -> str:
     "A counter that is declared to reset is zero after each complete reply.",
     "BUGS.md E6",
     sees=[signals.ModelReplied],
-    needs=[Need.MACHINE],
 )
 def counters_reset_after_reply(subject: Subject, _: Any) -> str:
     """The failures of one step do not count in the next one."""

@@ -7,7 +7,7 @@ stopped at the first violation.
 from collections.abc import Callable, Collection, Generator, Iterable
 from enum import StrEnum
 from inspect import signature
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from simloop.kernel.machine import Bound
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.messages import Counters
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry, Boundary, Footer
 
 Watch: TypeAlias = Generator[None, Any, str]
 """A generator that receives entries by `send`, and returns the text of the first violation."""
@@ -36,6 +36,7 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
+_OF_EVERY_RUN = frozenset({*get_args(Boundary), Footer, Break})
 EntryKind: TypeAlias = type[
     AnyEntry | Footer | Signal | Effect | State | Bound | Counters | Break | Deviates
 ]
@@ -104,7 +105,8 @@ def invariant(
 
     The function gets the `Subject` of the run. It is sent the entries of the kinds in `sees`, each
     after `subject.facts` has read it, and returns the description of the first violation. It is
-    sent a `Footer` when the conversation is over. One that returns before its first `yield` has
+    sent a `Footer` when the conversation is over. One that sees only what a machine leaves needs a
+    machine. One that returns before its first `yield` has
     nothing to judge in this run. It begins at the first entry that it is sent; a run without one
     costs nothing. So name signals, effects and states rather than all transitions. With `begins` it
     begins at the first entry of those kinds, and is not sent the entries before it.
@@ -112,7 +114,9 @@ def invariant(
     An invariant that remembers nothing is a plain function of the subject and of one entry. It
     returns how the entry is wrong, or an empty text, and costs less.
     """
-    kinds, needed = frozenset(sees), frozenset(needs)
+    kinds = frozenset(sees)
+    # A machine alone leaves the others.
+    needed = frozenset(needs if kinds & _OF_EVERY_RUN else [Need.MACHINE, *needs])
     begun = frozenset(begins) or kinds
 
     def make(function: Any) -> Invariant:

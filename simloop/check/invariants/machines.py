@@ -23,12 +23,7 @@ from simloop.trace.entries import Prompt, Request, Transition
 _ZERO = Counters(0, 0, 0)
 
 
-@invariant(
-    "Each run begins with all counters at zero.",
-    "BUGS.md E6, E9",
-    sees=[signals.Began],
-    needs=[Need.MACHINE],
-)
+@invariant("Each run begins with all counters at zero.", "BUGS.md E6, E9", sees=[signals.Began])
 def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
     """Each prompt of a conversation has its full limits."""
     if entry.counters != _ZERO or _counts(subject.course.before) != (0, 0, 0):
@@ -43,7 +38,6 @@ _counts = attrgetter("error_count", "total_steps", "compaction_attempts")
     "A counter that bounds a run never decreases, and increases by one or by the steps of a reply.",
     "BUGS.md E1, B17, C1",
     sees=[Counters],
-    needs=[Need.MACHINE],
 )
 def counters_never_decrease(subject: Subject, _: Any) -> str:
     """A counter that is declared to reset may decrease."""
@@ -62,7 +56,6 @@ def counters_never_decrease(subject: Subject, _: Any) -> str:
     "Each failure before a retry, each step and each compaction increases its counter by one.",
     "BUGS.md A11, A12, B17",
     sees=[effects.Backoff, Counters],
-    needs=[Need.MACHINE],
 )
 def every_attempt_counted(subject: Subject) -> Watch:
     """The waits before retries show the failures; the trace counts the steps and compactions."""
@@ -106,7 +99,6 @@ _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_a
     "that it announces, or without an end.",
     "BUGS.md A2, A11, A12, C6",
     sees=[signals.StepClosed],
-    needs=[Need.MACHINE],
 )
 def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
@@ -144,7 +136,6 @@ def _why(reply: ReplyFacts) -> str:
     "After a limit is reached, a run requests nothing that the limit forbids.",
     "BUGS.md E1, A5, A13",
     sees=[Bound],
-    needs=[Need.MACHINE],
 )
 def limits_enforced(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt beyond it is made."""
@@ -156,7 +147,6 @@ def limits_enforced(subject: Subject, _: Any) -> str:
     "A limit ends a run only when it is reached, and the run names that limit.",
     "BUGS.md E1, E8",
     sees=[Finished],
-    needs=[Need.MACHINE],
 )
 def limits_not_enforced_early(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt below it is refused."""
@@ -194,7 +184,6 @@ def _unnamed(run: Run, subject: Subject, bounds: Mapping[str, Bound]) -> str:
     "A reply that reports more steps than max_steps_per_round ends its run.",
     "BUGS.md E3",
     sees=[signals.StepClosed],
-    needs=[Need.MACHINE],
 )
 def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
     """The steps of the last reply count, not the sum of all steps."""
@@ -211,7 +200,6 @@ def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
     "and only then; a useful reply is not retried.",
     "BUGS.md C4, C6, C7, C13, B15",
     sees=[effects.Backoff, signals.ModelFailed],
-    needs=[Need.MACHINE],
 )
 def retries_match_policy(subject: Subject, entry: Any) -> str:
     """Other rules hold for overflows and aborts; another limit may end the run."""
@@ -234,7 +222,6 @@ def retries_match_policy(subject: Subject, entry: Any) -> str:
     "A run that ends because its model call was aborted has the outcome aborted.",
     "BUGS.md C9, E8",
     sees=[signals.ModelFailed],
-    needs=[Need.MACHINE],
 )
 def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
@@ -251,7 +238,6 @@ def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     "a reply that was cut off or a request that was too long.",
     "BUGS.md B2, B3, B8, C5",
     sees=[effects.Compact],
-    needs=[Need.MACHINE],
 )
 def compactions_have_a_reason(subject: Subject, _: Any) -> str:
     """A context below its trigger stays unchanged."""
@@ -276,7 +262,6 @@ def _has_overflowed(course: Course) -> bool:
     "A context that exceeds its trigger is compacted while an attempt is left.",
     "BUGS.md B7, B9",
     sees=[signals.ContextMeasured],
-    needs=[Need.MACHINE],
 )
 def full_contexts_compacted(subject: Subject, entry: Any) -> str:
     """The compaction comes before the next request, which a provider might refuse otherwise."""
@@ -293,7 +278,6 @@ def full_contexts_compacted(subject: Subject, entry: Any) -> str:
     "is left.",
     "BUGS.md A9, B1, B17",
     sees=[signals.StepClosed, signals.ModelFailed],
-    needs=[Need.MACHINE],
 )
 def overflows_force_compaction(subject: Subject, _: Any) -> str:
     """The model has no room for a whole reply, or the provider says so."""
@@ -310,7 +294,6 @@ def overflows_force_compaction(subject: Subject, _: Any) -> str:
     "limit counts compactions.",
     "BUGS.md B1, B5, B15, B18",
     sees=[signals.ContextCompacted],
-    needs=[Need.MACHINE],
 )
 def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
     """The same request would be refused again, or the same compaction tried in each round."""
