@@ -7,7 +7,9 @@ must not make the garbage collector's work super-linear.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 
@@ -295,3 +297,11 @@ class ToolResultPart(Struct, frozen=True):
 
     call: ToolCall
     result: ToolResult
+
+
+def json_value(text: str, otherwise: Any = None) -> Any:
+    """Return the value of JSON text, or `otherwise` for a text that is no JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return otherwise

@@ -29,7 +29,7 @@ from simloop.fuzz.alphabet import LAST, LAST_SUMMARY
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.search import FoundFailure
 from simloop.kernel.durations import format_duration
-from simloop.messages import Fault, StreamError
+from simloop.messages import Fault, StreamError, json_value
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.expect import REST, CountBounds, Expect
@@ -367,7 +367,9 @@ def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
         case entries.ReasoningDelta(request=request, text=text):
             replies[request].setdefault("think", []).append(text)
         case entries.ToolCall(request=request, call_id=call_id, name=name, arguments=arguments):
-            replies[request].setdefault("call", []).append({name: _arguments(arguments)})
+            read = json_value(arguments)
+            value = read if isinstance(read, dict) else arguments
+            replies[request].setdefault("call", []).append({name: value})
             replies[request].setdefault("ids", []).append(call_id)
         case entries.Finish(request=request):
             replies[request]["finish"] = entry.raw
@@ -380,14 +382,6 @@ def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
             replies[request].update(_failure(fault, began=bool(replies[request])))
         case entries.StreamCut(request=request):
             replies[request]["unfinished"] = True
-
-
-def _arguments(text: str) -> Any:
-    try:
-        read = json.loads(text)
-    except ValueError:
-        return text
-    return read if isinstance(read, dict) else text
 
 
 @cache

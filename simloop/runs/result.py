@@ -10,14 +10,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import msgspec
 from msgspec import Struct, field
 
 from simloop.engine.hook_meter import HookCost
 from simloop.errors import CannotExpress, ExpectationFailed, ScenarioError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
-from simloop.messages import Counters, Message, Outcome, Request, ToolMessage, ToolSpec
+from simloop.messages import (
+    Counters,
+    Message,
+    Outcome,
+    Request,
+    ToolMessage,
+    ToolSpec,
+    json_value,
+)
 from simloop.runs.plan import file_tools_of, scripted_tools, stated
 from simloop.scenario import loader
 from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span
@@ -384,7 +391,7 @@ def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
 
 def _request_in_words(entry: entries.ServiceRequest) -> Any:
     asked = f"{entry.method} {entry.service}{entry.path}"
-    return {asked: _read(entry.body)} if entry.body else asked
+    return {asked: json_value(entry.body, entry.body)} if entry.body else asked
 
 
 def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
@@ -396,7 +403,7 @@ def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
     return (
         method.upper() == got.method
         and target == url
-        and (body in (REST, got.body) or body == _read(got.body))
+        and (body in (REST, got.body) or body == json_value(got.body, got.body))
     )
 
 
@@ -407,13 +414,6 @@ _SEEN: tuple[tuple[str, Callable[[list[AnyEntry]], Iterable[Any]], Any, Any], ..
     ("refused", looptrace.refused, lambda e: f"{e.what} {e.asked}", operator.eq),
 )
 """By key of `expect`: the entries that show it, each in the words of a file, and how these fit."""
-
-
-def _read(body: str) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return body
 
 
 def _seqs(record: list[AnyEntry], kind: type[AnyEntry]) -> list[int]:
@@ -532,12 +532,9 @@ def _fitting(spec: ToolSpec | None, text: str) -> dict[str, Any] | None:
     """Return the arguments of a call if its tool takes them: an agent refuses others itself."""
     if spec is None:
         return None
-    try:
-        arguments = msgspec.json.decode(text or "{}")
-        schema = msgspec.json.decode(spec.parameters)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if not isinstance(arguments, dict):
+    arguments = json_value(text or "{}")
+    schema = json_value(bytes(spec.parameters).decode())
+    if schema is None or not isinstance(arguments, dict):
         return None
     try:
         tool = Tool(lambda: None, name=spec.name, parameters=schema)

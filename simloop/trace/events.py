@@ -15,11 +15,10 @@ from collections import OrderedDict
 from collections.abc import Container
 from typing import Any
 
-import msgspec
 from msgspec import Struct, structs
 
 from simloop.kernel.signals import Began, ModelReplied
-from simloop.messages import Outcome
+from simloop.messages import Outcome, json_value
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -198,17 +197,10 @@ class DocumentEvents:
 
 
 def _call_event(call: entries.ToolCall | entries.ToolStarted, at_ns: int) -> Event:
-    requested = RequestedCall(call.call_id, call.name, _params(call.arguments))
+    requested = RequestedCall(call.call_id, call.name, json_value(call.arguments, call.arguments))
     return ToolCallEvent(at_ns=at_ns, tool_call=requested)
 
 
 def _result_event(line: entries.Answered | entries.ToolResult, at_ns: int) -> Event:
     given = GivenResult(line.text, line.details)
     return ToolResultEvent(at_ns=at_ns, tool_call_id=line.call_id, result=given)
-
-
-def _params(arguments: str) -> Any:
-    try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
-        return arguments

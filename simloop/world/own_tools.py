@@ -16,7 +16,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.escape import writable
-from simloop.messages import ToolCall
+from simloop.messages import ToolCall, json_value
 from simloop.trace import entries
 from simloop.trace.facts import MAY_ACT
 from simloop.trace.recorder import Recorder
@@ -148,7 +148,8 @@ class OwnTools:
         named = [call for call in self._open if call.name == name]
         asked = [call for call in named if call.request not in self._broken]
         asked = asked or [call for call in named if call.request == named[-1].request]
-        equal = [call for call in asked if _as_json(call.arguments) == _as_json(arguments)]
+        value = json_value(arguments, arguments)
+        equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
         if not asked:
             self._unasked += 1
             return f"own-{self._unasked}"
@@ -206,13 +207,6 @@ def _plain(value: Any) -> Any:
 def _by_type(value: Any) -> str:
     # Its `repr` may have an address, which differs from run to run.
     return f"<{type(value).__name__}>"
-
-
-def _as_json(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return text
 
 
 async def _within(timeout_ms: int | None, course: Coroutine[Any, Any, T]) -> T:

@@ -10,9 +10,9 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.check.invariants.tools import described, value_of
+from simloop.check.invariants.tools import described
 from simloop.messages import ToolCall as Call
-from simloop.messages import ToolMessage
+from simloop.messages import ToolMessage, json_value
 from simloop.trace.entries import (
     Ended,
     Input,
@@ -32,7 +32,7 @@ _LEAST_CHARS = 4
 
 
 def _work_of(entry: Any) -> _Work:
-    value = value_of(entry.arguments)
+    value = json_value(entry.arguments)
     return entry.name, entry.arguments.encode() if value is None else canonical_json(value)
 
 
@@ -142,7 +142,7 @@ def _answer(question: str, text: str, paused: Iterable[Call]) -> Mapping[str, st
 
 
 def _texts(call: Call) -> list[str]:
-    value = value_of(call.arguments)
+    value = json_value(call.arguments)
     return (
         [each for each in value.values() if type(each) is str and each]
         if isinstance(value, dict)

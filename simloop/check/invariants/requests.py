@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import (
     MORE_RESULTS,
@@ -29,6 +27,7 @@ from simloop.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    json_value,
 )
 from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
@@ -195,19 +194,13 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     are no JSON cannot be sent as they are in a format that has values in their place.
     """
     return len(made) == len(sent) and all(
-        one.arguments == other.arguments or _value(one.arguments) in (_ANY, _value(other.arguments))
+        one.arguments == other.arguments
+        or json_value(one.arguments, _ANY) in (_ANY, json_value(other.arguments, _ANY))
         for one, other in zip(made, sent, strict=True)
     )
 
 
 _ANY = object()
-
-
-def _value(arguments: str) -> object:
-    try:
-        return msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
-        return _ANY
 
 
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)

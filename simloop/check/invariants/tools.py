@@ -8,13 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from simloop.check.invariants.agents import reply_before
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import ToolStart
-from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage
+from simloop.messages import AssistantMessage, FinishReason, Message, ToolMessage, json_value
 from simloop.messages import Request as SentRequest
 from simloop.messages import ToolCall as ToolCalled
 from simloop.trace.entries import (
@@ -95,7 +93,7 @@ def only_called_tools_run(subject: Subject) -> Watch:
                 asked = made.get(entry.call_id, ())
                 if not any(one == call if exact else one[0] == entry.name for one in asked):
                     return f"{described(entry)} runs, and the model called {asked}"
-            elif not open_calls[call] and value_of(entry.arguments) is not None:
+            elif not open_calls[call] and json_value(entry.arguments) is not None:
                 return f"{described(entry)} runs, and no call of the model is left for it"
             open_calls[call] -= 1
 
@@ -105,20 +103,12 @@ def described(entry: ToolStarted) -> str:
     return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
 
 
-def value_of(text: str) -> object:
-    """Return the value of arguments, or None for a text that is no JSON."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
 @invariant(
     "A tool receives a JSON object as its arguments.", "BUGS.md A9, A10, D11", sees=[ToolStarted]
 )
 def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     """A loop reports other arguments to the model as an error."""
-    if entry.arguments != "{}" and not isinstance(value_of(entry.arguments), dict):
+    if entry.arguments != "{}" and not isinstance(json_value(entry.arguments), dict):
         return f"{described(entry)} runs, and its arguments are no JSON object"
     return ""
 
@@ -230,7 +220,7 @@ def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
 
 
 def _same(arguments: str, others: str) -> bool:
-    return value_of(arguments) == value_of(others)
+    return json_value(arguments) == json_value(others)
 
 
 @invariant(
@@ -419,7 +409,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is ToolStarted:
-            ran[entry.call_id] = entry.name, value_of(entry.arguments)
+            ran[entry.call_id] = entry.name, json_value(entry.arguments)
             if entry.own:
                 own.add(entry.call_id)
         elif kind is ToolResult:
@@ -436,7 +426,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                 call = calls.get(message.call_id) if type(message) is ToolMessage else None
                 if call is None or call.id in ran or (call.name, message.text) not in results:
                     continue
-                if (call.name, value_of(call.arguments or "{}")) not in ran.values():
+                if (call.name, json_value(call.arguments or "{}")) not in ran.values():
                     where = f"request {entry.number} answers call {call.id!r}"
                     return f"{where} with a result of {call.name!r} for other arguments"
 

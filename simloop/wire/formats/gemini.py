@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simloop import messages as values
+from simloop.messages import json_value
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
@@ -288,7 +289,7 @@ class _ContentEncoder(replies.BlockEncoder):
         if block.kind != "call":
             thought = {"thought": True} if block.kind == "reasoning" else {}
             return [{"text": text, **thought}] if text else []
-        args = payload.parsed(block.text or "{}")
+        args = json_value(block.text or "{}")
         if not block.is_whole or not isinstance(args, dict):
             return []
         signature = {} if block.nth else {"thoughtSignature": self._signature}

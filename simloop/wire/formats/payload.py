@@ -45,14 +45,6 @@ def wire_json(value: object) -> str:
         return writable(text)
 
 
-def parsed(text: str) -> Any:
-    """Return the value of JSON text, or None if it is not JSON."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
-
-
 def is_posted_to(path: str, request: HttpRequest) -> bool:
     """Return whether a request is a POST to a URL whose path has this end."""
     return request.method == "POST" and urlsplit(request.url).path.endswith(path)

@@ -14,7 +14,8 @@ from msgspec import UNSET
 
 from simloop import messages as values
 from simloop.escape import writable
-from simloop.wire.formats.payload import JsonObject, is_posted_to, parsed, wire_json
+from simloop.messages import json_value
+from simloop.wire.formats.payload import JsonObject, is_posted_to, wire_json
 from simloop.wire.formats.wire_format import (
     ErrorReply,
     Framer,
@@ -223,7 +224,7 @@ def whole_input(block: ReplyBlock) -> Any:
     """
     if not block.text or not block.is_whole:
         return {}
-    value = parsed(block.text)
+    value = json_value(block.text)
     return block.text if value is None else value
 
 
@@ -432,7 +433,7 @@ def error_reply(failure: values.StreamError, body: JsonObject, headers: Headers)
 
 
 def _kind_of(body: str) -> str:
-    if isinstance(parsed(body), dict | list):
+    if isinstance(json_value(body), dict | list):
         return JSON
     return "text/html" if body.lstrip().startswith("<") else "text/plain"
 

@@ -37,8 +37,8 @@ from simloop.messages import (
     ToolCallDelta,
     ToolCallPart,
     Usage,
+    json_value,
 )
-from simloop.wire.formats.payload import parsed
 from simloop.wire.formats.replies import EventFramer
 from simloop.wire.formats.wire_format import WireFormat, WrongRequest
 from simloop.world.http import HttpRequest
@@ -112,7 +112,7 @@ def called(parts: Sequence[Part]) -> dict[str, tuple[str, str]]:
 def whole_objects(parts: Sequence[Part]) -> list[str]:
     """Return the ids of the calls whose arguments are whole objects, in the order of their end."""
     whole = [part.call for part in parts if isinstance(part, ToolCallPart)]
-    return [one.id for one in whole if isinstance(parsed(one.arguments or "{}"), dict)]
+    return [one.id for one in whole if isinstance(json_value(one.arguments or "{}"), dict)]
 
 
 def texts(parts: Sequence[Part], kind: type[TextDelta | ReasoningDelta]) -> str:
