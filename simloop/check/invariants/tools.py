@@ -220,7 +220,7 @@ def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
 
 
 def _same(arguments: str, others: str) -> bool:
-    return json_value(arguments) == json_value(others)
+    return bool(json_value(arguments) == json_value(others))
 
 
 @invariant(
