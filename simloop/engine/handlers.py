@@ -309,7 +309,7 @@ class EffectHandlers:
         return signals.ToolsReturned()
 
     def _close_step(self, effect: effects.CloseStep) -> _Answer:
-        """Commit the reply, notify the callbacks, then run the hooks: the documents' order."""
+        """Commit the reply, notify the callbacks, then run the hooks, in this order."""
         reply = self._reply
         assert reply is not None
         keep = effect.keep or (effect.keep_thoughts and bool(reply.thoughts))

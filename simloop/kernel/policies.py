@@ -28,21 +28,21 @@ class OnHookFailure(Word):
 class HookOrder(Word):
     """The order in which the hooks of a point run."""
 
-    SEQUENTIAL = "sequential"  # the order of the documents: each sees the changes of those before
+    SEQUENTIAL = "sequential"  # as listed: each sees the changes of those before
     PARALLEL = "parallel"  # hooks marked as independent run at once; every other runs in its place
 
 
 class ToolOrder(Word):
     """The order in which the calls of one reply run."""
 
-    SEQUENTIAL = "sequential"  # the default of document 001: calls may depend on one another
+    SEQUENTIAL = "sequential"  # the default: calls may depend on one another
     PARALLEL = "parallel"  # results still go into the context in the order of the calls
 
 
 class ToolStart(Word):
     """The time at which the tool of a call starts."""
 
-    WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on (002 section 5)
+    WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on
     AFTER_REPLY = (
         "after-reply"  # when the reply has ended and the loop has decided to run its calls
     )

@@ -17,8 +17,8 @@ RETRYABLE = frozenset({
     ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.SERVER, ErrorClass.CONNECTION,
     ErrorClass.TIMEOUT, ErrorClass.INTERRUPTED, ErrorClass.EMPTY_REPLY, ErrorClass.MISSING_CALLS,
 })  # fmt: skip
-"""Documents 000/002 retry 429, 500, 502 and 503; 529, lost connections, timeouts and useless
-replies are the same trouble under other names. Quota and auth do not heal by waiting."""
+"""The statuses 429, 500, 502 and 503; 529, lost connections, timeouts and useless replies are the
+same trouble under other names. Quota and auth do not heal by waiting."""
 
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
@@ -85,7 +85,7 @@ _STATUSES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRetry:
-    """The retry policy of documents 000/002 section 7 as printed: 2 s, 4 s, 8 s ... up to 30 s.
+    """The retry policy of the reference loop as it was described: 2 s, 4 s, 8 s ... up to 30 s.
 
     With `by_status` it retries the statuses 429, 500, 502 and 503, whatever the error says, and
     nothing else; otherwise it retries as `ExponentialBackoff` does.

@@ -1,4 +1,4 @@
-"""The loop of document 004: an outer loop over steps, an inner one over tries of a model call.
+"""The loop of opencode: an outer loop over steps, an inner one over tries of a model call.
 
 `Turning` is the top of the outer loop; `CallingModel` to `ClosingStep` and `BackingOff` are the
 inner one, which returns `continue`, `stop` or `compact`. docs/loops.md says when a run ends, and

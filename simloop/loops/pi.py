@@ -1,4 +1,4 @@
-"""The loop of document 001: until the reply holds no tool calls, and no message waits.
+"""The loop of pi: until the reply holds no tool calls, and no message waits.
 
 It has no cap, by design. Nothing that it counts decides, so a run has no counters. docs/loops.md
 says where the document and the real program differ.

@@ -1,4 +1,4 @@
-"""The ReAct loop of document 003: ask, act on one function call, observe, until there is none.
+"""The ReAct loop: ask, act on one function call, observe, until there is none.
 
 A round is one model call and at most one function call, and `max_rounds` of them are the only
 bound. docs/loops.md says where the document and the real program differ.

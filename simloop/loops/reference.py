@@ -1,4 +1,4 @@
-"""The documented loop (documents 000/002) as a Mealy machine, with its known risks mended.
+"""The loop that docs/loops.md describes first, as a Mealy machine, with its known risks mended.
 
 How it works. A round asks four times: measure the context, call the model, run the tools of the
 reply, close the step. Each answer is one signal, and `advance` decides alone by the state, the
@@ -22,7 +22,7 @@ Each mend is an option of `ReferenceOptions`, on in the reference loop and off i
 `reference@documented`; its docstring says what happens without it. docs/loops.md says which real
 bugs they answer.
 
-Tools start after the reply, and not when called as the documents have it (section 5): the loop
+Tools start after the reply, and not when they are called, as it was described: the loop
 decides about a reply before any of its calls runs, so that running a truncated call is impossible.
 `tool_execution: {start: when-called}` gives this up.
 """
@@ -137,7 +137,7 @@ class ReferenceOptions(Checked, at="loops.reference"):
 
 DOCUMENTED = ReferenceOptions(**{field.name: False for field in fields(ReferenceOptions)})
 VERSIONS: Mapping[str, ReferenceOptions] = {"documented": DOCUMENTED}
-"""The loop as documents 000/002 print it: without any mend."""
+"""The loop as it was described: without any mend."""
 
 
 _AFTER_FAILURE: machine.Targets = frozenset({states.BackingOff, states.Compacting, states.Finished})
@@ -273,7 +273,7 @@ class ReferenceLoop(machine.Design):
     def _enter_round(self, run: Run, *, over: bool) -> Transition:
         """Compact if the context is over the trigger and an attempt is left, else call anyway.
 
-        Over the trigger is not over the window: the documents go on when attempts are used up.
+        Over the trigger is not over the window: the loop goes on when attempts are used up.
         """
         if over and run.compaction_attempts < self.limits.max_compaction_attempts:
             return run.to(states.Compacting(forced=False)), (effects.Compact(forced=False),)
@@ -312,7 +312,7 @@ class ReferenceLoop(machine.Design):
         return finish in _KEEPS_ITS_TEXT or not self.options.drop_unused_text
 
     def _follow(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
-        """Apply the table of documents 000/002 section 6; a queued message overrides its stop."""
+        """Decide by the finish reason; a queued message overrides a stop."""
         reason = reply.finish
         if reason is _TOOL_CALLS:
             if reply.calls or not self.options.missing_calls_fail:

@@ -1,4 +1,4 @@
-"""The conversation of document 001: it offers a run's events to an iteration and to listeners.
+"""A conversation: it offers a run's events to an iteration and to listeners.
 
     conversation = Conversation(scenario, loop="pi")
     conversation.on("tool_call", lambda event: print(event.tool_call.name))

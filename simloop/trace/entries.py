@@ -442,7 +442,7 @@ class Backoff(Entry, frozen=True, gc=False):
 
 
 class Notice(Entry, frozen=True, gc=False):
-    """The run is long (document 001), or its context is too large and cannot be shortened.
+    """The run is long, or its context is too large and cannot be shortened.
 
     Nothing follows from a notice.
     """

@@ -1,10 +1,10 @@
-"""The events that document 001 prints, derived from a trace: message, tool_call and so on.
+"""The events that a listener of pi's loop gets, derived from a trace: message, tool_call and so on.
 
 A view gets one line of a trace after the other and looks at none ahead, so that it says the same
-live and afterwards. The order is that of the document's code, whose `llm.chat` returns nothing if a
-reply fails or is stopped: such a reply is no message, and its calls have no events. A result that
+live and afterwards. The order is that of pi's code, whose `llm.chat` returns nothing if a reply
+fails or is stopped: such a reply is no message, and its calls have no events. A result that
 arrives before the reply has ended comes after `message`. In parallel the events of all calls of a
-reply come first. `notice` is the document's `console.warn`; its `timestamp` is `at_ns`.
+reply come first. `notice` is pi's `console.warn`, and `at_ns` its `timestamp`.
 
 Of an agent without a machine, the fate of a call is known only when a tool starts or returns: a
 call that the agent does not run has no event.
@@ -35,7 +35,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class RequestedCall(Struct, frozen=True):
-    """A call as the document shows it. `params` is text where the model wrote no JSON."""
+    """A call as listeners get it. `params` is text where the model wrote no JSON."""
 
     id: str
     name: str
@@ -43,7 +43,7 @@ class RequestedCall(Struct, frozen=True):
 
 
 class GivenResult(Struct, frozen=True):
-    """A result as the document shows it: `output` for the model, `details` for the interface."""
+    """A result as listeners get it: `output` for the model, `details` for the interface."""
 
     output: str
     details: Any = None

@@ -1,4 +1,4 @@
-"""A trace in memory, the summary of its rounds (document 002 section 10), and views for tests.
+"""A trace in memory, the summary of its rounds, and views for tests.
 
 A view is computed from entries alone, so it works for a trace read from a file as for one just
 made; requests.py has the requests.
@@ -17,7 +17,7 @@ from simloop.trace.entries import AnyEntry, Ended, Footer, Header
 
 
 class Round(Struct, frozen=True):
-    """One main model call and what it cost: the `LoopTrace` record of document 002 section 10.
+    """One main model call and what it cost.
 
     `messages` and `tokens` summarise the request, `hooks_ns` is virtual time spent in hooks,
     where hooks that run at once count once. `finish_reason` is None where the call failed.

@@ -1,4 +1,4 @@
-"""The five tools of document 003 that work on files in memory."""
+"""Five tools that work on files in memory, those of the ReAct loop in docs/loops.md."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -10,7 +10,7 @@ from simloop.world.shell import MISUSED, Shell
 from simloop.world.tools import Tool, toolbox
 
 SHELL_TIMEOUT_MS = 30_000
-"""The figure of document 003; its program waits for 10 s by default."""
+"""The figure in the description of that loop; its program waits for 10 s by default."""
 
 
 def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[str, Tool]:

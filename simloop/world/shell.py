@@ -1,4 +1,4 @@
-"""A small shell over files in memory, which knows the commands of document 003 and a few more.
+"""A small shell over files in memory, which knows the usual commands of an agent.
 
 A command line is read whole before any of it is done, and what the shell lacks (variables,
 `if`) is refused, not guessed at. What it does not know itself, `start` may run: a scripted program.

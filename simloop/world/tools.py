@@ -265,7 +265,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def read_arguments(tool: Tool, text: str, *, convert: bool = False) -> tuple[Any, str, str]:
-    """Return the arguments, their JSON, and the error for the model (document 001, step 3.1).
+    """Return the arguments, their JSON, and the error for the model.
 
     `convert` changes arguments of the wrong type to the types of the schema.
     """
