@@ -243,7 +243,7 @@ def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:
 
 
 class Callbacks:
-    """Functions that are told of a run. Their return values are ignored and their failures recorded.
+    """Functions that hear of a run. Their return values are ignored and their failures recorded.
 
     on_chunk(part): every part of the stream, and the result of each tool that ran as a
     ToolResultPart, before the more particular callbacks.
