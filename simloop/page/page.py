@@ -39,11 +39,10 @@ _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
 
 
-def _of_browser(each: RunKey) -> RunKey:
-    return each._replace(keys=tuple(key for key in each.keys if not key.startswith("Ctrl-")))
-
-
-KEYS: tuple[RunKey, ...] = tuple(map(_of_browser, (*MOVES, *VIEWS, HELP)))
+KEYS: tuple[RunKey, ...] = tuple(
+    each._replace(keys=tuple(key for key in each.keys if not key.startswith("Ctrl-")))
+    for each in (*MOVES, *VIEWS, HELP)
+)
 """The keys of the page: those of the terminal."""
 
 

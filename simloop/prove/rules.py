@@ -6,6 +6,7 @@ design.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -183,24 +184,37 @@ def goes_on_after_a_stop(graph: Graph) -> Iterator[Wrong]:
 def acts_after_an_abort(graph: Graph, rule: AbortRule) -> Iterator[Wrong]:
     """Yield aborted runs that request what `rule` forbids, do not end, or end in another way."""
     came: Came = {}
-    waiting: deque[tuple[int, Signal, int, bool]] = deque(
-        (node, signal, target, True)
-        for node, arrows in enumerate(graph.arrows)
-        for signal, target in arrows
-        if type(signal) is signals.AbortRequested
-    )
+    aborts = _arrows(graph, lambda signal: type(signal) is signals.AbortRequested)
+    yield from _first_after(graph, aborts, partial(_forbidden, graph, rule), came)
+    for node in _endless(graph, came):
+        start, way = way_back(came, node)
+        yield Wrong(start, "a run may never end after an abort", way)
+
+
+def _arrows(graph: Graph, is_first: Callable[[Signal], bool]) -> Iterator[tuple[int, Signal, int]]:
+    for node, arrows in enumerate(graph.arrows):
+        yield from ((node, *arrow) for arrow in arrows if is_first(arrow[0]))
+
+
+def _first_after(
+    graph: Graph,
+    begins: Iterable[tuple[int, Signal, int]],
+    wrong: Callable[[Signal, int], str],
+    came: Came,
+) -> Iterator[Wrong]:
+    """Yield what is wrong at or after the arrows of `begins`, the nearest first.
+
+    What comes after it is a consequence, and not followed. `came` gets the nodes that are reached.
+    """
+    waiting = deque((*arrow, True) for arrow in begins)
     while waiting:
         node, signal, target, first = waiting.popleft()
-        what = _forbidden(graph, rule, signal, target)
-        if what:  # not followed: what comes after is a consequence
+        if what := wrong(signal, target):
             start, way = (node, ()) if first else way_back(came, node)
             yield Wrong(start, what, (*way, (signal, target)))
         elif target not in came:
             came[target] = node, signal, first
             waiting.extend((target, *arrow, False) for arrow in graph.arrows[target])
-    for node in _endless(graph, came):
-        start, way = way_back(came, node)
-        yield Wrong(start, "a run may never end after an abort", way)
 
 
 def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
@@ -277,25 +291,13 @@ def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:
     """Yield runs that spend a budget after a burst, if `max_steps_per_round` ends any run."""
     if all(state.limit != LIMIT for state in graph.ends.values()):
         return
-    came: Came = {}
-    waiting: deque[int] = deque()
-    for node, arrows in enumerate(graph.arrows):
-        for signal, target in arrows:
-            burst = type(signal) is signals.ModelReplied and signal.steps > most
-            if burst and target not in came:
-                came[target] = node, signal, True
-                waiting.append(target)
-    while waiting:
-        node = waiting.popleft()
-        spent = [e for e in graph.asked[node] if isinstance(e, _SPENDS_A_BUDGET)]
-        if spent:
-            start, way = way_back(came, node)
-            yield Wrong(start, f"a run asks for {NAMES[type(spent[0])]} after a burst", way)
-            continue
-        for signal, target in graph.arrows[node]:
-            if target not in came:
-                came[target] = node, signal, False
-                waiting.append(target)
+
+    def spent(_: Signal, target: int) -> str:
+        found = (e for e in graph.asked[target] if isinstance(e, _SPENDS_A_BUDGET))
+        return next((f"a run asks for {NAMES[type(e)]} after a burst" for e in found), "")
+
+    bursts = _arrows(graph, lambda s: type(s) is signals.ModelReplied and s.steps > most)
+    yield from _first_after(graph, bursts, spent, {})
 
 
 # Counters. Only those of declared bounds are judged; the machine's other counters are free.

@@ -194,15 +194,11 @@ class Pending:
         self.given = given
 
 
-def _is_async(function: object) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-
-
 @contextlib.contextmanager
 def deferred(definition: Any, request: Any) -> Iterator[None]:
     """Let pytest set up a fixture of a test in the simulation; an async one becomes a Pending."""
     name, function = definition.argname, definition.func
-    if not _is_async(function):
+    if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
         for each in definition.argnames:
             if isinstance(request.getfixturevalue(each), Pending):
                 pytest.fail(
@@ -219,15 +215,9 @@ def deferred(definition: Any, request: Any) -> Iterator[None]:
             pytrace=False,
         )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(definition, "func", _pending(_bound(function, request.instance)))
+        bound = _bound(function, request.instance)
+        patch.setattr(definition, "func", lambda **given: Pending(bound, given))
         yield
-
-
-def _pending(function: Callable[..., Any]) -> Callable[..., Pending]:
-    def pending(**given: Any) -> Pending:
-        return Pending(function, given)
-
-    return pending
 
 
 def _bound(function: Any, instance: object) -> Callable[..., Any]:

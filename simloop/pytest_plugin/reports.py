@@ -85,8 +85,10 @@ def folded(call: pytest.CallInfo[None]) -> Iterator[list[str]]:
     Afterwards each exception has its frames again, for a debugger. Nothing is folded if the error
     has no frame of the user.
     """
+    from simloop.world.user_functions import frames_of_the_user  # noqa: PLC0415 - see the docstring of the plugin
+
     info, lines = call.excinfo, list[str]()
-    if info is None or not _has_frames_of_the_user(info.value):
+    if info is None or frames_of_the_user(info.value) is None:
         yield lines
         return
     with contextlib.ExitStack() as restored:
@@ -94,12 +96,6 @@ def folded(call: pytest.CallInfo[None]) -> Iterator[list[str]]:
         call.excinfo = pytest.ExceptionInfo.from_exception(info.value)
         restored.callback(setattr, call, "excinfo", info)
         yield lines
-
-
-def _has_frames_of_the_user(error: BaseException) -> bool:
-    from simloop.world.user_functions import frames_of_the_user  # noqa: PLC0415 - see the docstring of the plugin
-
-    return frames_of_the_user(error) is not None
 
 
 def _fold(error: BaseException, lines: list[str], restored: contextlib.ExitStack) -> None:

@@ -80,11 +80,11 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
 )
 def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     """The finish reasons are length, content-filter, error, and words for a lost provider."""
-
-    def flaw(reply: ReceivedReply | None) -> str:
-        return f"its last reply ended with {reply.finish}" if reply and reply.finish in _CUT else ""
-
-    return _completed(subject, entry, flaw)
+    return _completed(
+        subject,
+        entry,
+        lambda one: f"its last reply ended with {one.finish}" if one and one.finish in _CUT else "",
+    )
 
 
 @invariant(
@@ -94,11 +94,9 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
 )
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     """This holds for every finish reason."""
-
-    def flaw(reply: ReceivedReply | None) -> str:
-        return "its last reply calls tools" if reply and reply.calls else ""
-
-    return _completed(subject, entry, flaw)
+    return _completed(
+        subject, entry, lambda one: "its last reply calls tools" if one and one.calls else ""
+    )
 
 
 @invariant(
