@@ -1,4 +1,4 @@
-"""Hypothesis strategies for scenarios and their parts, and a state machine for a user's own loop.
+"""Hypothesis strategies for scenarios and their parts, and the check of what they draw.
 
     from hypothesis import given
     from simloop import strategies as sim
@@ -14,23 +14,20 @@ limits.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from inspect import getattr_static
 from itertools import accumulate
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import FINISHES, Rules, Until, trial
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
-from simloop.fuzz.alphabet import LAST, LAST_SUMMARY, Abilities, hook_for, tool_for
+from simloop.fuzz.alphabet import Abilities, hook_for, tool_for
 from simloop.fuzz.choices import Choices
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.loop import loop_of
@@ -41,7 +38,6 @@ from simloop.scenario.expect import CountBounds, Expect
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
 from simloop.scenario.writing import scenario_text
-from simloop.trace.kinds import ENGINE_TRIGGERS
 
 T = TypeVar("T")
 
@@ -229,103 +225,6 @@ def check(
         raise kind(f"{found}\n{scenario_text(scenario)}")
     return verdict.result
 
-
-class LoopStateMachine(RuleBasedStateMachine):
-    """A state machine whose rules are the replies of the model and the actions of the user.
-
-        class MyAgent(LoopStateMachine):
-            loop = "mypackage:agent"
-            tools = {"read": ScriptedTool(returns="text")}
-
-        TestMyAgent = MyAgent.TestCase
-
-    After each rule, the machine plays and judges the whole conversation from its start, on the
-    virtual clock. Benign replies follow the newest one. `options` are those of `simloop.run`.
-    A subclass may add rules that change `replies`, `prompts`, `queue` or `abort` and call `replay`,
-    and may read the result of the conversation so far: `self.result`, as of `check`.
-    """
-
-    loop: ClassVar[Any] = "reference"
-    tools: ClassVar[Mapping[str, ScriptedTool]] = {}
-    options: ClassVar[Mapping[str, Any]] = {}
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.replies: list[Reply] = []
-        self.prompts = ["Do the work."]
-        self.queue: list[Queued] = []
-        self.abort: Trigger | None = None
-        self.result: Result | None = None
-        first = Scenario(prompt=self.prompts[0])
-        lacks = loop_of(first, self._given).unsupported
-        self._can_abort = Feature.ABORT not in lacks
-        self._can_compact = Feature.COMPACTION not in lacks
-        self._has_triggers = Feature.TRIGGERS not in lacks
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        # A function that is a class attribute would become a bound method.
-        loop = getattr_static(self, "loop")
-        loop = loop.__func__ if isinstance(loop, staticmethod) else loop
-        return {"loop": loop, **self.options}
-
-    @property
-    def scenario(self) -> Scenario:
-        """Return the conversation so far as a scenario."""
-        loop = self._given["loop"]
-        return Scenario(
-            loop=loop if isinstance(loop, str) else "reference",
-            prompt=self.prompts[0],
-            then=self.prompts[1:],
-            model=[*self.replies, LAST],
-            summaries=[LAST_SUMMARY] if self._can_compact else [],
-            tools=dict(self.tools),
-            queue=self.queue,
-            abort=self.abort,
-        )
-
-    def replay(self) -> None:
-        """Play the conversation so far. Raises the errors of `check`."""
-        self.result = check(self.scenario, **self._given)
-
-    @initialize()
-    def begin(self) -> None:
-        """Play a conversation of one prompt and one benign reply."""
-        self.replay()
-
-    @rule(reply=replies())
-    def reply(self, reply: Reply) -> None:
-        """Let the model send one more reply."""
-        self.replies.append(reply)
-        self.replay()
-
-    @precondition(lambda self: len(self.prompts) < _MOST_PROMPTS)
-    @rule()
-    def prompt(self) -> None:
-        """Let the user send one more prompt after the run."""
-        self.prompts.append("And then?")
-        self.replay()
-
-    @rule(message=queued_messages())
-    def queue_message(self, message: Queued) -> None:
-        """Let the user send a message during a run."""
-        if self._can_wait_for(message):
-            self.queue.append(message)
-            self.replay()
-
-    @precondition(lambda self: self._can_abort and self.abort is None)
-    @rule(trigger=aborts())
-    def abort_run(self, trigger: Trigger) -> None:
-        """Let the user abort a run."""
-        if self._can_wait_for(trigger):
-            self.abort = trigger
-            self.replay()
-
-    def _can_wait_for(self, trigger: Trigger) -> bool:
-        return self._has_triggers or trigger.after not in ENGINE_TRIGGERS
-
-
-_MOST_PROMPTS = 4
 
 for kind, strategy in {
     Reply: replies(),

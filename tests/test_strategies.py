@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
@@ -172,25 +172,6 @@ def test_checking_says_that_a_run_does_not_end() -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(http={"status": 500}, times="always")])
     with pytest.raises(RunawayRun, match="finishes"):
         sim.check(scenario.model_copy(update={"max_transitions": 300}), loop=spins, invariants=[])
-
-
-class ReferenceMachine(sim.LoopStateMachine):
-    loop = "reference"
-    tools: ClassVar = {"read": simloop.ScriptedTool(returns="text")}
-
-
-ReferenceMachine.TestCase.settings = settings(stateful_step_count=8)
-TestReference = ReferenceMachine.TestCase
-
-
-class SpinningMachine(sim.LoopStateMachine):
-    loop = spins
-
-
-def test_a_state_machine_finds_a_faulty_agent() -> None:
-    SpinningMachine.TestCase.settings = settings(SEARCH, max_examples=200, stateful_step_count=8)
-    with pytest.raises(SimloopError):
-        SpinningMachine.TestCase("runTest").runTest()
 
 
 @settings(derandomize=True, database=None)
