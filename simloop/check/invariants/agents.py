@@ -331,52 +331,30 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     )
 
 
-def _fails_early(subject: Subject, entry: Any) -> _Spent | None:
-    """Return the count of a run that fails after a reply, and certainly below its limits."""
-    spent, facts = _spent(subject, entry), subject.facts
-    if type(entry) is not Ended or entry.outcome is not Outcome.FAILED or facts.stop is not None:
-        return None
-    return None if facts.reply is None or spent.may_be_at_limit else spent
-
-
 @invariant(
-    "An agent that declares limits and a retry policy does not fail while a retry is left.",
-    "BUGS.md C4, C6, E6, E9",
-    sees=_SPENDING,
-    needs=[Need.AGENT, Need.LIMITS, Need.RETRY],
-)
-def agent_uses_its_retries(subject: Subject, entry: Any) -> str:
-    """A second run begins like the first: with no failure and no step."""
-    spent, policy, reply = _fails_early(subject, entry), subject.retry, subject.facts.reply
-    fault = None if reply is None else reply.fault
-    if spent is None or policy is None or fault is None:
-        return ""
-    if not policy.retryable(policy.classify(fault)):
-        return ""
-    return (
-        f"the run fails after {spent.errors} errors, of which the last can be retried; "
-        f"the agent declares max_error_count={spent.limits.max_error_count}"
-    )
-
-
-@invariant(
-    "An agent that declares limits does not fail after a reply whose tools have run, unless a "
-    "limit is reached.",
-    "BUGS.md E1, E6, E9",
+    "An agent that declares limits does not fail below them after a reply whose tools have run, or "
+    "while the retry policy that it declares allows a retry.",
+    "BUGS.md C4, C6, E1, E6, E9",
     sees=_SPENDING,
     needs=[Need.AGENT, Need.LIMITS],
 )
-def agent_uses_its_steps(subject: Subject, entry: Any) -> str:
-    """Each run has the full limits, whatever the run before it has used."""
-    spent, reply = _fails_early(subject, entry), subject.facts.reply
-    if spent is None or reply is None or reply.finish not in WHOLE:
+def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
+    """A second run begins like the first: with no failure and no step."""
+    spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
+    reply = facts.reply
+    if type(entry) is not Ended or entry.outcome is not Outcome.FAILED or facts.stop is not None:
         return ""
-    if not 0 < len(reply.calls) <= spent.results:
+    if reply is None or spent.may_be_at_limit:
         return ""
-    return (
-        f"the run fails after {spent.steps} steps and {spent.errors} errors, and the agent "
-        f"declares max_steps={spent.limits.max_steps}"
-    )
+    after = f"the run fails after {spent.steps} steps and {spent.errors} errors"
+    if reply.fault is not None and policy and policy.retryable(policy.classify(reply.fault)):
+        most = spent.limits.max_error_count
+        return (
+            f"{after}, of which the last can be retried; the agent declares max_error_count={most}"
+        )
+    if reply.finish in WHOLE and 0 < len(reply.calls) <= spent.results:
+        return f"{after}, and the agent declares max_steps={spent.limits.max_steps}"
+    return ""
 
 
 @invariant(

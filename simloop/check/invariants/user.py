@@ -86,57 +86,22 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
 
 
 @invariant(
-    "The messages of a queue are delivered in the order in which the user sent them.",
-    "BUGS.md B12, D5",
-    sees=[Prompt, Queued, Request, Ended],
-    needs=[Need.AGENT],
-)
-def queued_messages_in_order(subject: Subject) -> Watch:
-    """A message that is skipped is lost, or comes too late.
-
-    A stop may come after an agent takes a message and before it sends the message. So if a prompt
-    skips a message, the next request decides.
-    """
-    facts, waiting, aborted = subject.facts, _Waiting(), _Aborted()
-    prompt = passed = ""
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Queued:
-            waiting.add(entry)
-        elif kind is Ended:
-            aborted.ends(prompt, entry, waiting)
-        elif kind is Prompt:
-            prompt, passed = entry.text, waiting.deliver(entry.text)
-        elif entry.purpose == "main":
-            texts = _of_user(facts.added)
-            lost = aborted.lost(prompt, facts.request)
-            waiting.drop(lost)
-            before = texts[: texts.index(prompt) if prompt in texts else 0]
-            if passed and passed not in [*lost, *before]:
-                return _out_of_order(prompt, passed)
-            passed = ""
-            for text in texts:
-                early = waiting.deliver(text)
-                if early:
-                    return _out_of_order(text, early)
-
-
-def _out_of_order(text: str, passed: str) -> str:
-    return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
-
-
-@invariant(
-    "The next request contains each message that the agent takes from the queue.",
-    "BUGS.md B12, E9",
+    "The next request contains each message that the agent takes from the queue, in the order in "
+    "which the user sent them.",
+    "BUGS.md B12, D5, E9",
     sees=[Prompt, Queued, Request, Ended, Footer],
     needs=[Need.AGENT],
 )
 def queued_messages_delivered(subject: Subject) -> Watch:
-    """If messages are queued at the end of a run, and none is the next prompt, they were taken."""
+    """If messages are queued at the end of a run, and none is the next prompt, they were taken.
+
+    A message that is skipped is lost, or comes too late. A stop may come after an agent takes a
+    message and before it sends the message. So if a prompt skips a message, the next request
+    decides.
+    """
     facts, waiting, aborted = subject.facts, _Waiting(), _Aborted()
     said: set[str] = set()
-    prompt = ""
+    prompt = passed = ""
     taken: list[str] = []  # queued at the end of the run before, and not the prompt
     there: list[str] = []  # queued at the end of the newest run
     completed = False
@@ -157,18 +122,26 @@ def queued_messages_delivered(subject: Subject) -> Watch:
         elif kind is Prompt:
             # A prompt from the queue shows that the messages after it are there, too.
             prompt, taken = entry.text, [] if entry.text in said else there
-            waiting.deliver(entry.text)
-            completed = False
+            passed, completed = waiting.deliver(entry.text), False
         elif entry.purpose == "main":
-            waiting.drop(aborted.lost(prompt, facts.request))
-            for text in _of_user(facts.added):
-                waiting.deliver(text)
-            lost = [text for text in taken if text in waiting.texts]
-            if lost:
+            texts, lost = _of_user(facts.added), aborted.lost(prompt, facts.request)
+            waiting.drop(lost)
+            before = texts[: texts.index(prompt) if prompt in texts else 0]
+            if passed and passed not in [*lost, *before]:
+                return _out_of_order(prompt, passed)
+            passed = ""
+            for text in texts:
+                if early := waiting.deliver(text):
+                    return _out_of_order(text, early)
+            if lost := [text for text in taken if text in waiting.texts]:
                 return (
                     f"{lost[0]!r:.80} was taken from the queue, and request {entry.number} lacks it"
                 )
             taken = []
+
+
+def _out_of_order(text: str, passed: str) -> str:
+    return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
 
 
 @invariant(

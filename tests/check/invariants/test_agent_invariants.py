@@ -9,8 +9,7 @@ from simloop.check.invariants.agents import (
     agent_backoff_matches_policy,
     agent_respects_its_limits,
     agent_stops_without_progress,
-    agent_uses_its_retries,
-    agent_uses_its_steps,
+    agent_uses_its_limits,
     event_loop_not_blocked,
     no_failure_after_an_answer,
     no_failure_unseen,
@@ -89,17 +88,17 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
     (agent_respects_its_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
     (agent_respects_its_limits, overflowed(5),
      "0 steps and 3 errors; the agent declares max_error_count=3"),
-    (agent_uses_its_retries, given_up(1).failed().ended(FAILED),
-     "after 1 errors, of which the last can be retried"),
+    (agent_uses_its_limits, given_up(1).failed().ended(FAILED),
+     "after 0 steps and 1 errors, of which the last can be retried"),
     (agent_respects_its_limits, looking(2), "2 steps and 0 errors; the agent declares max_steps=2"),
-    (agent_uses_its_retries, asked().failed().ended(FAILED),
-     "after 1 errors, of which the last can be retried"),
-    (agent_uses_its_retries,
+    (agent_uses_its_limits, asked().failed().ended(FAILED),
+     "after 0 steps and 1 errors, of which the last can be retried"),
+    (agent_uses_its_limits,
      failing(2, 1).failed().ended(FAILED).prompt().request([GO]).failed().ended(FAILED),
-     "after 1 errors"),
-    (agent_uses_its_steps, asked().replied("", "a").started("a").result("a").ended(FAILED),
+     "and 1 errors"),
+    (agent_uses_its_limits, asked().replied("", "a").started("a").result("a").ended(FAILED),
      "after 1 steps and 0 errors, and the agent declares max_steps=2"),
-    (agent_uses_its_steps,
+    (agent_uses_its_limits,
      looking(1).replied("", "a").started("a").result("a").ended(FAILED).prompt().request([GO])
      .replied("", "b").started("b").result("b").ended(FAILED), "after 1 steps and 0 errors"),
 ]  # fmt: skip
@@ -182,9 +181,9 @@ def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run:
     ("limits", "invariant", "run"),
     [
         (Limits(max_steps=8), agent_respects_its_limits, failing(7, 1)),
-        (Limits(max_steps=8), agent_uses_its_retries, failing(1, 1).failed().ended(FAILED)),
+        (Limits(max_steps=8), agent_uses_its_limits, failing(1, 1).failed().ended(FAILED)),
         (Limits(max_error_count=3), agent_respects_its_limits, looking(100)),
-        (Limits(max_error_count=3), agent_uses_its_steps,
+        (Limits(max_error_count=3), agent_uses_its_limits,
          asked().replied("", "a").started("a").result("a").ended(FAILED)),
     ],
 )  # fmt: skip
@@ -238,11 +237,11 @@ def test_a_failed_request_with_another_system_prompt_or_other_tools_is_not_repea
 
 def test_an_agent_may_fail_before_the_tools_of_its_last_reply_have_run() -> None:
     roomy = Subject(limits=Limits(max_steps=9, max_error_count=9))
-    assert looking(1).replied("", "a").ended(FAILED).found(agent_uses_its_steps, roomy) == []
+    assert looking(1).replied("", "a").ended(FAILED).found(agent_uses_its_limits, roomy) == []
 
 
 def test_a_stopped_run_may_fail_while_a_retry_is_left() -> None:
-    assert asked().failed().stop().ended(FAILED).found(agent_uses_its_retries, declaring()) == []
+    assert asked().failed().stop().ended(FAILED).found(agent_uses_its_limits, declaring()) == []
 
 
 def test_useless_replies_are_counted_for_each_run() -> None:
