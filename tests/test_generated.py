@@ -35,6 +35,7 @@ def test_a_generated_file_is_current(name: str) -> None:
     assert path.read_text("utf-8") == GENERATED[path](), "run: python tests/regenerate.py"
 
 
+@pytest.mark.slow
 @given(st.sampled_from(names()).flatmap(sim.scenarios))
 def test_every_loop_keeps_counters_compaction_backoff_and_termination(scenario: Scenario) -> None:
     sim.check(scenario, invariants=in_module(machines))

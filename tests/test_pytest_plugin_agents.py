@@ -78,6 +78,7 @@ def test_a_scenario_file_that_names_an_agent_is_a_test(project: pytest.Pytester)
     result.stdout.fnmatch_lines(["*expect.text: expected 'Hello.', got '1 Hello.'*"])
 
 
+@pytest.mark.slow
 def test_the_run_of_an_agent_is_a_snapshot(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ class TestIt:
     play(project, source).assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_the_trace_holds_the_script_and_is_shown(project: pytest.Pytester) -> None:
     source = """
 @pytest.mark.simloop
@@ -290,6 +291,7 @@ def test_without_the_fixtures_it_is_a_plain_test():
     assert "loop blocked" not in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_test_scripts_programs_and_sees_their_calls(project: pytest.Pytester) -> None:
     source = """
 import subprocess

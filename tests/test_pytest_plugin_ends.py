@@ -28,6 +28,7 @@ def end(error):
 """
 
 
+@pytest.mark.slow
 def test_a_test_that_raises_what_ends_a_program_fails_and_the_others_run(
     project: pytest.Pytester,
 ) -> None:

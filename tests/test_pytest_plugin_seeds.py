@@ -4,6 +4,7 @@ import pytest
 from projects import async_module as play
 
 
+@pytest.mark.slow
 def test_seeds_run_the_test_until_the_first_that_fails(project: pytest.Pytester) -> None:
     source = """
 @pytest.mark.simloop(seeds=200)

@@ -77,6 +77,7 @@ def difference(result: pytest.RunResult) -> list[str]:
     return [line.removeprefix(margin) for line in result.outlines if line.startswith(margin)]
 
 
+@pytest.mark.slow
 def test_an_update_records_canonical_trace_files(project: pytest.Pytester) -> None:
     for name in RECORDED:
         (project.path / "__snapshots__" / name).unlink()
@@ -201,6 +202,7 @@ def bot(project: pytest.Pytester) -> Path:
     return project.path / "__snapshots__" / "test_bot" / "test_it_is_told.trace.jsonl"
 
 
+@pytest.mark.slow
 def test_a_snapshot_holds_after_the_code_has_moved_to_another_line(
     project: pytest.Pytester, bot: Path
 ) -> None:
@@ -218,6 +220,7 @@ def test_a_snapshot_that_a_test_takes_of_its_own_run_is_not_called_truncated(bot
     )
 
 
+@pytest.mark.slow
 def test_the_message_that_differs_is_named_with_its_words(
     project: pytest.Pytester, bot: Path
 ) -> None:

@@ -216,6 +216,7 @@ def test_importing_the_plugin_imports_nothing_but_itself_and_the_name_of_a_folde
     ]
 
 
+@pytest.mark.slow
 def test_a_session_that_runs_no_scenario_imports_nothing(project: pytest.Pytester) -> None:
     write(project, good=GREETING)
     project.makepyfile("""

@@ -32,6 +32,7 @@ def test_a_refused_host_fails_no_test(project: pytest.Pytester) -> None:
     play(project, source()).assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_it_fails_each_test_with_the_flag_except_where_it_is_meant(
     project: pytest.Pytester,
 ) -> None:

@@ -52,7 +52,8 @@ def test_the_python_blocks_run(project: pytest.Pytester) -> None:
             runpy.run_path(str(project.makepyfile(program=block)))
     project.makepyfile(**tests)
     files = [f"{name}.py" for name in tests]
-    run = project.runpytest("-p", "benchmark", "-p", "syrupy", "--snapshot-update", *files)
+    options = ("-p", "benchmark", "--benchmark-disable", "-p", "syrupy", "--snapshot-update")
+    run = project.runpytest(*options, *files)
     settings.load_profile(profile)
     run.assert_outcomes(passed=sum(len(TEST.findall(block)) for block in tests.values()))
 

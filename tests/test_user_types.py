@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from regenerate import PROGRAMS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.programs
 
 USER = Path(__file__).parent / "user"
 EXAMPLES = {

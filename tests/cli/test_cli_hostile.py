@@ -31,6 +31,7 @@ READING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", READING, ids=" ".join)
 def test_no_field_of_a_trace_reaches_a_terminal_as_it_is(cli: Cli, arguments: list[str]) -> None:
     write_trace(trace([]), cli.folder / "plain.jsonl")

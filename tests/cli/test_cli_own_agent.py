@@ -121,6 +121,7 @@ def test_an_agent_that_cannot_be_made_is_one_error_before_any_run(
         assert Path("made").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_the_constructor_of_an_agent_has_dummy_keys(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def _(cli: Cli) -> None:
     cli.write("a", PASSES)
 
 
+@pytest.mark.slow
 def test_run_shows_the_output_of_a_program_and_judges_its_exit_status(cli: Cli) -> None:
     shown = cli("run", "a.simloop.yaml", "--program", COMMAND)
     assert shown.exit_code == 0, shown.output

@@ -53,6 +53,7 @@ def test_a_faulty_machine_is_found_by_the_name_of_the_invariant() -> None:
     assert "every-attempt-counted" in {found.name for found in search.run(runs=RUNS)}
 
 
+@pytest.mark.slow
 def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
     names = {found.name for found in Search(Retries, seed=1, invariants=BOUND).run(runs=RUNS)}
     assert "agent-respects-its-limits" in names

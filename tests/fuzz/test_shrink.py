@@ -415,6 +415,7 @@ class PaysAfterARestart:
         return "Done."
 
 
+@pytest.mark.slow
 def test_the_lines_and_the_restart_that_a_failure_needs_are_left() -> None:
     scenario = Scenario(
         prompt="Pay the rent, please.",

@@ -63,6 +63,7 @@ def test_a_burst_that_begins_one_too_early_or_too_late_is_found(new: str, steps:
     )
 
 
+@pytest.mark.slow
 def test_a_counter_that_ends_the_run_where_it_rises_may_not_end_it_one_early() -> None:
     """The end does not name the limit, so only the same move with one less tells."""
     broken = change(

@@ -165,6 +165,7 @@ def test_the_files_of_a_program_are_expected_where_the_scenario_gives_none(progr
     assert result.expect(files={"a.txt": "A"}).ok
 
 
+@pytest.mark.slow
 def test_a_shell_of_the_scenario_works_on_the_files_of_the_program(program: Any) -> None:
     programs: Any = {"sh": "files", "git status": Program(stdout="clean")}
     files = {"a.txt": "A\n", "src/b.py": "b = 1\n"}
@@ -327,6 +328,7 @@ print(past.read_text())
     assert printed(result) == "Go.\nGo.Again.\n"
 
 
+@pytest.mark.slow
 def test_a_user_types_on_the_standard_input_of_a_program(program: Any) -> None:
     scenario = SILENT.model_copy(update={"input": [Line(after="1m", say="Bob")]})
     code = """
@@ -343,6 +345,7 @@ except EOFError:
     assert result.elapsed_s == 60
 
 
+@pytest.mark.slow
 def test_a_program_that_is_not_told_the_prompt_need_not_send_it(program: Any) -> None:
     program(ASKS + "print(ask('other'))", SAID)
     assert verify(SAID, loop="$ program.py").errors == []
@@ -350,6 +353,7 @@ def test_a_program_that_is_not_told_the_prompt_need_not_send_it(program: Any) ->
     assert "newest-user-message-sent" in str(error)
 
 
+@pytest.mark.slow
 def test_a_module_and_a_console_script_are_programs(program: Any) -> None:
     code = "import sys\nprint(__name__, sys.argv[1:])"
     assert program(code, command="python -m program 'a b'").text == "__main__ ['a b']"
@@ -421,6 +425,7 @@ def test_the_process_of_this_test_is_as_before(program: Any) -> None:
     assert before == (Path.cwd(), sys.argv, dict(os.environ), signal.getsignal(signal.SIGTERM))
 
 
+@pytest.mark.slow
 def test_programs_that_run_at_once_are_at_the_same_place(program: Any, tmp_path: Path) -> None:
     code = "import os, pathlib\nprint(os.getcwd(), pathlib.Path('a').write_text('x'))"
     alone = program(code)

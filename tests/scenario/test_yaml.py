@@ -178,6 +178,7 @@ def test_a_hidden_character_is_refused_at_its_place(text: str, line: int, column
     assert error.message.startswith("the hidden character U+")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["[", "{a: ", "[\n", "- ", "? ", "- - ? "])
 def test_hostile_nesting_is_refused_without_recursion(opening: str) -> None:
     assert refusal_of("a:\n  " + opening * 100_000).message.startswith(("this is nested", "a key "))

@@ -80,6 +80,7 @@ def outcomes(made: Fork) -> list[Outcome]:
     return list(made.run.trace.outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["quickstart", "chance/storm", "parallel", "compaction/twice", "loops/react-files"]
 )

@@ -21,7 +21,10 @@ CLIENTS = tuple(
     )
 )  # fmt: skip
 PLUGIN = ("tests/test_pytest_plugin_async.py", "tests/test_pytest_plugin_async_fixtures.py")
-SHARES = ((*CLIENTS, *PLUGIN, "tests/runs/test_agents.py"), ("tests/virtual",))
+SHARES = (
+    ("tests/wire/clients/test_interception.py", *PLUGIN, "tests/runs/test_agents.py"),
+    ("tests/virtual", "tests/wire/test_other_clients.py"),
+)
 """What depends on the version of Python: each of the other Pythons takes one share.
 
 All tests run on each Python in .github/workflows/ci.yml.

@@ -379,6 +379,7 @@ print(list(stdin))
 """
 
 
+@pytest.mark.slow
 def test_a_whole_program_reads_from_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
