@@ -74,17 +74,14 @@ class LoopOptions(Strict):
     those of its versions. The options of the user's own loop stand under its `module:attribute`.
     """
 
-    reference: Stated[ReferenceOptions] = Field(
-        default_factory=no_options, description="The fixes of the reference loop."
-    )
-    pi: Stated[PiOptions] = Field(
-        default_factory=no_options,
-        description="Options of pi, and of its versions, such as pi@0.87.1.",
-    )
-    react: Stated[ReactOptions] = Field(default_factory=no_options, description="Options of react.")
-    opencode: Stated[OpencodeOptions] = Field(
-        default_factory=no_options, description="Options of opencode, and of its versions."
-    )
+    reference: Stated[ReferenceOptions] = Field(default_factory=no_options)
+    """The fixes of the reference loop."""
+    pi: Stated[PiOptions] = Field(default_factory=no_options)
+    """Options of pi, and of its versions, such as pi@0.87.1."""
+    react: Stated[ReactOptions] = Field(default_factory=no_options)
+    """Options of react."""
+    opencode: Stated[OpencodeOptions] = Field(default_factory=no_options)
+    """Options of opencode, and of its versions."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra=_schema_of_own)
 

@@ -43,22 +43,18 @@ _ROLES = ("user", "assistant", "tool", "summary")
 class Http(Strict):
     """An HTTP status that the provider sends instead of a reply."""
 
-    status: Annotated[int, Field(ge=200, le=599)] = Field(
-        description="The HTTP status; one of success comes with a body that is no reply."
-    )
-    code: str = Field(
-        default="", description="The code in the error body, such as insufficient_quota."
-    )
-    message: str = Field(
-        default="", description="The message; by default the body's, or the status."
-    )
-    body: str | dict[str, Any] | None = Field(
-        default=None, description="The response body; code and message are read from it as SDKs do."
-    )
-    retry_after: WrittenDurationOrNone = Field(
-        default=kept(None), description="Retry-After, sent in seconds."
-    )
-    headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
+    status: Annotated[int, Field(ge=200, le=599)]
+    """The HTTP status; one of success comes with a body that is no reply."""
+    code: str = ""
+    """The code in the error body, such as insufficient_quota."""
+    message: str = ""
+    """The message; by default the body's, or the status."""
+    body: str | dict[str, Any] | None = None
+    """The response body; code and message are read from it as SDKs do."""
+    retry_after: WrittenDurationOrNone = kept(None)
+    """Retry-After, sent in seconds."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """More response headers."""
 
     @model_validator(mode="after")
     def _is_no_reply(self) -> Self:
@@ -120,8 +116,10 @@ def _word(value: Any) -> str:
 class StreamFault(Strict):
     """An error that the stream carries instead of further parts."""
 
-    message: str = Field(description="The error's message.")
-    code: str = Field(default="", description="The error's code, such as overloaded_error.")
+    message: str
+    """The error's message."""
+    code: str = ""
+    """The error's code, such as overloaded_error."""
 
     def fault(self) -> messages.Fault:
         """Return the failure. A word of the provider that simloop has too is marked as its word."""
@@ -133,42 +131,36 @@ class StreamFault(Strict):
 class TokenUsage(Strict):
     """The token counts that the provider reports."""
 
-    input: int = Field(default=0, ge=0, description="Input tokens.")
-    output: int = Field(default=0, ge=0, description="Output tokens.")
+    input: int = Field(default=0, ge=0)
+    """Input tokens."""
+    output: int = Field(default=0, ge=0)
+    """Output tokens."""
 
 
 class Pace(Strict):
     """The pace at which parts arrive."""
 
-    first_part: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Time before the first part."
-    )
-    per_part: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Time before each further part."
-    )
-    per_token: WrittenDuration = Field(
-        default=kept(NO_TIME), description="Time for each token of a text part, on top."
-    )
+    first_part: WrittenDuration = kept(NO_TIME)
+    """Time before the first part."""
+    per_part: WrittenDuration = kept(NO_TIME)
+    """Time before each further part."""
+    per_token: WrittenDuration = kept(NO_TIME)
+    """Time for each token of a text part, on top."""
 
 
 class When(Strict):
     """The condition of a rule; a request must satisfy every given key."""
 
-    role: Literal["user", "assistant", "tool", "summary"] | None = Field(
-        default=None, description="The role of the newest message."
-    )
-    contains: str | None = Field(default=None, description="Text that the newest message contains.")
-    conversation: Written[AnyText | None, GivenText | None] = Field(
-        default=kept(None),
-        description="The text of any of its messages; {contains: ...} for a part of one.",
-    )
-    system: Written[AnyText | None, GivenText | None] = Field(
-        default=kept(None),
-        description="The system prompt, exactly; {contains: ...} for a part of it.",
-    )
-    tools: list[str] = Field(
-        default_factory=no_items, description="Tools that it offers, perhaps among others."
-    )
+    role: Literal["user", "assistant", "tool", "summary"] | None = None
+    """The role of the newest message."""
+    contains: str | None = None
+    """Text that the newest message contains."""
+    conversation: Written[AnyText | None, GivenText | None] = kept(None)
+    """The text of any of its messages; {contains: ...} for a part of one."""
+    system: Written[AnyText | None, GivenText | None] = kept(None)
+    """The system prompt, exactly; {contains: ...} for a part of it."""
+    tools: list[str] = Field(default_factory=no_items)
+    """Tools that it offers, perhaps among others."""
 
     def matches(self, request: messages.Request) -> bool:
         """Return whether the rule answers `request`."""
@@ -187,14 +179,10 @@ class When(Strict):
 class PartyCondition(When):
     """The requests that are for a party; each must satisfy every given key."""
 
-    model: Written[AnyText | None, GivenText | None] = Field(
-        default=kept(None),
-        description="The name of the model, exactly; {contains: ...} for a part of it.",
-    )
-    headers: dict[str, str] = Field(
-        default_factory=dict,
-        description="Headers that it has over HTTP; other requests have none.",
-    )
+    model: Written[AnyText | None, GivenText | None] = kept(None)
+    """The name of the model, exactly; {contains: ...} for a part of it."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers that it has over HTTP; other requests have none."""
 
     def is_met(self, request: messages.Request, model: str, headers: Headers) -> bool:
         """Return whether a request with this name of a model and these headers is for the party."""
@@ -209,57 +197,45 @@ class Reply(Strict):
     # Parts are values, so a reply that is played again, or in another run, shares them.
     __slots__ = ("_played",)
 
-    say: str | list[str] = Field(default="", description="Text, streamed by word; a list: by item.")
-    think: str | list[str] = Field(default="", description="Reasoning, streamed in the same way.")
-    call: dict[str, Any] | list[dict[str, Any]] = Field(
-        default_factory=dict,
-        description="Tool calls: name and arguments. A text is sent as the arguments as it stands.",
-    )
-    ids: list[str] = Field(
-        default_factory=no_items,
-        description="Ids of the calls; by default call-1, call-2 and so on.",
-    )
-    fragments: int = Field(
-        default=0,
-        ge=0,
-        le=100,
-        description="Stream the arguments of each call in so many pieces first.",
-    )
-    interleave: bool = Field(
-        default=False, description="Let the pieces of several calls come in turn."
-    )
-    half_call: dict[str, str] = Field(
-        default_factory=dict, description="A call that breaks off: name and the text that came."
-    )
-    finish: str | None = Field(
-        default=None,
-        description="The finish reason, any word; by default stop, or tool-calls with calls.",
-    )
-    usage: OneOrNone[TokenUsage] = Field(
-        default=kept(None), description="Token counts that the provider reports."
-    )
-    steps: int = Field(default=1, ge=0, le=10_000, description="Steps that the provider reports.")
-    pace: One[Pace] = Field(default=defaults_of(Pace), description="How fast the parts come.")
-    http: OneOrNone[Http] = Field(
-        default=kept(None), description="Answer with an HTTP status instead."
-    )
-    error: OneOrNone[StreamFault] = Field(default=kept(None), description="End with an error part.")
-    lost: FaultPlace | None = Field(default=None, description="The connection is lost there.")
-    stall: FaultPlace | None = Field(default=None, description="Nothing comes from there on.")
-    unfinished: bool = Field(
-        default=False,
-        description="The stream ends without a finish reason. "
-        "Without streaming, the reply is whole, and its finish reason is null.",
-    )
-    raises: str | None = Field(
-        default=None, description="The model's code raises an exception with this message."
-    )
-    times: Annotated[int, Field(ge=1)] | Literal["always"] | None = Field(
-        default=None, description="How often it may be used: by default once, a rule always."
-    )
-    when: OneOrNone[When] = Field(
-        default=kept(None), description="Makes it a rule: use it for such requests."
-    )
+    say: str | list[str] = ""
+    """Text, streamed by word; a list: by item."""
+    think: str | list[str] = ""
+    """Reasoning, streamed in the same way."""
+    call: dict[str, Any] | list[dict[str, Any]] = Field(default_factory=dict)
+    """Tool calls: name and arguments. A text is sent as the arguments as it stands."""
+    ids: list[str] = Field(default_factory=no_items)
+    """Ids of the calls; by default call-1, call-2 and so on."""
+    fragments: int = Field(default=0, ge=0, le=100)
+    """Stream the arguments of each call in so many pieces first."""
+    interleave: bool = False
+    """Let the pieces of several calls come in turn."""
+    half_call: dict[str, str] = Field(default_factory=dict)
+    """A call that breaks off: name and the text that came."""
+    finish: str | None = None
+    """The finish reason, any word; by default stop, or tool-calls with calls."""
+    usage: OneOrNone[TokenUsage] = kept(None)
+    """Token counts that the provider reports."""
+    steps: int = Field(default=1, ge=0, le=10_000)
+    """Steps that the provider reports."""
+    pace: One[Pace] = defaults_of(Pace)
+    """How fast the parts come."""
+    http: OneOrNone[Http] = kept(None)
+    """Answer with an HTTP status instead."""
+    error: OneOrNone[StreamFault] = kept(None)
+    """End with an error part."""
+    lost: FaultPlace | None = None
+    """The connection is lost there."""
+    stall: FaultPlace | None = None
+    """Nothing comes from there on."""
+    unfinished: bool = False
+    """The stream ends without a finish reason. Without streaming, the reply is whole, and its
+    finish reason is null."""
+    raises: str | None = None
+    """The model's code raises an exception with this message."""
+    times: Annotated[int, Field(ge=1)] | Literal["always"] | None = None
+    """How often it may be used: by default once, a rule always."""
+    when: OneOrNone[When] = kept(None)
+    """Makes it a rule: use it for such requests."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -383,12 +359,10 @@ class Reply(Strict):
 class Party(Strict):
     """The replies of the model to one agent of a program: one of several."""
 
-    when: One[PartyCondition] = Field(
-        description="Which requests are for it: those that have all of this."
-    )
-    replies: Many[Reply] = Field(
-        default_factory=kept(no_items), description="Its replies, in order or by rule."
-    )
+    when: One[PartyCondition]
+    """Which requests are for it: those that have all of this."""
+    replies: Many[Reply] = Field(default_factory=kept(no_items))
+    """Its replies, in order or by rule."""
 
     @model_validator(mode="after")
     def _has_a_condition(self) -> Self:
@@ -438,19 +412,18 @@ class PastMessage(Strict):
     providers refuse anything else.
     """
 
-    user: str | None = Field(default=None, description="The user has said this.")
-    assistant: str | None = Field(default=None, description="The model has said this.")
-    call: dict[str, Any] | list[dict[str, Any]] = Field(
-        default_factory=no_items,
-        description="The model has made these tool calls: name and arguments.",
-    )
-    tool: str | None = Field(
-        default=None, description="The result of the next call that has none yet."
-    )
-    failed: bool = Field(default=False, description="The result is an error.")
-    summary: str | None = Field(
-        default=None, description="A compaction has put this in the place of older messages."
-    )
+    user: str | None = None
+    """The user has said this."""
+    assistant: str | None = None
+    """The model has said this."""
+    call: dict[str, Any] | list[dict[str, Any]] = Field(default_factory=no_items)
+    """The model has made these tool calls: name and arguments."""
+    tool: str | None = None
+    """The result of the next call that has none yet."""
+    failed: bool = False
+    """The result is an error."""
+    summary: str | None = None
+    """A compaction has put this in the place of older messages."""
 
     @model_validator(mode="after")
     def _one_role(self) -> Self:
