@@ -139,7 +139,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
             if isinstance(error, Overdue):
                 search.runs += 1
                 world, failure = search.world(search.number), Failure.named(FINISHES, OVERDUE)
-                search.failures.add(failure, world, search.number, 0.0)
+                search.failures.add(failure, world, search.number)
     if finding is None and len(search.failures):  # broken off before it was run again, or shrunk
         finding = SearchFinding.of(next(iter(search.failures)), settings.loop, shrinks=False)
     goals = {name: count for name, count in search.goals.counts.items() if count}

@@ -58,17 +58,15 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class FoundFailure:
-    """The first failure of a group, its scenario, the number of its run, and the time until then.
+    """The first failure of a group, its scenario, and the number of its run.
 
-    `count` is the number of failing runs. `reproduced` says whether the scenario fails in a new
-    process as well, or is None if that was not tried: if it does not, the loop keeps state.
+    `reproduced` says whether the scenario fails in a new process as well, or is None if that was
+    not tried: if it does not, the loop keeps state.
     """
 
     failure: Failure
     scenario: Scenario
     run: int
-    cpu_s: float
-    count: int = 1
     reproduced: bool | None = None
 
     @property
@@ -94,17 +92,13 @@ class FoundFailures:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def add(
-        self, failure: Failure, scenario: Scenario, run: int, cpu_s: float
-    ) -> FoundFailure | None:
+    def add(self, failure: Failure, scenario: Scenario, run: int) -> FoundFailure | None:
         """Add a failure; return its group if the group is new."""
         group = Group.of(failure.name, failure.text)
         self.counts[group] = self.counts.get(group, 0) + 1
-        if group in self._groups:
-            self._groups[group].count += 1
         if group in self._groups or group in self._known:
             return None
-        found = self._groups[group] = FoundFailure(failure, scenario, run, cpu_s)
+        found = self._groups[group] = FoundFailure(failure, scenario, run)
         return found
 
 
@@ -243,7 +237,7 @@ class Search:
         self.cpu_s += _cpu_s() - start_s
         if failure is None:
             return elsewhere
-        found = self.failures.add(failure, world, self.number, self.cpu_s)
+        found = self.failures.add(failure, world, self.number)
         if found is not None:
             again = self.alone(world, found.name)
             found.reproduced = again is not None and again.name == found.name
@@ -258,7 +252,7 @@ class Search:
             return None
         number, world = differed
         error = ReplayDiverged("a run in another process, with another PYTHONHASHSEED, differs")
-        return self.failures.add(Failure.of_error(error), world, number, self.cpu_s)
+        return self.failures.add(Failure.of_error(error), world, number)
 
     def alone(self, world: Scenario, name: str) -> Failure | None:
         """Run a scenario in a new process; in this one if it needs objects of the caller."""

@@ -130,11 +130,11 @@ def test_the_shape_of_a_text_has_no_numbers_and_no_names() -> None:
 
 def test_failures_of_one_rule_and_one_shape_are_one_finding_with_the_first_scenario() -> None:
     failures = FoundFailures()
-    first = failures.add(Failure("rule", "request 7 is wrong", ""), LARGE, 3, 0.5)
+    first = failures.add(Failure("rule", "request 7 is wrong", ""), LARGE, 3)
     assert first is not None
-    assert failures.add(Failure("rule", "request 9 is wrong", ""), SMALL, 4, 0.6) is None
+    assert failures.add(Failure("rule", "request 9 is wrong", ""), SMALL, 4) is None
     (found,) = failures
-    assert (found.run, found.cpu_s) == (3, 0.5)
+    assert found.run == 3
     assert list(failures.counts.values()) == [2]
     assert found.scenario is LARGE
     assert found.failure.text == "request 7 is wrong"
@@ -142,8 +142,8 @@ def test_failures_of_one_rule_and_one_shape_are_one_finding_with_the_first_scena
 
 def test_a_failure_of_a_known_group_is_counted_and_is_no_finding() -> None:
     failures = FoundFailures([Group.of("rule", "request 1 is wrong")])
-    assert failures.add(Failure("rule", "request 7 is wrong", ""), SMALL, 3, 0.5) is None
-    assert failures.add(Failure("other", "request 7 is wrong", ""), SMALL, 4, 0.5) is not None
+    assert failures.add(Failure("rule", "request 7 is wrong", ""), SMALL, 3) is None
+    assert failures.add(Failure("other", "request 7 is wrong", ""), SMALL, 4) is not None
     assert failures.counts == {
         ("rule", "request 0 is wrong"): 1,
         ("other", "request 0 is wrong"): 1,
@@ -154,7 +154,7 @@ def test_a_failure_of_a_known_group_is_counted_and_is_no_finding() -> None:
 def test_another_rule_or_another_shape_is_another_finding() -> None:
     failures = FoundFailures()
     for name, text in (("a", "x 1"), ("b", "x 1"), ("a", "y 1")):
-        assert failures.add(Failure(name, text, ""), SMALL, 1, 0.0) is not None
+        assert failures.add(Failure(name, text, ""), SMALL, 1) is not None
     assert len(failures) == 3
 
 

@@ -26,7 +26,6 @@ from simloop import Scenario
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Run, Transition
-from simloop.kernel.machine import Transition as Moved
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished, Measuring, Ready
 from simloop.loops.opencode import OpencodeLoop
@@ -45,7 +44,6 @@ from simloop.trace.entries import (
     StopRequested,
 )
 
-BUSY = {"http": {"status": 429}}
 DOWN = {"http": {"status": 500}}
 WAITS = {"http": {"status": 429, "retry_after": "9s"}}
 EMPTY = {"finish": "stop"}
@@ -54,7 +52,7 @@ EMPTY = {"finish": "stop"}
 def counting(**changes: int) -> Advance:
     """Have each move of the machine end with other counters: each a change of the right one."""
 
-    def advance(right: Any, run: Run, signal: Signal) -> Moved:
+    def advance(right: Any, run: Run, signal: Signal) -> Transition:
         after, asked = right(run, signal)
         moved = {
             name: max(0, getattr(after, name) + by)
@@ -66,14 +64,14 @@ def counting(**changes: int) -> Advance:
     return advance
 
 
-def forgets_failures(right: Any, run: Run, signal: Signal) -> Moved:
+def forgets_failures(right: Any, run: Run, signal: Signal) -> Transition:
     after, asked = right(run, signal)
     if type(signal) is signals.ModelReplied:
         after = msgspec.structs.replace(after, error_count=0)
     return after, asked
 
 
-def measures_again(right: Any, run: Run, signal: Signal) -> Moved:
+def measures_again(right: Any, run: Run, signal: Signal) -> Transition:
     """Ask again after an empty reply, which counts as no failure."""
     after, asked = right(run, signal)
     if type(signal) is not signals.StepClosed or type(after.state) is Finished:
@@ -81,7 +79,7 @@ def measures_again(right: Any, run: Run, signal: Signal) -> Moved:
     return run.to(Measuring()), (effects.TakeQueued(), effects.MeasureContext())
 
 
-def numbers_each_failure_one(right: Any, run: Run, signal: Signal) -> Moved:
+def numbers_each_failure_one(right: Any, run: Run, signal: Signal) -> Transition:
     after, asked = right(run, signal)
     return after, tuple(
         msgspec.structs.replace(each, failures=1) if type(each) is effects.Backoff else each
