@@ -7,10 +7,10 @@ script, the files, the faults of chance) is made anew for each run, by the metho
 import asyncio
 import copy
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 from pydantic_core import PydanticSerializationError
@@ -28,14 +28,13 @@ from simloop.runs.options import GivenLoop, RunOptions, check_options, check_sce
 from simloop.scenario.catalog import Expectations, expectations
 from simloop.scenario.fields import differs
 from simloop.scenario.people import then_of
-from simloop.scenario.replies import parts_of_fault, past_messages
+from simloop.scenario.replies import past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.services import rules_of
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
-from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
 from simloop.world.fake_model import (
     FakeModel,
     FunctionModel,
@@ -53,20 +52,6 @@ from simloop.world.tools_port import text_of
 from simloop.world.user_functions import UserFunction
 
 _NO_HOOKS, _NO_CALLBACKS = Hooks(), Callbacks()
-
-
-class Surroundings(NamedTuple):
-    """The model, the files and the tools of one run, with the faults of chance if it has some.
-
-    `script` is the model without those faults.
-    """
-
-    script: Model
-    model: Model
-    files: Files | None
-    tools: Mapping[str, Tool]
-    sites: FaultSites | None = None
-    services: Sequence[Service] = ()
 
 
 class Plan:
@@ -183,24 +168,20 @@ class Plan:
         again.content, again._digest = self.content, self._digest
         return again
 
-    def surroundings(self, seeds: Seeds) -> Surroundings:
-        """Return the model, the files and the tools of one run. Raises ScenarioError."""
-        scenario, script = self.scenario, self._model()
-        files = None if scenario.files is None else Files(scenario.files)
-        tools = self._tools
-        if files is not None:
-            tools = {**file_tools_of(scenario, files), **tools}
-        if scenario.hooks:
-            _check_tools_of_hooks(scenario, tools)
-        services = [make() for make in self._services] if self._services else ()
-        if scenario.faults is None:
-            return Surroundings(script, script, files, tools, None, services)
-        sites = FaultSites(scenario.faults, seeds)
-        tools = {name: faulty_tool(tool, sites) for name, tool in tools.items()}
-        model = FaultyModel(script, sites, parts_of_fault)
-        return Surroundings(script, model, files, tools, sites, services)
+    def tools(self, files: Files | None) -> Mapping[str, Tool]:
+        """Return the tools of one run, with those over its files. Raises ScenarioError."""
+        of_files = {} if files is None else file_tools_of(self.scenario, files)
+        tools = {**of_files, **self._tools} if of_files else self._tools
+        if self.scenario.hooks:
+            _check_tools_of_hooks(self.scenario, tools)
+        return tools
 
-    def _model(self) -> Model:
+    def services(self) -> list[Service]:
+        """Return the services of one run."""
+        return [make() for make in self._services]
+
+    def model(self) -> Model:
+        """Return the model of one run."""
         given = self.given.get("model")
         if given is None:
             return FakeModel(*self._script)

@@ -101,7 +101,7 @@ class Simulation:
         self.output = Output()
         """What the code of the run has printed, where output is captured."""
         self._told: _Course | None = None
-        self._files = self.scripts.around.files
+        self._files = self.scripts.files
         self._stopped = set[int]()
 
     @property
@@ -117,7 +117,7 @@ class Simulation:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """Return the tools of the world by name, with the faults of chance if it has some."""
-        return self.scripts.around.tools
+        return self.scripts.tools
 
     @property
     def exceptions(self) -> tuple[UserError, ...]:
@@ -441,24 +441,24 @@ class Simulation:
             ) from error
 
     def _open_world(self, loop: VirtualLoop) -> World:
-        scenario, around = self.scenario, self.scripts.around
+        scenario, scripts = self.scenario, self.scripts
         self.output = loop.output or self.output
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
         policy, rules = self.settings.tool_execution, self.settings.tool_rules
         user = UserPort(recorder, loop)
-        model = ModelPort(around.model, recorder, loop, raised, user.cancellation)
+        model = ModelPort(scripts.disturbed, recorder, loop, raised, user.cancellation)
         self._world = world = World(
             model,
             ToolsPort(
-                around.tools,
+                scripts.tools,
                 recorder,
                 loop,
                 raised,
                 policy.timeout_ms,
                 results_fail=rules.results_fail,
                 behaviours=self._plan.behaviours,
-                sites=around.sites,
+                sites=scripts.sites,
             ),
             user,
             Refusals(recorder, scenario.offline, scenario.absent),

@@ -15,13 +15,15 @@ from simloop.runs.plan import Plan, app_of, header_with
 from simloop.scenario.people import Line, typed_lines
 from simloop.scenario.programs import Program, program_of_fault
 from simloop.scenario.programs import script_of as program_script
-from simloop.scenario.replies import Party, PartyCondition, Reply, entries_of
+from simloop.scenario.replies import Party, PartyCondition, Reply, entries_of, parts_of_fault
 from simloop.scenario.schema import Scenario
 from simloop.scenario.services import Route, answer_of_fault, rules_of
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.seeds import Seeds
 from simloop.wire.endpoint import Endpoint
+from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
 from simloop.world.fake_model import FakeModel
+from simloop.world.files import Files
 from simloop.world.model_port import ModelPort
 from simloop.world.program_scripts import ProgramScript
 from simloop.world.services import Service, ServicesPort
@@ -36,19 +38,25 @@ if TYPE_CHECKING:
 class Scripts:
     """The parties that answer the agent of one run, by their scripts.
 
-    `around` has the model, the files and the tools; `model` is the model without faults of chance.
-    `scenario` states all that was added so far.
+    `disturbed` is the model with the faults of chance, if there are some, and `model` the one
+    without. `scenario` states all that was added so far.
     """
 
     def __init__(self, plan: Plan, seeds: Seeds, trace: LoopTrace) -> None:
         self.scenario: Scenario = plan.scenario
-        self.around = plan.surroundings(seeds)
-        self.model = self.around.script
+        self.model = self.disturbed = plan.model()
+        self.files = None if plan.scenario.files is None else Files(plan.scenario.files)
+        self.tools = plan.tools(self.files)
+        self.sites: FaultSites | None = None
+        if plan.scenario.faults is not None:
+            self.sites = sites = FaultSites(plan.scenario.faults, seeds)
+            self.tools = {name: faulty_tool(tool, sites) for name, tool in self.tools.items()}
+            self.disturbed = FaultyModel(self.model, sites, parts_of_fault)
         self.provider: Endpoint | None = None
         self._plan = plan
         self._trace = trace
         self._world: World | None = None
-        self._services = [*self.around.services]
+        self._services = plan.services()
         self._port: ServicesPort | None = None
         self._program_scripts = [program_script(*each) for each in plan.programs.items()]
         self._programs: Programs | None = None
@@ -89,9 +97,9 @@ class Scripts:
         from simloop.virtual.border.processes import run_with_processes  # noqa: PLC0415
         from simloop.world.programs import Programs  # noqa: PLC0415
 
-        model, around = world.model, self.around
+        model = world.model
         self._programs = Programs(
-            self._program_scripts, model.recorder, model.raised, around.files, around.sites,
+            self._program_scripts, model.recorder, model.raised, self.files, self.sites,
             program_of_fault,
         )  # fmt: skip
         run_with_processes(model.loop, self._programs)
@@ -108,7 +116,7 @@ class Scripts:
         if self._port is None:
             model = world.model
             given = model.recorder, model.loop, model.raised, model.cancellation
-            self._port = ServicesPort(*given, sites=self.around.sites, play=answer_of_fault)
+            self._port = ServicesPort(*given, sites=self.sites, play=answer_of_fault)
             if self.provider is not None:
                 self.provider.services = self._port
         return self._port

@@ -205,9 +205,8 @@ class Witness:
 
 def witness_of(simulation: Simulation) -> Witness:
     """Put a witness before the model of a simulation that has not begun."""
-    around = simulation.scripts.around
-    witness = Witness(around.model)
-    simulation.scripts.around = around._replace(model=witness)
+    witness = Witness(simulation.scripts.disturbed)
+    simulation.scripts.disturbed = witness
     return witness
 
 
