@@ -47,3 +47,14 @@ def writable(text: str) -> str:
         # A subclass, such as the texts of a framework, is nothing that a trace can hold.
         return text if type(text) is str else str.__str__(text)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+MOST_RECORDED = 100_000
+"""The characters of one input or output of an agent that a trace keeps."""
+
+
+def recordable(text: str) -> str:
+    """Return an input or output as a trace keeps it: writable, and of a long one the beginning."""
+    text = writable(text)
+    more = len(text) - MOST_RECORDED
+    return text if more <= 0 else f"{text[:MOST_RECORDED]}[... and {more} more characters]"

@@ -30,7 +30,7 @@ from typing import Any, NoReturn, TypeVar
 from msgspec.structs import replace
 
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.escape import writable
+from simloop.escape import MOST_RECORDED, recordable
 from simloop.messages import Outcome
 from simloop.runs.folders import PlacedFolder, placed_folder
 from simloop.runs.isolation import isolated
@@ -50,8 +50,6 @@ T = TypeVar("T")
 
 LIMIT_S = 300.0
 """The real seconds after which a program that has not ended is killed."""
-MOST_CHARS = 100_000
-"""The characters of one piece of output, and of the text of a run, that are kept."""
 
 PASSED = (
     "PATH", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONWARNINGS", "VIRTUAL_ENV", "SSL_CERT_DIR",
@@ -229,7 +227,7 @@ class _RecordedOutput(Output):
         if newline:
             self._waiting[name].append(lines + newline)
             self.flush(name)
-        if self._chars[name] + len(rest) > MOST_CHARS:
+        if self._chars[name] + len(rest) > MOST_RECORDED:
             self.flush(name)
         self._waiting[name].append(rest)
         self._chars[name] += len(rest)
@@ -249,10 +247,8 @@ class _RecordedOutput(Output):
         if not text:
             return
         if name == "stdout":
-            self.said += text[: MOST_CHARS - len(self.said)]
-        if len(text) > MOST_CHARS:
-            text = f"{text[:MOST_CHARS]}[and {len(text) - MOST_CHARS} more characters]"
-        self._recorder.record(entries.Output, name, writable(text))
+            self.said += text[: MOST_RECORDED - len(self.said)]
+        self._recorder.record(entries.Output, name, recordable(text))
 
 
 def _status_of(call: Callable[[], Any]) -> int:

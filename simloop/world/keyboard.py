@@ -1,6 +1,6 @@
 """The keyboard of the user: the lines that the user types on standard input, and their record."""
 
-from simloop.escape import writable
+from simloop.escape import recordable, writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.border.pipes import run_with_pipes
@@ -11,8 +11,6 @@ from simloop.virtual.threads.scheduler import Fiber, parked, threads_of
 from simloop.world.own_tools import CURRENT_CALL
 from simloop.world.user_port import TypedLine
 
-MOST_CHARS = 100_000
-"""The characters of one line that the trace keeps."""
 MOST_LINES = 10_000
 """The lines that the user types in one run."""
 
@@ -75,9 +73,7 @@ class Keyboard:
         self._input.end()
 
     def _record(self, line: TypedLine, *, ends: bool = False) -> None:
-        given, text = self._input, line.text
-        if len(text) > MOST_CHARS:
-            text = f"{text[:MOST_CHARS]}[... and {len(text) - MOST_CHARS} more characters]"
+        given, text = self._input, recordable(line.text)
         rows = [row.strip() for row in given.screen.splitlines()]
         prompt = writable(next(filter(None, reversed(rows)), ""))
         asker = given.asker(line.contains)

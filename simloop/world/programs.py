@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simloop.errors import ScenarioError, SimloopError
-from simloop.escape import writable
+from simloop.escape import recordable, writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.border.processes import Process, ProcessScript, Signalled
@@ -38,9 +38,6 @@ from simloop.world.shell import (
     knows,
 )
 from simloop.world.user_functions import UserError, describe, keep
-
-MOST_CHARS = 100_000
-"""The characters of one input or output that the trace keeps."""
 
 
 class Programs:
@@ -121,7 +118,7 @@ class _Running:
 
     def record_start(self) -> None:
         recorder, start = self._recorder, self._process.start
-        args = tuple(_bounded(writable(word)) for word in start.args)
+        args = tuple(recordable(word) for word in start.args)
         chars = sum(map(len, args)) + len(start.cwd)
         entry = entries.ProgramStarted(
             len(recorder.entries), recorder.now_ns, self._number, args, writable(start.cwd)
@@ -138,14 +135,14 @@ class _Running:
             shown, data = text, text.encode(errors="replace")
         else:
             shown, data = text.decode(errors="backslashreplace"), text
-        shown = _bounded(writable(shown))
+        shown = recordable(shown)
         self._recorder.record(entries.ProgramOutput, self._number, stream, shown)
         await self._process.write(2 if stream == "stderr" else 1, data)
 
     def _note_input(self, data: bytes) -> str:
         text = data.decode(errors="backslashreplace")
         if text:
-            self._recorder.record(entries.ProgramInput, self._number, _bounded(writable(text)))
+            self._recorder.record(entries.ProgramInput, self._number, recordable(text))
         return text
 
     async def play(self, script: ProgramScript, args: Sequence[str]) -> int:
@@ -284,9 +281,3 @@ class _Running:
 
 
 _WITHOUT_FILES = frozenset({"echo", "sleep", "true", "false", "pwd", "head", "tail", "wc", "grep"})
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= MOST_CHARS:
-        return text
-    return f"{text[:MOST_CHARS]}[... and {len(text) - MOST_CHARS} more characters]"

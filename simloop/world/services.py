@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from simloop.errors import ScenarioError, SimloopError
-from simloop.escape import writable
+from simloop.escape import MOST_RECORDED, writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
@@ -39,8 +39,6 @@ from simloop.world.http import (
 from simloop.world.user_functions import UserError, keep
 from simloop.world.user_port import Cancellation
 
-MOST_RECORDED = 100_000
-"""The characters of a body that the trace holds."""
 MOST_BYTES = 200_000_000
 """The bytes of a body after which the run is a runaway."""
 MOST_REQUESTS = 10_000

@@ -208,7 +208,7 @@ print(sys.stdout.fileno(), sys.stdout.isatty(), sys.stdin.read() == "")
 def test_a_flood_of_output_is_cut(program: Any) -> None:
     result = program("print('x' * 1_000_000)\nfor _ in range(25): print('y' * 10_000, end='')")
     texts = [each.text for each in result.trace.entries if isinstance(each, entries.Output)]
-    assert texts[0] == "x" * 100_000 + "[and 900001 more characters]"
+    assert texts[0] == "x" * 100_000 + "[... and 900001 more characters]"
     assert [len(text) for text in texts[1:]] == [100_000, 100_000, 50_000]
     assert len(result.text) == 100_000
 

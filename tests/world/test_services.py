@@ -10,6 +10,7 @@ from services import ORDERS, asked, replies, sent
 from wire import Heard
 
 from simloop import Deadlock, Result, Route, RunawayRun, Scenario, ScenarioError, ScriptUnused
+from simloop.escape import MOST_RECORDED
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.world import services
@@ -205,7 +206,7 @@ def test_a_body_is_recorded_up_to_a_bound() -> None:
     assert len(found.body) == 200_000
     request = next(e for e in result.trace.entries if isinstance(e, entries.ServiceRequest))
     for body in (request.body, replies(result)[0][2]):
-        assert body == "x" * services.MOST_RECORDED + "... (200000 bytes)"
+        assert body == "x" * MOST_RECORDED + "... (200000 bytes)"
 
 
 def test_a_body_of_fifty_megabytes_is_answered_and_named_by_its_size() -> None:
