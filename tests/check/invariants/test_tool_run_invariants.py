@@ -15,7 +15,9 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
     no_result_of_other_arguments,
     no_tool_cancelled_by_another,
+    no_tools_for_broken_replies,
     only_called_tools_run,
+    only_offered_tools_run,
     tool_arguments_are_objects,
     tool_ends_before_its_answer,
     tool_runs_at_most_once,
@@ -52,6 +54,11 @@ def in_order(order: str, *, sequential: bool = False) -> Subject:
         {"prompt": "Go.", "tools": {"look": tool}, "tool_execution": execution}
     )
     return Subject.of(Simulation(scenario))
+
+
+def called(*tools: str) -> Recording:
+    """A run whose first reply calls the tool `look`, and has not ended."""
+    return Recording().prompt().request([GO], tools=tools or ["look"]).call("a")
 
 
 BAD: list[tuple[Invariant, Recording, Subject, str]] = [
@@ -99,6 +106,20 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
      asked("a", "b").started("a").started("b").after(1).result("a")
      .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped")]), Subject(),
      "of call 'b' with {} was ended when another tool of its batch ended"),
+    (no_tools_for_broken_replies, called().finish(FinishReason.LENGTH).started("a"), Subject(),
+     "its reply ended with length"),
+    (no_tools_for_broken_replies, called().failed().started("a"), Subject(), "its reply failed"),
+    (no_tools_for_broken_replies,
+     called().finish().started("a").result("a").request([GO]).call("a").failed().started("a"),
+     Subject(), "its reply failed"),
+    (no_tools_for_broken_replies, called().cut().started("a"), of_machine(), "its reply failed"),
+    (no_tools_for_broken_replies, called().finish(FinishReason.ERROR).started("a"), of_machine(),
+     "its reply ended with error"),
+    (only_offered_tools_run, called("read").finish(FinishReason.TOOL_CALLS).started("a"), Subject(),
+     "request 1 did not offer it"),
+    (only_offered_tools_run,
+     Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"), of_machine(),
+     "request 1 did not offer it"),
 ]  # fmt: skip
 
 
@@ -145,6 +166,17 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
     (no_tool_cancelled_by_another,
      asked("a", "b").started("a").started("b").after(1).result("a").stop().ended().prompt()
      .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped"), GO]), Subject()),
+    (no_tools_for_broken_replies, called().finish(FinishReason.TOOL_CALLS).started("a"), Subject()),
+    (no_tools_for_broken_replies, called().finish(FinishReason.STOP).started("a"), Subject()),
+    (no_tools_for_broken_replies, called().started("a"), Subject()),
+    # Two calls with one id: the tool runs for the one that may run.
+    (no_tools_for_broken_replies,
+     called().failed().request([GO]).call("a").finish(FinishReason.STOP).started("a"), Subject()),
+    (no_tools_for_broken_replies,
+     called().finish(FinishReason.STOP).request([GO]).call("a").failed().started("a"), Subject()),
+    (only_offered_tools_run, called().started("a").result("a"), of_machine()),
+    (only_offered_tools_run,
+     Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"), Subject()),
 ]  # fmt: skip
 
 
@@ -200,10 +232,11 @@ def test_a_function_of_the_agent_with_the_name_of_a_scripted_tool_is_not_judged_
     run.result("a", "Error: no", is_error=True)
     for each in (scripted_results, scripted_tool_durations, tool_timeouts):
         assert run.found(each, with_tool(takes="1s", timeout="2s")) == []
-        assert (
-            asked("a")
-            .started("a")
-            .after(3)
-            .result("a", "Error: no", is_error=True)
-            .found(each, with_tool(takes="1s", timeout="2s"))
-        )
+        scripted = asked("a").started("a").after(3).result("a", "Error: no", is_error=True)
+        assert scripted.found(each, with_tool(takes="1s", timeout="2s"))
+
+
+def test_a_call_that_the_engine_has_renamed_was_offered_under_its_new_id() -> None:
+    run = called().call("a")
+    run.add(entries.CallRenamed, "a", "a#2", "look").finish(FinishReason.TOOL_CALLS)
+    assert run.started("a").started("a#2").found(only_offered_tools_run, of_machine()) == []
