@@ -179,7 +179,6 @@ class Interval(Struct, frozen=True):
         return self.low <= 0 <= self.high
 
     def over(self, divisor: float) -> "Interval":
-        """Return the interval of the quotient with a positive number."""
         return Interval(self.low / divisor, self.median / divisor, self.high / divisor)
 
 

@@ -50,7 +50,6 @@ class HookReport(Struct, kw_only=True):
                 row.growth = _growth(row.units, found.pop(0).units)
 
     def failures(self, *, max_ns: int | None, fail_on: float | None) -> Iterator[str]:
-        """Yield a sentence for each hook that passes a limit."""
         for row in self.hooks:
             costs, growth = f"{row.hook} at {row.point} costs at least", row.growth
             if max_ns is not None and row.cost.low > max_ns:

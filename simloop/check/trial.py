@@ -324,7 +324,6 @@ def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -
 
 
 def _listen(run: Simulation, judging: Judge, expect: Expect) -> None:
-    """Let the judge follow the run, and end it at the first violation that is not expected."""
     known = expect.violates or ()
 
     def end(violation: Violation) -> None:

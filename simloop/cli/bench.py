@@ -110,7 +110,6 @@ def hooks(
 
 
 def _others(name: str) -> dict[str, UserFunction]:
-    """Return the hook to compare with, by point. Raises ScenarioError for several at one point."""
     others: dict[str, UserFunction] = {}
     for hook in tried(given_hooks(name))[0]:
         if hook.point in others:
@@ -121,7 +120,6 @@ def _others(name: str) -> dict[str, UserFunction]:
 
 
 def _lines(report: HookReport, against: str) -> Iterator[str]:
-    """Yield the hooks, and how they were measured: 80 columns, but for the names of the user."""
     yield f"Real time per call, on Python {report.python}, {report.machine}."
     for row in report.hooks:
         yield from ("", *_hook(row, plain(against)))

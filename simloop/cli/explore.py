@@ -130,7 +130,6 @@ def options_of(machine: Machine) -> dict[str, Any]:
 
 
 def _unusual(machine: Machine) -> Iterator[str]:
-    """Yield the options that differ from those of the design without a version."""
     options = options_of(machine)
     usual = as_written(type(machine.options)()) if options else {}  # type: ignore[attr-defined]
     for name, value in options.items():

@@ -146,7 +146,6 @@ class StatusLine:
         self.clear()
 
     def say(self, text: str) -> None:
-        """Replace the shown text with `text`, if it is time."""
         now_s = self._now()
         if self._terminal is None or now_s < self._due_s:
             return

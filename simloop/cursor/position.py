@@ -98,7 +98,6 @@ class Position:
 
     @cached_property
     def start(self) -> int:
-        """Return the place of the prompt of this run."""
         found = self.recording.index.last(entries.Prompt, self.place)
         return 0 if found is None else found
 

@@ -120,7 +120,6 @@ class Finding(NamedTuple):
         return self.name if self.seq is None else f"{self.name} at entry {self.seq}"
 
     def sentence(self, place: int) -> str:
-        """Return the finding as a sentence for a reader who looks at the entry `place`."""
         at = "" if self.seq is None else " here" if self.seq == place else f" at entry {self.seq}"
         return f"{self.subject}{at}: {self.detail}"
 
@@ -222,14 +221,12 @@ class RecordedRun:
         return self.trace.entries
 
     def words_at(self, place: int) -> str:
-        """Return an entry as one line, escaped."""
         if place not in self._words:
             self._words[place] = words_of(self.entries[place])
         return self._words[place]
 
     @cached_property
     def is_of_agent(self) -> bool:
-        """Return whether the run is of an agent of one's own, as far as its trace shows."""
         return self.machine is None and Transition not in self.index.places
 
     @cached_property
@@ -249,7 +246,6 @@ class RecordedRun:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Return what is wrong in the run, in the order of the entries that show it."""
         unmet = self.unmet
         if unmet is None:  # an async test states in its code what it expects
             of_a_test = OF_A_TEST in self.trace.header.python

@@ -43,7 +43,6 @@ def source_of(name: FactView, position: Position) -> Hashable:
 
 
 def _nothing(name: FactView, position: Position) -> str:
-    """Return the words of a view without rows; nothing comes any more when the run is over."""
     words = _PANELS[name].empty
     if position.newest(entries.Ended) is not None:
         return words.removesuffix(" yet")
@@ -350,7 +349,6 @@ def _ended(position: Position) -> int | None:
 
 
 def _source_of_timers(position: Position) -> Hashable:
-    """Return what the timers depend on: the time, what is open, and which replies have begun."""
     recording, place = position.recording, position.place
     open_ = recording.index.open_at(place)
     begun = [recording.index.has_begun(recording.entries[each], place) for each in open_]

@@ -108,7 +108,6 @@ class EffectHandlers:
             )
 
     def begin(self) -> None:
-        """Begin a run, without the replies and failures of the run before."""
         self.said = self.text = ""  # by the newest reply, and by the newest that said something
         self.cause = self.message = ""  # of a failure; of the loop to the user, if it has words
         self.text_first = False  # whether the user is told the text of the last reply, if any
@@ -205,7 +204,6 @@ class EffectHandlers:
         )
 
     async def stop_tools(self) -> None:
-        """Stop the tools that run while the model replies, as the run ends or changes course."""
         await self._tool_calls.running.stop()
 
     def _come_back_aborted(self) -> Signal:
@@ -215,7 +213,6 @@ class EffectHandlers:
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
     def _replied(self, reply: ReplySoFar, words: str) -> Signal:
-        """Return the signal for a whole reply, and note why it is of no use, if it is of none."""
         finish = reply.finish
         assert finish is not None
         text = bool(words) and not words.isspace()

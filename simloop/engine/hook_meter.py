@@ -102,7 +102,6 @@ class HookMeter:
         self._reading_ns = min(-(clock() - clock()) for _ in range(200))
 
     def measured(self, hooks: Hooks) -> Hooks:
-        """Return hooks that do as the given ones, and whose calls are measured."""
         at = {point: map(partial(self._measured, point), getattr(hooks, point)) for point in POINTS}
         return Hooks(**at)
 
@@ -118,7 +117,6 @@ class HookMeter:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
-        """Count the real time of the block as that of a run."""
         start_ns = self._clock()
         try:
             yield

@@ -176,7 +176,6 @@ class ModelCalls:
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
 
     def begin(self, request: Request) -> ReplySoFar:
-        """Return the reply to a request, of which nothing has come yet."""
         return ReplySoFar(request, self._ids, self._reading)
 
     def read(

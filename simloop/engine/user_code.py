@@ -97,7 +97,6 @@ class UserCode:
     async def notify(
         self, callback: UserFunction, arguments: tuple[Any, ...], timeouts: Timeouts
     ) -> None:
-        """Call a callback, and record a failure without raising it."""
         failure = self.begin("callback", callback, arguments, _nothing)
         if type(failure) is Started:
             failure = await self._wait("callback", callback, failure, timeouts, _nothing)

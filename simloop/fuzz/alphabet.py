@@ -549,7 +549,6 @@ def _tools(choices: Choices, on: Collection[str]) -> dict[str, ScriptedTool]:
 def _bounded(
     hooks: Sequence[ScriptedHook], isolation: HookIsolation | None
 ) -> HookIsolation | None:
-    """Return the policy of hooks, with a timeout if a hook hangs and the loop sets none."""
     if not any(hook.hangs for hook in hooks):
         return isolation
     isolation = isolation or HookIsolation()

@@ -202,7 +202,6 @@ class Search:
                 yield plan.playing(world), rules
 
     def world(self, number: int) -> Scenario:
-        """Return the world with this number, counted from 1."""
         return next(self.worlds(number))[0].by_itself()
 
     def _next_world(self) -> tuple[Plan, Rules]:

@@ -397,7 +397,6 @@ def _known() -> Mapping[Fault, Keys]:
 
 
 def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
-    """Return the keys for the end of a failed reply, before or after its first output."""
     if fault in _known() and not began:
         return dict(_known()[fault])
     code = "" if fault.code_is_type else fault.code

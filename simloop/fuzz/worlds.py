@@ -114,7 +114,6 @@ def _weights(
     ends: list[int],
     draw: Callable[[int], Sequence[int]],
 ) -> Weights:
-    """Return weights of which `draw` gives those of the axes besides contents and ends."""
     lacks = abilities.lacks
     if not abilities.has_engine:
         for stalled in _ENDLESS:  # only the code of an agent bounds a stream that stalls

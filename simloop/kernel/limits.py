@@ -45,7 +45,6 @@ class DeclaredLimits(NamedTuple):
 
     @property
     def or_usual(self) -> "Limits":
-        """Return these limits, with the usual number for each one that is not declared."""
         return Limits(**{name: int(n) for name, n in self._asdict().items() if n < inf})
 
 

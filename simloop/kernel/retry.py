@@ -28,14 +28,8 @@ _LONGEST = 1e15
 class RetryPolicy(Protocol):
     """Decides about a failed call."""
 
-    def classify(self, fault: Fault) -> ErrorClass:
-        """Return the class of `fault`."""
-        ...
-
-    def retryable(self, error: ErrorClass) -> bool:
-        """Return whether a retry can succeed."""
-        ...
-
+    def classify(self, fault: Fault) -> ErrorClass: ...
+    def retryable(self, error: ErrorClass) -> bool: ...
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
         """Return the nanoseconds to wait after failure number `failures`, counted from 1.
 

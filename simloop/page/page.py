@@ -189,7 +189,6 @@ def _row(row: FactRow) -> list[Any]:
 
 
 def _changes_of_views(recording: RecordedRun, rows: Numbered) -> dict[str, list[list[Any]]]:
-    """Return, for each view, the place of each entry that changes it, with the changes."""
     shown = [
         MessagesViewRows(name, rows) if name in views.MESSAGES_VIEWS else ViewRows(name, rows)
         for name in FactView

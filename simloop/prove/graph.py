@@ -291,7 +291,6 @@ class _Rounds:
 def _first_of_each(
     row: list[Arrow], passing: Mapping[Signal, bool], wanted: frozenset[int]
 ) -> list[tuple[Signal, int, bool]]:
-    """Return the first arrow to each wanted node and the first that passes, with that flag."""
     first: dict[tuple[int, bool], Signal] = {}
     for signal, target in row:
         if target in wanted:

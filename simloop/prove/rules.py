@@ -218,7 +218,6 @@ def _first_after(
 
 
 def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
-    """Return the first node of an aborted run from which it may go round for ever, if any."""
     left = dict.fromkeys(came)
     while left:
         last = [n for n in left if all(target not in left for _, target in graph.arrows[n])]
@@ -230,7 +229,6 @@ def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
 
 
 def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> str:
-    """Return the act of an aborted run that `rule` forbids, in words, or empty without one."""
     state = graph.runs[target].state
     for effect in graph.asked[target]:
         if not _is_allowed(effect, rule):

@@ -106,7 +106,6 @@ def _folded(row: list[Any]) -> Any:
 
 
 def _why_no_pieces(line: Pieces) -> str:
-    """Return why the line is not the pieces of its text; empty if it is."""
     chars, gaps = sum(line.lengths), line.gaps_ns
     if chars != len(line.text):
         return f"its pieces have {chars} characters, and its text has {len(line.text)}"

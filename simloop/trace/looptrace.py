@@ -60,7 +60,6 @@ class LoopTrace(Struct):
 
     @property
     def ends(self) -> tuple[Ended, ...]:
-        """Return the ends of the prompts that ended in the trace, in order."""
         # An `isinstance` that fails on a Struct takes much longer.
         return tuple(entry for entry in self.entries if type(entry) is Ended)
 

@@ -83,7 +83,6 @@ class Recorder:
         return before != self._grown
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with each later entry, after it is in the trace."""
         self._listeners.append(listener)
         self.is_heard = True
         self.append = _notifying(self.entries, self._listeners)

@@ -225,7 +225,6 @@ def _ignore(_: object) -> None:
 
 
 def _blamed(each: Invariant, error: Exception) -> SimloopError:
-    """Return the error for an invariant that raises, with the place in its author's file."""
     if isinstance(error, SimloopError):
         return error
     function: Any = each.watch or each.check

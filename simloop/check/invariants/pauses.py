@@ -153,7 +153,6 @@ def _texts(call: Call) -> list[str]:
 def _astray(
     answers: Mapping[str, str], results: Mapping[str, ToolMessage]
 ) -> tuple[str, str] | None:
-    """Return the call that asked, and the other one whose result has the answer."""
     for asker, text in answers.items():
         if asker not in results or text in results[asker].text:
             continue

@@ -178,7 +178,6 @@ def _answers_pause(facts: Facts) -> bool:
 
 
 def _is_apart(facts: Facts) -> bool:
-    """Return whether the newest request has no message of the one before it in the same run."""
     before, request = facts.previous, facts.request
     return (
         before is not None
@@ -376,7 +375,6 @@ def no_duplicate_messages(subject: Subject) -> Watch:
 
 
 def _words(message: Message) -> tuple[type, str]:
-    """Return the role, the text and the call ids of a message, by which it is counted."""
     called = type(message) is AssistantMessage and message.calls
     return type(message), "" if called or type(message) is ToolMessage else message.text
 
