@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from simloop.errors import ScenarioError
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.fields import Lax
-from simloop.scenario.loader import load_scenario
-from simloop.scenario.mistakes import findings, refusal, together
+from simloop.scenario.loader import expected, load_scenario
+from simloop.scenario.mistakes import did_you_mean, findings, together
 from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import read_yaml_file
 
@@ -230,22 +230,13 @@ def stated(given: Any, scenario: Scenario) -> Expect | None:
     if wrong:
         raise together(wrong)
     name = name_of(scenario.path)
-    if name not in given:
-        return None
-    try:
-        return Expect.model_validate(given[name])
-    except ValidationError as error:
-        raise refusal(Expect, error, key=f"expect_on.{name}") from None
+    return expected(given[name], f"expect_on.{name}") if name in given else None
 
 
 def _unknown(names: Iterable[Any]) -> Iterator[ScenarioError]:
     known = bundled_names()
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=1)
-            nearest = f"did you mean `{close[0]}`? " if close else ""
-            yield ScenarioError(
-                f"there is no bundled scenario `{name}`",
-                key=str(name),
-                hint=f"{nearest}see them with: simloop list; a file of your own has its own expect",
-            )
+            own = "see them with: simloop list; a file of your own has its own expect"
+            hint = f"{did_you_mean(str(name), known)} {own}".lstrip()
+            yield ScenarioError(f"there is no bundled scenario `{name}`", key=str(name), hint=hint)

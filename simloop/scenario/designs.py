@@ -1,6 +1,5 @@
 """The loop designs that ship with simloop: their names, versions and options in a file."""
 
-import difflib
 import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
@@ -19,6 +18,7 @@ from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference import ReferenceOptions
 from simloop.scenario.fields import Lax, Strict, Written, wrong
+from simloop.scenario.mistakes import did_you_mean
 
 
 def _schema_of_own(schema: dict[str, Any]) -> None:
@@ -184,7 +184,9 @@ def check_loop(loop: str, key: str = "loop") -> None:
     name, at, version = loop.partition("@")
     design = DESIGNS.get(name)
     if design is None or (at and version not in design.versions):
-        raise _unknown(loop, key)
+        known = f"known: {', '.join(names())}, or module:attribute for one of your own"
+        hint = f"{did_you_mean(loop, names())} {known}".lstrip()
+        raise ScenarioError(f"there is no loop `{loop}`", key=key, hint=hint)
 
 
 def check_judge_as(judge_as: str, loop: object) -> None:
@@ -206,10 +208,3 @@ def names() -> list[str]:
         *DESIGNS,
         *(f"{name}@{version}" for name, design in DESIGNS.items() for version in design.versions),
     ]
-
-
-def _unknown(loop: str, key: str) -> ScenarioError:
-    close = difflib.get_close_matches(loop, names(), n=1)
-    nearest = f"did you mean `{close[0]}`? " if close else ""
-    hint = f"{nearest}known: {', '.join(names())}, or module:attribute for one of your own"
-    return ScenarioError(f"there is no loop `{loop}`", key=key, hint=hint)

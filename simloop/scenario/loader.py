@@ -61,12 +61,12 @@ def _put_in_place(document: Document, error: ScenarioError) -> None:
     error.line, error.column = document.locate(loc)
 
 
-def expected(given: Mapping[str, object]) -> Expect:
+def expected(given: Mapping[str, object], key: str = "expect") -> Expect:
     """Return a caller's expectations, keyed as a file's `expect`. Raises ScenarioError."""
     try:
         return Expect.model_validate(given)
     except ValidationError as error:
-        raise refusal(Expect, error, key="expect") from None
+        raise refusal(Expect, error, key=key) from None
 
 
 def check_names_in(scenario: Scenario) -> None:

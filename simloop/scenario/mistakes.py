@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import re
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -65,8 +65,7 @@ def wording(error: Any) -> tuple[str, str]:
         return "must be a list", "such as [a, b]"
     if kind in ("literal_error", "enum"):
         words = _WORD.findall(limits["expected"])
-        close = difflib.get_close_matches(str(given), words, n=1)
-        return f"must be {limits['expected']}", f"did you mean `{close[0]}`?" if close else ""
+        return f"must be {limits['expected']}", did_you_mean(str(given), words)
     simple = _SIMPLE.get(kind, error["msg"].removeprefix("Value error, "))
     return simple.format_map(limits) if kind in _SIMPLE else simple, ""
 
@@ -130,9 +129,13 @@ def nearest(model: Any, loc: Loc) -> str:
     """Return a hint: the key of `model` nearest to the unknown key at `loc`, or all its keys."""
     models = _models_at(model, loc[:-1])
     known = list(dict.fromkeys(key for each in models for key in _keys_of(each)))
-    key = str(loc[-1])
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+    return did_you_mean(str(loc[-1]), known) or f"known here: {', '.join(known)}"
+
+
+def did_you_mean(word: str, known: Sequence[str], alike: float = 0.6) -> str:
+    """Return a hint: the known word nearest to this one; empty if none is `alike`."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=alike)
+    return f"did you mean `{close[0]}`?" if close else ""
 
 
 def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
