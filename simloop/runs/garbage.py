@@ -1,21 +1,20 @@
 """The garbage of runs: a run of an agent's own code finds nothing of those before it."""
 
 import contextlib
+import functools
 import gc
 from collections.abc import Iterator
 
 _SETTLED: list[bool] = []
-_FROZEN: list[bool] = []
 
 
+@functools.cache
 def is_frozen() -> bool:
     """Return whether this process had frozen its objects before its first run.
 
     Python counts them to say so, which takes longer than a run in a process with many.
     """
-    if not _FROZEN:
-        _FROZEN.append(bool(gc.get_freeze_count()))
-    return _FROZEN[0]
+    return bool(gc.get_freeze_count())
 
 
 def settle() -> None:

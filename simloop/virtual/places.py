@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -193,23 +193,11 @@ def is_of_the_program(namespace: dict[str, Any]) -> bool:
     return not _is_ours_or_pythons(file, name)
 
 
-_OWNERS: dict[tuple[str, Any], _Owner] = {}
-
-
 def _owner_of(frame: Any) -> _Owner:
-    key = frame.f_code.co_filename, frame.f_globals.get("__name__")
-    try:
-        return _OWNERS[key]
-    except (KeyError, TypeError):  # a name that is no text may have no hash
-        owner = _owner(key[0], str(key[1]))
-    if type(key[1]) is str and len(_OWNERS) < _MOST_OWNERS:
-        _OWNERS[key] = owner
-    return owner
+    return _owner(frame.f_code.co_filename, str(frame.f_globals.get("__name__")))
 
 
-_MOST_OWNERS = 10_000
-
-
+@lru_cache(maxsize=10_000)
 def _owner(file: str, module: str) -> _Owner:
     if _is_ours(module):
         # The stand-ins are functions of Python for a program.
