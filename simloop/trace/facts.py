@@ -39,7 +39,7 @@ class ReceivedReply:
     """
 
     __slots__ = (
-        "at_ns", "begun", "calls", "fault", "finish", "first_ns", "is_closed", "is_stopped",
+        "at_ns", "begun", "calls", "fault", "finish", "is_closed", "is_stopped",
         "pieces", "purpose", "sent_ns", "steps",
     )  # fmt: skip
 
@@ -50,7 +50,6 @@ class ReceivedReply:
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
         self.fault: Fault | None = None
-        self.first_ns: int | None = None  # the time of the first part
         self.steps = 1
         self.begun = ""
         self.is_closed = self.is_stopped = False
@@ -85,8 +84,7 @@ class Facts:
     ids of all that have started or returned. `asked` has, by call id, the number of the request
     whose reply made the call: the call that the newest tool run of this id belongs to, or a newer
     call. `paused` are the calls that were open when the run before was completed: its agent may
-    have asked the user whether to run their tools. `stray` is the first part that arrived after the
-    end of its reply.
+    have asked the user whether to run their tools.
     """
 
     def __init__(self) -> None:
@@ -110,7 +108,6 @@ class Facts:
         self.replies: dict[int, ReceivedReply] = {}
         self.asked: dict[str, int] = {}
         self._waiting: dict[str, list[int]] = {}  # calls without a tool run, as in `asked`
-        self.stray: AnyEntry | None = None
         self.running: dict[str, list[entries.ToolStarted]] = {}
         self.ran: set[str] = set()
         self._newest: Request | None = None
@@ -173,36 +170,21 @@ class Facts:
     def _say(self, entry: entries.TextDelta) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
-            if reply.is_closed and self.stray is None:
-                self.stray = entry
             reply.pieces.append(entry.text)
             reply.at_ns = entry.at_ns
-            if reply.first_ns is None:
-                reply.first_ns = entry.at_ns
-
-    def _think(self, entry: entries.ReasoningDelta) -> None:
-        reply = self.replies.get(entry.request)
-        if reply is not None and reply.first_ns is None:
-            reply.first_ns = entry.at_ns
 
     def _begin_call(self, entry: entries.ToolCallDelta) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
             reply.begun = entry.call_id
-            if reply.first_ns is None:
-                reply.first_ns = entry.at_ns
 
     def _call(self, entry: entries.ToolCall) -> None:
         self.asked[entry.call_id] = entry.request
         self._waiting.setdefault(entry.call_id, []).append(entry.request)
         reply = self.replies.get(entry.request)
         if reply is not None:
-            if reply.is_closed and self.stray is None:
-                self.stray = entry
             reply.calls.append(ToolCall(entry.call_id, entry.name, entry.arguments))
             reply.at_ns = entry.at_ns
-            if reply.first_ns is None:
-                reply.first_ns = entry.at_ns
 
     def _rename(self, entry: entries.CallRenamed) -> None:
         number = self.asked[entry.to_id] = self.asked.get(entry.call_id, 0)
@@ -214,8 +196,6 @@ class Facts:
     def _close(self, entry: entries.Finish | entries.Error | entries.StreamCut) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
-            if reply.is_closed and self.stray is None:
-                self.stray = entry
             kind: type = type(entry)  # an `isinstance` that fails on a Struct takes much longer
             end: Any = entry
             reply.finish = end.reason if kind is entries.Finish else None
@@ -264,7 +244,6 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.Hook: Facts._hook,  # noqa: SLF001
     entries.Request: Facts._send,  # noqa: SLF001
     entries.TextDelta: Facts._say,  # noqa: SLF001
-    entries.ReasoningDelta: Facts._think,  # noqa: SLF001
     entries.ToolCallDelta: Facts._begin_call,  # noqa: SLF001
     entries.ToolCall: Facts._call,  # noqa: SLF001
     entries.CallRenamed: Facts._rename,  # noqa: SLF001

@@ -10,10 +10,15 @@ from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.trace.entries import (
     Ended,
+    Error,
+    Finish,
     LeftBehind,
     Prompt,
     Request,
     StopRequested,
+    StreamCut,
+    TextDelta,
+    ToolCall,
     ToolResult,
     ToolStarted,
 )
@@ -73,15 +78,18 @@ def runs_begin_and_end(subject: Subject) -> Watch:
 @invariant(
     "No part of a reply arrives after the reply has ended.",
     "BUGS.md C8, D19",
-    sees=[Request, Ended],
+    sees=[TextDelta, ToolCall, Finish, Error, StreamCut],
 )
-def no_parts_after_reply_end(subject: Subject, _: Any) -> str:
+def no_parts_after_reply_end(_: Subject) -> Watch:
     """A reply ends once: with a finish, an error, or the end of its stream."""
-    facts = subject.facts
-    stray = facts.stray
-    if stray is not None:
-        return f"a {type(stray).__name__} entry (entry {stray.seq}) arrives after the reply's end"
-    return ""
+    ended: set[int] = set()
+    while True:
+        entry = yield
+        if entry.request in ended:
+            kind = type(entry).__name__
+            return f"a {kind} entry (entry {entry.seq}) arrives after the reply's end"
+        if type(entry) in {Finish, Error, StreamCut}:
+            ended.add(entry.request)
 
 
 @invariant(

@@ -29,10 +29,13 @@ from simloop.trace.entries import (
     Finish,
     Hook,
     Prompt,
+    ReasoningDelta,
     Request,
     StopRequested,
     StreamCut,
+    TextDelta,
     ToolCall,
+    ToolCallDelta,
     ToolResult,
     ToolStarted,
     Transition,
@@ -271,11 +274,14 @@ def parallel_tools_start_at_once(subject: Subject) -> Watch:
             return f"the tool of call {entry.call_id!r} starts {late:g} ms late"
 
 
+_PARTS = (TextDelta, ReasoningDelta, ToolCallDelta, ToolCall)
+
+
 @invariant(
     "A model call takes no longer than the timeouts for the first part and for the whole "
     "reply, and does not time out earlier.",
     "BUGS.md C12, B16",
-    sees=[Finish, Error, StreamCut, Classified, Compaction],
+    sees=[*_PARTS, Finish, Error, StreamCut, Classified, Compaction],
     needs=[Need.MACHINE],
 )
 def model_call_timeouts(subject: Subject) -> Watch:
@@ -287,10 +293,13 @@ def model_call_timeouts(subject: Subject) -> Watch:
     first_ns = min(limits.first_part_timeout_ms * NS_PER_MS, whole_ns)
     exact = settings.tool_execution.start is not ToolStart.WHEN_CALLED
     exact = exact and not any((callbacks.on_chunk, callbacks.on_text, callbacks.on_tool_call))
-    judged = 0
+    judged, began_ns = 0, dict[int, int]()
     while True:
         entry = yield
         kind = type(entry)
+        if kind in _PARTS:
+            began_ns.setdefault(entry.request, entry.at_ns)
+            continue
         number = next(reversed(facts.replies), 0)
         reply = facts.replies.get(number)
         if reply is None or number == judged:
@@ -304,15 +313,14 @@ def model_call_timeouts(subject: Subject) -> Watch:
             judged = number
             if not timed_out:
                 continue
-            limit_ns = first_ns if reply.first_ns is None else whole_ns
+            limit_ns = first_ns if number not in began_ns else whole_ns
             if took_ns < limit_ns or ((exact or kind is Compaction) and took_ns > limit_ns):
                 return (
                     f"request {judged} is given up after {took_ns} ns, and may take {limit_ns} ns"
                 )
         elif took_ns > whole_ns:
             return f"the reply to request {number} takes {took_ns} ns, and may take {whole_ns} ns"
-        elif reply.first_ns is not None and reply.first_ns - reply.sent_ns > first_ns:
-            waited = reply.first_ns - reply.sent_ns
+        elif (waited := began_ns.get(number, 0) - reply.sent_ns) > first_ns:
             return f"reply {number} begins after {waited} ns, and must begin within {first_ns} ns"
 
 
