@@ -91,7 +91,8 @@ class WholeProgram:
         self._folder = Path.cwd()
         self._call, self._words = self._found(words)
         self._main: MainThread | None = None
-        self._status = 0
+        self.status = 0
+        """The exit status of the last run of the program."""
         is_told = any("{prompt}" in word for word in self._words)
         self.deviations = {} if is_told else {_PROMPT_SENT: "its command line has no {prompt}"}
         """The invariants that the program does not keep, each with the reason."""
@@ -168,16 +169,12 @@ class WholeProgram:
         if not isinstance(output, _RecordedOutput):  # at the first prompt
             loop.output = output = _RecordedOutput(world.model.recorder, output)
         output.said = ""
-        self._status = 1  # of a program that an exception ends
+        self.status = 1  # of a program that an exception ends
         try:
-            self._status = await self._main.call(loop, partial(self._begin, prompt))
+            self.status = await self._main.call(loop, partial(self._begin, prompt))
         finally:
             output.end()
         return output.said.removesuffix("\n")
-
-    @property
-    def status(self) -> int:
-        return self._status
 
     def _begin(self, prompt: str) -> int:
         sys.argv = [word.replace("{prompt}", prompt) for word in self._words]
