@@ -19,5 +19,5 @@ AGENTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", [*AGENTS, *names()])
 def test_nothing_is_found_in_a_correct_loop(loop: str) -> None:
-    found = list(Search(loop, seed=1).run(runs=200))
+    found = list(Search(loop, seed=1).run(runs=100))
     assert [f"{each.name}: {each.failure.text}" for each in found] == []
