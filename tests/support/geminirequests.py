@@ -65,6 +65,11 @@ READ: dict[str, tuple[Part, str, list[Message]]] = {
         sent(HI, BOTH, says("user", result(CALL)), says("user", result(OTHER))), "",
         [UserMessage("hi"), ASKED, *ANSWERED],
     ),
+    "the pieces of a stream": (
+        sent(HI, says("model", text("So")), says("model", call(CALL)),
+             says("model", call(OTHER), text("")), says("user", result(CALL), result(OTHER))),
+        "", [UserMessage("hi"), ASKED, *ANSWERED],
+    ),
     "responses": (
         sent(HI, BOTH, says("user", result(CALL, {"error": "no"}), result(OTHER, {"a": [1]}))),
         "", [UserMessage("hi"), ASKED, ToolMessage("call-1", "no", is_error=True),
@@ -107,7 +112,9 @@ WRONG: dict[str, tuple[Part, str, str]] = {
     "a call without a response": (sent(HI, BOTH, says("user", result(CALL))), "", UNANSWERED),
     "a text before the response": (sent(HI, BOTH, HI, says("user", result(CALL))), "", UNANSWERED),
     "a last call without a response": (sent(HI, BOTH), "", UNANSWERED),
-    "a reply before the response": (sent(HI, BOTH, says("model", text("x"))), "", UNANSWERED),
+    "a reply before the response": (
+        sent(HI, BOTH, says("user", result(CALL)), says("model", text("x"))), "", UNANSWERED,
+    ),
     "a response without a call": (sent(HI, says("user", result(CALL))), "", UNANSWERED),
     "two responses of a call": (
         sent(HI, BOTH, says("user", result(CALL), result(CALL))), "", UNANSWERED,

@@ -60,6 +60,12 @@ PROGRAMS = {  # by their environments, because their packages exclude each other
         Program("aider-chat", "with_aider:agent", "aider"),
         Program("aider-chat", folder="aider"),
     ),
+    "clouds": (
+        Program("boto3", "with_boto3:agent"),
+        Program("google-adk", "with_google_adk:agent"),
+        Program("google-genai", "with_google_genai:agent"),
+        Program("strands-agents", "with_strands:agent"),
+    ),
     "crews": (
         Program("crewai", "with_crewai:agent", isolated=True),
         Program("llama-index-core", "with_llama_index:agent", isolated=True),

@@ -144,11 +144,16 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
         role, parts = payload.text_at(content, "role", key), _parts(content, key)
         if not parts:
             raise WrongRequest(f"{key}.parts", "contents.parts must not be empty.")
+        last = messages[-1] if messages else None
         if role == "model":
-            _check(unanswered)
             reply = _read_model(parts, len(calls))
-            messages.append(reply)
             calls += reply.calls
+            if isinstance(last, values.AssistantMessage):  # a client keeps the pieces of a stream
+                del messages[-1]
+                reply = _joined(last, reply)
+            else:
+                _check(unanswered)
+            messages.append(reply)
             unanswered = [*reply.calls]
         elif role in ("user", "function", ""):
             messages += _read_user(parts, unanswered)
@@ -193,6 +198,13 @@ def _read_model(parts: Sequence[tuple[str, JsonObject]], before: int) -> values.
         else:
             text += _text(key, part)
     return values.AssistantMessage(text, tuple(calls), reasoning)
+
+
+def _joined(
+    one: values.AssistantMessage, other: values.AssistantMessage
+) -> values.AssistantMessage:
+    reasoning = one.reasoning + other.reasoning
+    return values.AssistantMessage(one.text + other.text, one.calls + other.calls, reasoning)
 
 
 def _read_user(
