@@ -166,18 +166,32 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
 def _urllib3(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.sockets import WireSocket
 
+    return _connected(module.connection, WireSocket)
+
+
+def _http_client(module: Any) -> Iterator[_Patch]:
+    from simloop.wire.clients.sockets import StandardSocket
+
+    return _connected(module, StandardSocket)
+
+
+def _connected(module: Any, socket: Callable[..., Any]) -> Iterator[_Patch]:
+    """Give the connections of a module a socket to the endpoint."""
+
     def connecting(original: Any, connection: Any) -> None:
-        endpoint = _endpoint_for(connection.host, connection.port)
+        host = connection._tunnel_host or connection.host  # noqa: SLF001 - what a proxy is asked for
+        port = connection._tunnel_port or connection.port  # noqa: SLF001
+        endpoint = _endpoint_for(host, port)
         if endpoint is None:
             original(connection)
             return
-        is_https = isinstance(connection, module.connection.HTTPSConnection)
-        origin = f"{'https' if is_https else 'http'}://{connection.host}:{connection.port}"
-        connection.sock = WireSocket(endpoint, connection, origin)
+        is_https = isinstance(connection, module.HTTPSConnection)
+        origin = f"{'https' if is_https else 'http'}://{host}:{port}"
+        connection.sock = socket(endpoint, connection, origin)
         connection.is_verified = True
 
-    yield _patched(module.connection.HTTPConnection, "connect", connecting)
-    yield _patched(module.connection.HTTPSConnection, "connect", connecting)
+    yield _patched(module.HTTPConnection, "connect", connecting)
+    yield _patched(module.HTTPSConnection, "connect", connecting)
 
 
 def _agents_tracing(module: Any) -> Iterator[_Patch]:
@@ -225,6 +239,7 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
     "httpx2": _httpx,
     "aiohttp": _aiohttp,
     "urllib3": _urllib3,
+    "http.client": _http_client,
     "agents.tracing.processors": _agents_tracing,
     "anyio._backends._asyncio": _anyio,
 }

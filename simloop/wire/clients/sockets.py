@@ -1,4 +1,4 @@
-"""The clients that are answered at their connection: aiohttp, and urllib3 with requests.
+"""The clients that are answered at their connection: aiohttp, urllib3 with requests, and urllib.
 
 Everything above the connection is the client's own code, so that its timeouts, its retries, its
 errors and its reading of a body are the real ones. A reply is chunked and its connection closes, so
@@ -221,24 +221,11 @@ class WireSocket:
     shutdown = detach = close
 
     def _pieces(self) -> Iterator[bytes]:
-        request = self._request
-        if request is None:
+        reply = self._open() if self._request else None
+        if isinstance(reply, Exception):
+            raise reply
+        if reply is None:
             return
-        given = dataclasses.replace(
-            request, connect_timeout_s=self._connect_timeout_s, read_timeout_s=self._timeout_s
-        )
-        try:
-            reply = self._endpoint.answer_blocking(given)
-        except ConnectionRefused as error:
-            raise self._unconnected("NewConnectionError", _REFUSED) from error
-        except ConnectionLost:
-            return
-        except TimedOut as error:
-            if error.phase == "connect":
-                limit = f"(connect timeout={self._connect_timeout_s})"
-                message = f"Connection to {self._connection.host} timed out. {limit}"
-                raise self._unconnected("ConnectTimeoutError", message) from error
-            raise TimeoutError("timed out") from error
         try:
             yield self._side.head(reply)
             for piece in reply.body:
@@ -251,11 +238,59 @@ class WireSocket:
             reply.body.close()
         yield self._side.end()
 
+    def _open(self) -> HttpReply | Exception | None:
+        """Return the reply, the error of the one who waits for it, or None for the end.
+
+        Raises the client's error of a connection that is not made.
+        """
+        assert self._request is not None
+        given = dataclasses.replace(
+            self._request, connect_timeout_s=self._connect_timeout_s, read_timeout_s=self._timeout_s
+        )
+        try:
+            return self._endpoint.answer_blocking(given)
+        except ConnectionRefused as error:
+            raise self._unconnected("NewConnectionError", _REFUSED) from error
+        except ConnectionLost:
+            return None
+        except TimedOut as error:
+            if error.phase == "connect":
+                limit = f"(connect timeout={self._connect_timeout_s})"
+                message = f"Connection to {self._connection.host} timed out. {limit}"
+                raise self._unconnected("ConnectTimeoutError", message) from error
+            return TimeoutError("timed out")
+
     def _unconnected(self, name: str, message: str) -> Exception:
         # Only the whole request shows it, so that the error comes later than that of urllib3.
         exceptions = sys.modules["urllib3.exceptions"]
         made: Exception = getattr(exceptions, name)(self._connection, message)
         return made
+
+
+class StandardSocket(WireSocket):
+    """A socket of `http.client`, and so of urllib.
+
+    urllib makes its own error of what goes wrong before the request is sent, and not later.
+    """
+
+    def __init__(self, endpoint: Endpoint, connection: Any, origin: str) -> None:
+        super().__init__(endpoint, connection, origin)
+        self._timeout_s = self._connect_timeout_s
+        self._opened: list[HttpReply | Exception | None] = []
+
+    def sendall(self, data: Any) -> None:
+        """Take a piece of the request, and ask for the reply when it is complete."""
+        super().sendall(data)
+        if self._request and not self._opened:
+            self._opened.append(super()._open())
+
+    def _open(self) -> HttpReply | Exception | None:
+        return self._opened[0]
+
+    def _unconnected(self, name: str, message: str) -> Exception:  # noqa: ARG002 - of urllib3
+        if name == "ConnectTimeoutError":
+            return TimeoutError("timed out")
+        return ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 
 
 class _Pieces(io.RawIOBase):
