@@ -138,60 +138,36 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
 
 
 @invariant(
-    "An agent retries no earlier than the Retry-After of the failure allows.",
+    "An agent retries no earlier than the Retry-After of the failure allows, and within an hour, "
+    "unless the failure asks for a longer wait.",
     "BUGS.md C1, C3",
     sees=[Request],
     needs=[Need.AGENT],
 )
 def retry_after_respected(subject: Subject, entry: Any) -> str:
-    """The wait is that of the last failure. A Retry-After of over a minute is not judged."""
-    reply = _failed_before(subject, entry)
-    if reply is None or not subject.facts.goes_on:
-        return ""
-    asked, waited = _asked(subject, reply), entry.at_ns - reply.at_ns
-    if asked is None or not waited + _CLOCK_NS < asked <= _MINUTE_NS:
-        return ""
-    asks = f"a failure that asked for {_ms(asked)} ms"
-    return f"request {entry.number} is sent {_ms(waited)} ms after {asks}"
-
-
-def _failed_before(subject: Subject, entry: Any) -> ReceivedReply | None:
-    """Return the failed reply before a request, unless `agent_backoff_matches_policy` judges it."""
-    reply = reply_before(subject.facts, entry) if subject.retry is None else None
-    return None if reply is None or reply.fault is None else reply
-
-
-def _asked(subject: Subject, reply: ReceivedReply) -> int | None:
-    assert reply.fault is not None
-    return retry_after_ns(reply.fault, _agent_ns(subject, reply.at_ns))
-
-
-@invariant(
-    "An agent retries within an hour, unless the failure asks for a longer wait.",
-    "BUGS.md C1, C3",
-    sees=[Request],
-    needs=[Need.AGENT],
-)
-def retries_within_an_hour(subject: Subject, entry: Any) -> str:
     """A longer wait is a wait in the wrong unit, or a backoff without a cap.
 
-    A rate limit of some hours may be known to the agent, and so may a date in another notation.
-    So the Retry-After of such failures must ask for at most a minute.
+    `agent_backoff_matches_policy` judges an agent that declares its policy. A Retry-After of over a
+    minute is not judged. A rate limit of some hours may be known to the agent, and so may a date in
+    another notation.
     """
-    facts, reply = subject.facts, _failed_before(subject, entry)
-    if reply is None or entry.at_ns - reply.at_ns <= _HOUR_NS or facts.added or not facts.goes_on:
+    facts, reply = subject.facts, reply_before(subject.facts, entry)
+    fault = None if reply is None or subject.retry is not None else reply.fault
+    if reply is None or fault is None or not facts.goes_on:
         return ""
-    fault, asked = reply.fault, _asked(subject, reply)
-    assert fault is not None
-    if asked is None:
-        silent = fault.header("retry-after") is None and fault.header("retry-after-ms") is None
-        is_judged = silent and fault.status != _RATE_LIMIT
-    else:
-        is_judged = asked <= _MINUTE_NS
-    hours = (entry.at_ns - reply.at_ns) / _HOUR_NS
-    wait = "no wait" if asked is None else f"{asked / (1_000 * NS_PER_MS):g} s"
-    text = f"request {entry.number} is sent {hours:.1f} hours after a failure that asked for {wait}"
-    return text if is_judged else ""
+    waited = entry.at_ns - reply.at_ns
+    asked = retry_after_ns(fault, _agent_ns(subject, reply.at_ns))
+    if asked is not None and asked > _MINUTE_NS:
+        return ""
+    sent = f"request {entry.number} is sent"
+    if asked is not None and waited + _CLOCK_NS < asked:
+        return f"{sent} {_ms(waited)} ms after a failure that asked for {_ms(asked)} ms"
+    silent = fault.header("retry-after") is None and fault.header("retry-after-ms") is None
+    is_known = asked is not None or (silent and fault.status != _RATE_LIMIT)
+    if not is_known or waited <= _HOUR_NS or facts.added:
+        return ""
+    wait = "no wait" if asked is None else f"{_ms(asked)} ms"
+    return f"{sent} {waited / _HOUR_NS:.1f} hours after a failure that asked for {wait}"
 
 
 @invariant(

@@ -15,7 +15,6 @@ from simloop.check.invariants.agents import (
     no_failure_unseen,
     no_retry_of_permanent_failure,
     repeated_retries_wait,
-    retries_within_an_hour,
     retry_after_respected,
 )
 from simloop.check.invariants.invariant import Invariant
@@ -118,9 +117,9 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (retry_after_respected,
      asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:30 GMT").after(1).request([GO]),
      "asked for 30000 ms"),
-    (retries_within_an_hour, asked().failed(429, retry_after="5").after(5_000).request([GO]),
-     "request 2 is sent 1.4 hours after a failure that asked for 5 s"),
-    (retries_within_an_hour, asked().failed(503).after(3_601).request([GO]),
+    (retry_after_respected, asked().failed(429, retry_after="5").after(5_000).request([GO]),
+     "request 2 is sent 1.4 hours after a failure that asked for 5000 ms"),
+    (retry_after_respected, asked().failed(503).after(3_601).request([GO]),
      "1.0 hours after a failure that asked for no wait"),
     (repeated_retries_wait, failing(3, 0), "is retry 3 in a row without a wait"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
@@ -269,7 +268,7 @@ TASK = UserMessage("A task.")
     ],
 )
 def test_a_long_wait_that_a_failure_explains_is_not_found(run: Recording) -> None:
-    assert run.found(retries_within_an_hour) == []
+    assert run.found(retry_after_respected) == []
 
 
 def test_a_wait_of_over_a_minute_that_a_failure_asks_for_need_not_be_kept() -> None:
@@ -279,7 +278,7 @@ def test_a_wait_of_over_a_minute_that_a_failure_asks_for_need_not_be_kept() -> N
 
 def test_a_declared_policy_may_wait_for_hours() -> None:
     run = asked().failed(503).after(5_000).request([GO])
-    assert run.found(retries_within_an_hour, declaring()) == []
+    assert run.found(retry_after_respected, declaring()) == []
 
 
 def test_a_machine_is_not_judged_as_an_agent() -> None:
