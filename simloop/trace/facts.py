@@ -1,7 +1,14 @@
-"""The facts of a conversation, collected entry by entry.
+"""The facts of a run, collected entry by entry, with the conversations of its agents.
 
 The facts come from the entries alone, so that they can be collected during a run or from a file,
 and the work for one entry does not grow with the trace.
+
+A program may have several agents, whose requests come in any order. A request goes on with a
+conversation of which it has all messages: of several, with one of its party, then with one whose
+reply it has. With a conversation of another party it goes on if it adds to it, as after a handoff.
+Any other request is the first of its party, or goes on with the newest one of its party, which it
+has shortened or begun again. If it has no message of that one, in one run, and another system
+prompt, or if that one still waits for its reply, a conversation of its own begins.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +46,7 @@ class ReceivedReply:
     """
 
     __slots__ = (
-        "at_ns", "begun", "calls", "fault", "finish", "is_closed", "is_stopped",
+        "at_ns", "begun", "calls", "conversation", "fault", "finish", "is_closed", "is_stopped",
         "pieces", "purpose", "sent_ns", "steps",
     )  # fmt: skip
 
@@ -53,6 +60,7 @@ class ReceivedReply:
         self.steps = 1
         self.begun = ""
         self.is_closed = self.is_stopped = False
+        self.conversation = 0
 
     @property
     def text(self) -> str:
@@ -69,22 +77,24 @@ class ReceivedReply:
 
 
 class Facts:
-    """The facts of a conversation after the entries that `read` has received.
+    """The facts of a run after the entries that `read` has received.
 
     `entry` is the newest entry, and `earlier` the entry before it. `request` is the newest main
-    request. `previous` is the main request before it in the same run, and `before` the one before
-    it in the conversation. `kept` is the number of messages at the start that `request` shares with
-    `before`; `added` are its other messages. `goes_on` is true if `request` has all messages of
-    `before`, except perhaps a note at the end. `sent` has the last requests and `replies` their
-    replies, by number. `reply` is the reply to `request`, or None before the first request of a
-    run. `main_replies` has the replies to all main requests of the conversation, of which the first
-    `earlier_replies` belong to earlier runs. `prompt`, `stop` and `ended` are entries of this run,
-    or None; `stops` has all its requests to stop, and `vetoes` its hooks that blocked, failed or
-    timed out. `running` has the tools that have started and not returned, by call id, and `ran` the
-    ids of all that have started or returned. `asked` has, by call id, the number of the request
-    whose reply made the call: the call that the newest tool run of this id belongs to, or a newer
-    call. `paused` are the calls that were open when the run before was completed: its agent may
-    have asked the user whether to run their tools.
+    request. `before` is the main request before it in its conversation, and `previous` is that too
+    if it is of the same run. `conversation` is the number of the first request of the conversation,
+    `conversation_of` has that of each main request, and `conversations` has those of this run. The
+    requests of a machine are of one conversation (`is_one`). `kept` is the number of messages at
+    the start that `request` shares with `before`; `added` are its other messages. `goes_on` is true
+    if `request` has all messages of `before`, except perhaps a note at the end. `sent` has the last
+    requests and `replies` their replies, by number. `reply` is the reply to `request`, or None
+    before the first request of a run. `main_replies` has the replies to all main requests, of which
+    the first `earlier_replies` belong to earlier runs. `prompt`, `stop` and `ended` are entries of
+    this run, or None; `stops` has all its requests to stop, and `vetoes` its hooks that blocked,
+    failed or timed out. `running` has the tools that have started and not returned, by call id, and
+    `ran` the ids of all that have started or returned. `asked` has, by call id, the number of the
+    request whose reply made the call: the call that the newest tool run of this id belongs to, or a
+    newer call. `paused` are the calls that were open when the run before was completed: its agent
+    may have asked the user whether to run their tools.
     """
 
     def __init__(self) -> None:
@@ -112,6 +122,12 @@ class Facts:
         self.ran: set[str] = set()
         self._newest: Request | None = None
         self.sent: dict[int, Request] = {}
+        self.is_one = False
+        self.conversation = 0
+        self.conversation_of: dict[int, int] = {}
+        self.conversations: set[int] = set()
+        self._ends: list[Request] = []  # the requests from which a conversation may go on
+        self._first = 0  # the first main request of this run
 
     def read(self, entry: AnyEntry) -> None:
         self.earlier, self.entry = self.entry, entry
@@ -126,6 +142,7 @@ class Facts:
             self.paused = tuple(reply.calls) if is_completed and reply.may_act else ()
         self.prompt, self.stop, self.ended = entry, None, None
         self.request = self.previous = self.reply = None
+        self.conversations = set()
         self.earlier_replies = len(self.main_replies)
         if self.stops or self.vetoes:
             self.stops, self.vetoes = [], []
@@ -149,10 +166,81 @@ class Facts:
             if len(kept) > _REMEMBERED:
                 del kept[next(iter(kept))]
         if entry.purpose == "main":
-            self.previous, self.request, self.reply = self.request, request, reply
+            self._first = self._first if self.request else entry.number
+            self.before = self._newest if self.is_one else self._goes_on_from(entry, request)
+            is_of_run = self.before is not None and self.before.number >= self._first
+            self.previous = self.before if is_of_run else None
+            self._newest, self.request, self.reply = request, request, reply
             self.main_replies.append(reply)
-            self.before, self._newest = self._newest, request
             self._compare(entry, request)
+            first = self.conversation_of[self.before.number] if self.before else entry.number
+            self.conversation = self.conversation_of[entry.number] = reply.conversation = first
+            self.conversations.add(first)
+
+    def last_replies(self) -> list[ReceivedReply]:
+        """Return the newest reply of each conversation of this run."""
+        replies = self.main_replies[self.earlier_replies :]
+        return [*{each.conversation: each for each in replies}.values()]
+
+    def _goes_on_from(self, entry: entries.Request, request: Request) -> Request | None:
+        """Return the request before `request` in its conversation: see the module."""
+        ends, newest = self._ends, self._newest
+        if len(ends) == 1 and newest and entry.base == newest.number:  # nearly always
+            found = [newest] if _adds_to(request, newest, entry.kept) else []
+        else:
+            found = [
+                each
+                for each in ends
+                if _adds_to(request, each, shared(each.messages, request.messages))
+            ]
+        if found:
+            before: Request | None = max(found, key=lambda end: self._likeness(request, end))
+            assert before is not None
+            is_new = len(request.messages) > len(before.messages) or self._is_closed(before)
+        else:
+            own = [each for each in ends if each.party == request.party]
+            before = own[-1] if own and not self._is_apart(request, own[-1]) else None
+            is_new = before is not None and self._has_some_of(request, before)
+        if is_new:  # else another agent may have asked alike, or asks in between
+            ends[:] = [each for each in ends if each is not before]
+        ends.append(request)
+        del ends[:-_REMEMBERED]
+        return before
+
+    def _has_some_of(self, request: Request, before: Request) -> bool:
+        reply = self.replies.get(before.number)
+        said = set() if reply is None else {reply.text, *(call.id for call in reply.calls)} - {""}
+        known = {*before.messages}
+        return any(
+            each in known
+            or (
+                type(each) is AssistantMessage
+                and not said.isdisjoint((each.text, *(call.id for call in each.calls)))
+            )
+            for each in request.messages
+        )
+
+    def _likeness(self, request: Request, end: Request) -> tuple[bool, bool, int, int]:
+        """Return how likely it is, of several ends, that the request goes on from this one."""
+        length, reply = len(end.messages), self.replies.get(end.number)
+        next_one = request.messages[length] if length < len(request.messages) else None
+        has_reply = (
+            reply is not None
+            and type(next_one) is AssistantMessage
+            and next_one.text == reply.text
+            and [call.id for call in next_one.calls] == [call.id for call in reply.calls]
+        )
+        return end.party == request.party, has_reply, length, end.number
+
+    def _is_closed(self, request: Request) -> bool:
+        reply = self.replies.get(request.number)
+        return reply is None or reply.is_closed
+
+    def _is_apart(self, request: Request, other: Request) -> bool:
+        """Return whether a request begins a conversation beside another one of the same run."""
+        is_of_run = self.request is not None and other.number >= self._first
+        is_other = request.system_prompt != other.system_prompt or not self._is_closed(other)
+        return is_of_run and is_other and set(other.messages).isdisjoint(request.messages)
 
     def _compare(self, entry: entries.Request, request: Request) -> None:
         before = self.before
@@ -164,8 +252,7 @@ class Facts:
         else:
             self.kept = shared(before.messages, request.messages)
             self.added = request.messages[self.kept :]
-        missing = len(before.messages) - self.kept
-        self.goes_on = not missing or (missing == 1 and _is_note(before.messages[-1]))
+        self.goes_on = _has_all_of(before, self.kept)
 
     def _say(self, entry: entries.TextDelta) -> None:
         reply = self.replies.get(entry.request)
@@ -253,6 +340,17 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.ToolStarted: Facts._start,  # noqa: SLF001
     entries.ToolResult: Facts._return,  # noqa: SLF001
 }
+
+
+def _has_all_of(before: Request, kept: int) -> bool:
+    missing = len(before.messages) - kept
+    return not missing or (missing == 1 and _is_note(before.messages[-1]))
+
+
+def _adds_to(request: Request, end: Request, kept: int) -> bool:
+    """Return whether a request has all messages of another; if of another party, and new ones."""
+    is_own = request.party == end.party or kept < len(request.messages)
+    return is_own and _has_all_of(end, kept)
 
 
 def _is_note(message: Message) -> bool:

@@ -5,6 +5,7 @@ policy is judged only by bounds that every policy keeps. A request is a retry on
 from the request whose reply failed: an agent may have several conversations.
 """
 
+from collections import Counter, defaultdict
 from math import inf
 from typing import Any
 
@@ -108,19 +109,21 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
     """
     facts, policy = subject.facts, subject.retry
     assert policy is not None
-    in_run = in_row = unsure = 0
+    failures: defaultdict[int, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
     while True:
         entry = yield
         if type(entry) is Prompt:
-            in_run = in_row = unsure = 0
+            failures.clear()
         reply = reply_before(facts, entry)
         if reply is None:
             continue
+        in_run, in_row, unsure = failures[facts.conversation]
         if reply.is_closed and not is_useless(reply):
-            in_row = 0
+            failures[facts.conversation] = in_run, 0, unsure
             continue
         in_run, in_row = in_run + 1, in_row + 1
         unsure += may_be_uncounted(facts, reply)
+        failures[facts.conversation] = in_run, in_row, unsure
         if not facts.goes_on or facts.added or not reply.is_closed:
             continue
         waited, now_ns = entry.at_ns - reply.at_ns, _agent_ns(subject, reply.at_ns)
@@ -178,16 +181,19 @@ def retry_after_respected(subject: Subject, entry: Any) -> str:
 )
 def repeated_retries_wait(subject: Subject) -> Watch:
     """Two immediate retries may help after a lost connection; three in a row do harm."""
-    facts, at_once = subject.facts, 0
+    facts, at_once = subject.facts, Counter[int]()
     while True:
         entry = yield
         if type(entry) is Prompt or entry.purpose != "main":
             continue
         reply = reply_before(facts, entry)
         is_retry = reply is not None and reply.fault is not None and facts.goes_on
-        at_once = at_once + 1 if is_retry and reply and entry.at_ns <= reply.at_ns else 0
-        if at_once >= _AT_ONCE:
-            return f"request {entry.number} is retry {at_once} in a row without a wait"
+        if not (is_retry and reply and entry.at_ns <= reply.at_ns):
+            del at_once[facts.conversation]
+            continue
+        at_once[facts.conversation] += 1
+        if (count := at_once[facts.conversation]) >= _AT_ONCE:
+            return f"request {entry.number} is retry {count} in a row without a wait"
 
 
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
@@ -221,7 +227,7 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
 
 
 class _Spent:
-    """The steps and the errors of the run so far, counted as the limits define them.
+    """The steps and the errors of a conversation in the run, counted as the limits define them.
 
     `unsure` is the number of further failures, which may count as errors or not, and `results`
     that of the tool results since the newest request.
@@ -281,9 +287,12 @@ _SPENDING = (Prompt, Request, ToolResult, Ended)
 
 def _spent(subject: Subject, entry: Any) -> _Spent:
     """Return the count that the invariants on limits share, after they have seen an entry."""
-    spent: _Spent | None = subject.shared.get("spent")
-    if spent is None or (type(entry) is Prompt and spent.newest is not entry):
-        spent = subject.shared["spent"] = _Spent(subject)
+    facts, prompt = subject.facts, subject.facts.prompt
+    its = facts.conversation
+    if type(entry) is ToolResult:
+        its = facts.conversation_of.get(facts.asked.get(entry.call_id, 0), its)
+    key = "spent", prompt.seq if prompt else -1, its
+    spent: _Spent = subject.shared.get(key) or subject.shared.setdefault(key, _Spent(subject))
     if spent.newest is not entry:
         spent.newest = entry
         spent.read(entry)
@@ -315,9 +324,12 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
     needs=[Need.AGENT, Need.LIMITS],
 )
 def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
-    """A second run begins like the first: with no failure and no step."""
+    """A second run begins like the first: with no failure and no step.
+
+    Of several agents, nobody knows which one has made the run fail.
+    """
     spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
-    reply = facts.reply
+    reply = facts.reply if len(facts.conversations) == 1 else None
     if type(entry) is not Ended or entry.outcome is not Outcome.FAILED or facts.stop is not None:
         return ""
     if reply is None or spent.may_be_at_limit:
@@ -352,15 +364,19 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
         if type(entry) is not Ended:
             said = said | {entry.text} if type(entry) is Queued else set()
             continue
-        reply, request = facts.reply, facts.request
+        replies, request = facts.last_replies(), facts.request
         if request is not None and said - {message.text for message in request.messages}:
             continue
-        if entry.outcome is not Outcome.FAILED or facts.stop is not None or reply is None:
+        if entry.outcome is not Outcome.FAILED or facts.stop is not None:
             continue
-        if reply.calls or reply.has_half_call:
-            continue
-        if reply.finish is FinishReason.STOP and reply.text.strip():
+        if replies and all(map(_is_answer, replies)):
             return f"the run fails ({entry.message!r:.80}), and the model has answered"
+
+
+def _is_answer(reply: ReceivedReply) -> bool:
+    if reply.calls or reply.has_half_call:
+        return False
+    return reply.finish is FinishReason.STOP and bool(reply.text.strip())
 
 
 _FAILING = 25
@@ -374,18 +390,21 @@ _FAILING = 25
 )
 def agent_stops_without_progress(subject: Subject) -> Watch:
     """The bound holds in the place of `max_steps` and `max_error_count`, if neither is declared."""
-    limits, failing = subject.limits or DeclaredLimits(), 0
+    facts, limits, failing = subject.facts, subject.limits or DeclaredLimits(), Counter[int]()
     if min(limits.max_steps, limits.max_error_count) < inf:
         return ""
     while True:
         entry = yield
-        failing = 0 if type(entry) is Prompt else failing
-        reply = reply_before(subject.facts, entry)
+        if type(entry) is Prompt:
+            failing.clear()
+        reply = reply_before(facts, entry)
         if reply is None:
             continue
-        failing = failing + 1 if is_useless(reply) else 0
-        if failing >= _FAILING:
-            return f"request {entry.number} is sent after {failing} useless replies in a row"
+        failing[facts.conversation] += 1
+        if not is_useless(reply):
+            del failing[facts.conversation]
+        if (count := failing[facts.conversation]) >= _FAILING:
+            return f"request {entry.number} is sent after {count} useless replies in a row"
 
 
 @invariant(

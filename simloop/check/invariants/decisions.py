@@ -40,6 +40,14 @@ def _replies(subject: Subject) -> list[ReceivedReply]:
     return kept
 
 
+def _conversations(subject: Subject) -> list[list[ReceivedReply]]:
+    """Return the replies of the run by conversation: the program may have several agents."""
+    found: dict[int, list[ReceivedReply]] = {}
+    for reply in _replies(subject):
+        found.setdefault(reply.conversation, []).append(reply)
+    return [*found.values()]
+
+
 def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | None], str]) -> str:
     """Return why a completed run must not be completed, by its last reply, or an empty text.
 
@@ -48,7 +56,8 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     if entry.outcome is not Outcome.COMPLETED:
         return ""
     facts = subject.facts
-    why = flaw(next(reversed(_replies(subject)), None))
+    whys = [flaw(each[-1]) for each in _conversations(subject)] or [flaw(None)]
+    why = whys[-1] if all(whys) else ""
     own_words = entry.text and all(each.text != entry.text for each in facts.replies.values())
     if not why or (own_words and subject.machine is None):
         return ""
@@ -109,7 +118,10 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     facts = subject.facts
     replies = facts.main_replies[facts.earlier_replies :]
     newest = next((reply.text for reply in reversed(_replies(subject)) if reply.text), "")
-    if entry.text == newest:
+    last = (
+        next((r.text for r in reversed(each) if r.text), "") for each in _conversations(subject)
+    )
+    if entry.text in (newest, *last):
         return ""
     if subject.machine is not None:
         return f"the text of the run is {entry.text!r:.80}, and the last said {newest!r:.80}"

@@ -5,7 +5,7 @@ obey this law exactly. An agent may shorten its context, add its own words and h
 conversations, so it must obey the law only in a request that continues the request before it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -154,7 +154,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
                 _holds(request, text, exact=exact) for text in (newest, *waiting)
             )
             held = held or (not exact and _answers_pause(facts))
-            if not held and (exact or not _is_apart(facts)):
+            if not held and (exact or is_first or not _is_apart(facts)):
                 return f"request {entry.number} does not hold the user's message {newest!r:.80}"
             is_first = False
             known = (prompt, newest, *waiting)
@@ -179,11 +179,8 @@ def _answers_pause(facts: Facts) -> bool:
 
 def _is_apart(facts: Facts) -> bool:
     before, request = facts.previous, facts.request
-    return (
-        before is not None
-        and request is not None
-        and set(before.messages).isdisjoint(request.messages)
-    )
+    assert request is not None
+    return before is None or set(before.messages).isdisjoint(request.messages)
 
 
 def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
@@ -219,18 +216,22 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
     for an agent that did not end at the moment of a stop: its clean-up may have been cut off, too.
     """
     facts, machine, is_cut = subject.facts, subject.machine is not None, False
-    ran: set[str | tuple[str, str]] = set()  # by the id, or by what an agent may not change
+    # By the id, or by what an agent may not change, for each conversation.
+    ran: dict[int, set[str | tuple[str, str]]] = {}
     while True:
         entry = yield
         if type(entry) is ToolStarted:
-            ran.update((entry.call_id, (entry.name, entry.arguments)))
+            its = facts.conversation_of.get(facts.asked.get(entry.call_id, 0), 0)
+            ran.setdefault(its, set()).update((entry.call_id, (entry.name, entry.arguments)))
             continue
         if type(entry) is Ended:
             is_cut = not machine and facts.stop is not None and entry.at_ns > facts.stop.at_ns
             continue
         if entry.purpose != "main":
             continue
-        newly_ran, ran, is_cut = (set() if is_cut else ran), set(), False
+        if is_cut:
+            ran, is_cut = {}, False
+        newly_ran = ran.pop(facts.conversation, set()) | ran.pop(0, set())
         reply = None if facts.before is None else facts.replies.get(facts.before.number)
         if reply is None or reply.finish not in WHOLE or not facts.goes_on:
             continue
@@ -349,20 +350,23 @@ def no_duplicate_messages(subject: Subject) -> Watch:
     """Messages that were said several times with the same words may occur as often."""
     facts = subject.facts
     said: Counter[tuple[type, str]] = Counter()
-    reply: ReceivedReply | None = None
-    sent: Counter[tuple[type, str]] = Counter()
+    replies: list[ReceivedReply] = []  # that are not counted yet
+    sent_in: defaultdict[int, Counter[tuple[type, str]]] = defaultdict(Counter)
     while True:
         entry = yield
         kind = type(entry)
         if kind is not Request:
             said[UserMessage, entry.text] += 1
             continue
-        if reply is not None and reply.fault is None:
-            said[AssistantMessage, reply.text] += 1
-        reply = facts.replies[entry.number]
+        before = None if facts.before is None else facts.replies.get(facts.before.number)
+        ended = [each for each in replies if each.is_closed or each is before]
+        said.update((AssistantMessage, each.text) for each in ended if each.fault is None)
+        replies = [each for each in replies if each not in ended]
+        replies.append(facts.replies[entry.number])
         if entry.purpose != "main" or facts.request is None:
             continue
         added: Sequence[Message] = facts.added
+        sent = sent_in[facts.conversation]
         if facts.before is None or facts.kept < len(facts.before.messages):
             sent.clear()
             added = facts.request.messages
@@ -394,11 +398,13 @@ def no_merged_replies(subject: Subject) -> Watch:
     facts = subject.facts
     said: list[str] = []
     whole: list[str] = []
-    reply: ReceivedReply | None = None
     while True:
         entry = yield
+        if entry.purpose != "main":
+            continue
+        reply = None if facts.before is None else facts.replies.get(facts.before.number)
         newest = "" if reply is None else reply.text
-        for message in facts.added if entry.purpose == "main" and newest else ():
+        for message in facts.added if newest else ():
             text = message.text
             if type(message) is not AssistantMessage or text == newest or text in said:
                 continue
@@ -407,4 +413,3 @@ def no_merged_replies(subject: Subject) -> Watch:
         if newest and reply is not None:
             said.append(newest)
             whole += [newest] if reply.finish is not FinishReason.LENGTH else []
-        reply = facts.replies[entry.number]

@@ -219,12 +219,14 @@ class Subject:
     deviations: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
-    shared: dict[str, Any] = field(default_factory=dict)
+    shared: dict[object, Any] = field(default_factory=dict)
     breaks: list[Break] = field(init=False, default_factory=list)
     course: Course = field(init=False, default=None)  # type: ignore[assignment] # see above
     _sent: Sent = field(init=False, default_factory=Sent)
+    _newest: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
+        self.facts.is_one = self.machine is not None
         if self.machine is not None and self.settings is not None:
             self.course = Course(self.machine, self.settings)
 
@@ -258,8 +260,12 @@ class Subject:
         if entry.purpose != "main":
             found = Sent().add(facts.sent[entry.number].messages)
         else:
+            if facts.before is not None and facts.before.number != self._newest:
+                self._sent = Sent()  # another agent has asked meanwhile
+                self._sent.add(facts.before.messages[: facts.kept])
             self._sent.keep(facts.kept)
             found = self._sent.add(facts.added)
+            self._newest = entry.number
         self.breaks = [Break(entry.number, *each) for each in found]
         return self.breaks
 

@@ -5,7 +5,7 @@ arguments do.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from simloop.check.invariants.agents import reply_before
@@ -114,12 +114,12 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
 
 
 class _Run:
-    """A tool run that has returned `text`, with the messages of the request whose reply called it.
+    """A tool run that has returned `text`, with the request whose reply called it.
 
     `is_forgotten`: the agent has gone back to such a request, or to one before it.
     """
 
-    def __init__(self, call: ToolCalled, text: str, asked: Sequence[Message]) -> None:
+    def __init__(self, call: ToolCalled, text: str, asked: SentRequest) -> None:
         self.call, self.text, self.asked = call, text, asked
         self.is_forgotten = False
 
@@ -165,7 +165,7 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
             started = running.pop(entry.call_id, None)
             request = facts.sent.get(facts.asked.get(entry.call_id, 0))
             if started is not None and request is not None and not entry.is_error:
-                runs.append(_Run(started, entry.text, request.messages))
+                runs.append(_Run(started, entry.text, request))
         elif kind is Request:
             if entry.purpose != "main":
                 continue
@@ -174,15 +174,16 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
                 for call, text in _told(facts.added, recorded):
                     if said := _again(runs, call, before):
                         return said
-                    runs.append(_Run(call, text, before.messages))
+                    runs.append(_Run(call, text, before))
             if facts.goes_on and facts.added:
                 continue
             sent = facts.sent[entry.number].messages
-            reply = reply_before(facts, entry)
+            reply, of = reply_before(facts, entry), facts.conversation_of
+            own = [run for run in runs if of.get(run.asked.number) == facts.conversation]
             if reply is not None and reply.finish in MAY_ACT and not reply.calls:
-                runs.clear()
-            for run in runs:
-                run.is_forgotten |= sent == run.asked[: len(sent)]
+                runs = [run for run in runs if run not in own]
+            for run in own:
+                run.is_forgotten |= sent == run.asked.messages[: len(sent)]
         else:
             recorded.add(entry.name)
             call = running[entry.call_id] = ToolCalled(entry.call_id, entry.name, entry.arguments)
