@@ -216,8 +216,8 @@ def test_a_run_that_breaks_an_invariant_fails_unless_the_test_says_why(
     source = """
 async def sends_half(provider):
     provider.script(Reply(call={"look": {}}), Reply(say="Hello."))
-    message = (await provider.reply([UserMessage("Hi")])).message
-    await provider.reply([UserMessage("Hi"), message, UserMessage("Well?")])
+    message = (await provider.model.reply([UserMessage("Hi")])).message
+    await provider.model.reply([UserMessage("Hi"), message, UserMessage("Well?")])
 
 @pytest.mark.simloop
 async def test_silent(provider):

@@ -69,7 +69,7 @@ def scripted(provider):
 
 @pytest.mark.simloop(seeds=3)
 async def test_it(scripted):
-    reply = await scripted.reply([UserMessage("Hi")])
+    reply = await scripted.model.reply([UserMessage("Hi")])
     assert reply.message.text == "Hello."
     assert len(scripted.requests) == 1
 """
@@ -92,7 +92,7 @@ async def test_it(provider, reviewer):
     reviewer.script(Reply(say="Good again."))
     said = []
     for system in ("You review.", "You write.", "You review."):
-        reply = await provider.reply([UserMessage("Hi")], system_prompt=system)
+        reply = await provider.model.reply([UserMessage("Hi")], system_prompt=system)
         said.append(reply.message.text)
     assert said == ["Good.", "A line.", "Good again."]
     assert [each.number for each in reviewer.requests] == [1, 3]

@@ -176,10 +176,10 @@ BOT = """
 
     async def bot(provider, question):
         try:
-            return (await provider.reply([UserMessage(question)])).message.text
+            return (await provider.model.reply([UserMessage(question)])).message.text
         except ModelCallFailed:
             await asyncio.sleep(7)
-        return (await provider.reply([UserMessage(question)])).message.text
+        return (await provider.model.reply([UserMessage(question)])).message.text
 """
 TESTS_OF_BOT = """
     import pytest

@@ -48,7 +48,7 @@ async def test_an_unused_line(sim: Sim) -> None:
 @pytest.mark.simloop
 async def test_a_tool_that_runs_again(sim: Sim, provider: Provider) -> None:
     provider.script(Reply(call={"pay": {"bill": "rent"}}))
-    await provider.reply([UserMessage("Pay.")])
+    await provider.model.reply([UserMessage("Pay.")])
     await pay(bill="rent")
     await sim.wait("2h")
     sim.restart()

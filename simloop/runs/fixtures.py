@@ -7,7 +7,7 @@ are in pytest_plugin.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 import msgspec
 
 from simloop.errors import ExpectationFailed, ScenarioError, ScriptUnused, SimloopError
-from simloop.messages import Message, Outcome, Request, ToolSpec
+from simloop.messages import Outcome, Request
 from simloop.runs.options import RunOptions
 from simloop.runs.prompt import UNSEEN
 from simloop.runs.result import Result, mismatches_so_far
@@ -35,13 +35,13 @@ from simloop.virtual.simulate import running_loop
 from simloop.world.fake_model import FakeModel
 from simloop.world.faults import FaultPlace
 from simloop.world.http import HttpRequest
-from simloop.world.model_port import Completion, ModelPort
+from simloop.world.model_port import ModelPort
 from simloop.world.own_tools import traced
 from simloop.world.program_scripts import ProgramCall, ProgramFunction, ProgramScript
 from simloop.world.services import Service
 from simloop.world.user_functions import message_of
 from simloop.world.wire_options import WireOptions
-from simloop.world.world import current_world, note
+from simloop.world.world import current_world
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -328,10 +328,6 @@ class Sim(_OfTest):
         """
         self._simulation.restart()
 
-    def note(self, text: str) -> None:
-        """Write a note into the trace: see `simloop.note`."""
-        note(text)
-
 
 class SimParty:
     """One agent of several in the simulation of one test: its script, and what it asked."""
@@ -423,16 +419,6 @@ class Provider(_OfTest):
         if world is None:
             raise ScenarioError("the test has not begun", hint=self._hint)
         return world.model
-
-    async def reply(
-        self,
-        messages: Sequence[Message],
-        *,
-        system_prompt: str = "",
-        tools: Iterable[ToolSpec] = (),
-    ) -> Completion:
-        """Send a request with the native client. Raises ModelCallFailed if the call fails."""
-        return await self.model.reply(messages, system_prompt=system_prompt, tools=tools)
 
     def expect(self, **given: Unpack[ExpectedTraffic]) -> None:
         """Check the traffic so far, with keys of `expect` in a scenario file.

@@ -16,7 +16,7 @@ from simloop import Http, ModelCallFailed, Reply, UserMessage
 async def my_agent(provider, question):
     for _ in range(5):
         try:
-            return (await provider.reply([UserMessage(question)])).message.text
+            return (await provider.model.reply([UserMessage(question)])).message.text
         except ModelCallFailed:
             await asyncio.sleep(7)
 """

@@ -98,7 +98,7 @@ async def test_survives_a_rate_limit(provider: Provider, sim: Sim) -> None:
     body: bytes = provider.bodies[1]
     requests: list[Request] = provider.requests
     trace: LoopTrace = sim.trace
-    sim.note(f"{rows} {found} {body!r} {requests} {trace} after {sim.now_ns} ns")
+    note(f"{rows} {found} {body!r} {requests} {trace} after {sim.now_ns} ns")
 
 
 def guard(given: BeforeToolCall) -> None:

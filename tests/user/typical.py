@@ -238,6 +238,6 @@ async def test_services(provider: Provider, sim: Sim) -> None:
 async def test_in_the_simulation(provider: Provider, sim: Sim) -> None:
     provider.script(Reply(http=Http(status=429, retry_after="7s")), Reply(say="Hello."))
     page: bytes = await sim.tool(fetch)("a", retries=3)
-    message: AssistantMessage = (await provider.reply([UserMessage("Hi")])).message
+    message: AssistantMessage = (await provider.model.reply([UserMessage("Hi")])).message
     provider.expect(requests=2, elapsed={"max": "15s"})
     assert (page, message.text, sim.now, sim.seed) == (b"aaa", "Hello.", 7.0, 0)

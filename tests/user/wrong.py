@@ -47,7 +47,7 @@ async def tests(provider: Provider, sim: Sim, hook_benchmark: HookBenchmark) -> 
     provider.options = {"framing": "cr"}  # type: ignore[assignment]
     provider.expect(requests="2")  # type: ignore[arg-type]
     provider.bodies["1"]  # type: ignore[index]
-    await provider.reply("Hi")  # type: ignore[arg-type]
+    await provider.model.reply("Hi")  # type: ignore[arg-type]
     sim.now = 5  # type: ignore[misc]
     hook_benchmark(weather, hooks="3")  # type: ignore[arg-type]
     mcp_session("weather")  # type: ignore[arg-type]
