@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from simloop.messages import Fault, Finish, Part, StreamError
+from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
 from simloop.world import http
@@ -262,5 +263,5 @@ class ReplyBody(HttpBody):
         await self._exchange.aclose()
 
     def close(self) -> None:
-        if self._exchange.is_open:
+        if self._exchange.is_open and loop_here() is not None:  # it may be collected after its run
             run_blocking(self._exchange.aclose())

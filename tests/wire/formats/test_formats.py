@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, get_args
 
@@ -25,10 +25,12 @@ from wirereading import (
 )
 
 from simloop.messages import (
+    AssistantMessage,
     Fault,
     Finish,
     FinishReason,
     HeadersSent,
+    Message,
     Part,
     ReasoningDelta,
     StreamError,
@@ -36,7 +38,9 @@ from simloop.messages import (
     ToolCall,
     ToolCallDelta,
     ToolCallPart,
+    ToolMessage,
     Usage,
+    UserMessage,
     json_value,
 )
 from simloop.wire.formats.replies import EventFramer
@@ -117,6 +121,116 @@ def whole_objects(parts: Sequence[Part]) -> list[str]:
 
 def texts(parts: Sequence[Part], kind: type[TextDelta | ReasoningDelta]) -> str:
     return "".join(part.text for part in parts if isinstance(part, kind))
+
+
+Turn = tuple[str, str, list[ToolCall], list[str]]
+"""What the user says, what the model says, its calls, and their results."""
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Turn]:
+    said, made = TEXT.filter(str.strip), st.lists(st.tuples(NAME, ARGUMENTS), max_size=2)
+    turns: list[Turn] = []
+    for number in range(draw(st.integers(1, 3))):
+        calls = numbered(draw(made), number * 10)
+        turns.append((draw(said), draw(said), calls, [draw(said) for _ in calls]))
+    return turns
+
+
+def messages_of(turns: Sequence[Turn]) -> list[Message]:
+    """Return a conversation as each format must read it; the model answers results by `ok`."""
+    found: list[Message] = []
+    for asked_for, said, calls, results in turns:
+        found += [UserMessage(asked_for), AssistantMessage(said, tuple(calls))]
+        found += [ToolMessage(*each) for each in zip([c.id for c in calls], results, strict=True)]
+        found += [AssistantMessage("ok")] if calls else []
+    return [*found, UserMessage("Go on.")]
+
+
+def in_chat(message: Message) -> Iterator[Any]:
+    if isinstance(message, ToolMessage):
+        yield {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
+    elif isinstance(message, AssistantMessage) and message.calls:
+        functions = [{"name": c.name, "arguments": c.arguments} for c in message.calls]
+        calls = zip([c.id for c in message.calls], functions, strict=True)
+        made = [{"id": one, "type": "function", "function": each} for one, each in calls]
+        yield {"role": "assistant", "content": message.text, "tool_calls": made}
+    else:
+        yield {"role": role_of(message), "content": message.text}
+
+
+def in_responses(message: Message) -> Iterator[Any]:
+    if isinstance(message, ToolMessage):
+        yield {"type": "function_call_output", "call_id": message.call_id, "output": message.text}
+        return
+    yield {"role": role_of(message), "content": message.text}
+    for each in getattr(message, "calls", ()):
+        named = {"call_id": each.id, "name": each.name, "arguments": each.arguments}
+        yield {"type": "function_call", **named}
+
+
+Block = Callable[..., dict[str, Any]]
+
+
+def in_blocks(messages: Sequence[Message], text: Block, call: Block, result: Block) -> list[Any]:
+    """Return the turns of a conversation in blocks; results are the user's."""
+    turns: list[tuple[str, list[Any]]] = []
+    for one in messages:
+        blocks = [result(one)] if isinstance(one, ToolMessage) else [text(one.text)]
+        blocks += [call(each, json.loads(each.arguments)) for each in getattr(one, "calls", ())]
+        if turns and isinstance(one, ToolMessage) and turns[-1][0] == "user":
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role_of(one), blocks))
+    return turns
+
+
+def role_of(message: Message) -> str:
+    return "assistant" if isinstance(message, AssistantMessage) else "user"
+
+
+def body_in(name: str, messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the body of a request with that conversation."""
+    names = {each.id: each.name for one in messages for each in getattr(one, "calls", ())}
+    match name:
+        case "openai-chat":
+            return {"model": "m", "messages": [x for one in messages for x in in_chat(one)]}
+        case "openai-responses":
+            return {"model": "m", "input": [x for one in messages for x in in_responses(one)]}
+        case "anthropic-messages":
+            turns = in_blocks(
+                messages,
+                lambda text: {"type": "text", "text": text},
+                lambda c, value: {"type": "tool_use", "id": c.id, "name": c.name, "input": value},
+                lambda r: {"type": "tool_result", "tool_use_id": r.call_id, "content": r.text},
+            )
+            said = [{"role": role, "content": blocks} for role, blocks in turns]
+            return {"model": "m", "max_tokens": 9, "messages": said}
+        case "gemini":
+            turns = in_blocks(
+                messages,
+                lambda text: {"text": text},
+                lambda c, value: {"functionCall": {"id": c.id, "name": c.name, "args": value}},
+                lambda r: {"functionResponse": {
+                    "id": r.call_id, "name": names[r.call_id], "response": {"output": r.text}}},
+            )  # fmt: skip
+            roles = {"assistant": "model", "user": "user"}
+            return {"contents": [{"role": roles[role], "parts": parts} for role, parts in turns]}
+        case _:
+            turns = in_blocks(
+                messages,
+                lambda text: {"text": text},
+                lambda c, value: {"toolUse": {"toolUseId": c.id, "name": c.name, "input": value}},
+                lambda r: {"toolResult": {"toolUseId": r.call_id, "content": [{"text": r.text}]}},
+            )
+            return {"messages": [{"role": role, "content": blocks} for role, blocks in turns]}
+
+
+@given(turns=conversations())
+def test_one_conversation_gives_equal_messages_in_all_formats(turns: list[Turn]) -> None:
+    messages = messages_of(turns)
+    for name, form in FORMATS.items():
+        assert list(form.read(sent(body_in(name, messages), name)).messages) == messages, name
 
 
 @every_format
