@@ -348,6 +348,17 @@ def test_an_output_without_an_end_ends_the_run() -> None:
         played(lambda: sh("yes"), programs, max_trace_chars=1_000_000)
 
 
+def test_an_output_at_the_deadline_does_not_keep_the_deadline_from_passing() -> None:
+    def code() -> bytes:
+        with pytest.raises(subprocess.TimeoutExpired) as raised:
+            sh("yes", timeout=30)
+        assert time.monotonic() == pytest.approx(30)
+        return raised.value.output or b""
+
+    each_second = Program(pieces=[{"after": "1s", "stdout": "y\n"}], endless=True)
+    assert str(played(code, {"yes": each_second}).text).count("y") >= 29
+
+
 def test_bytes_and_controls_arrive_as_they_are_and_are_written_as_text() -> None:
     raw = b"\x1b[2J\xff\x00\r\n"
     code = lambda: subprocess.run(["raw"], capture_output=True, check=True).stdout  # noqa: E731

@@ -66,6 +66,8 @@ class Pipes:
         self._readers: dict[tuple[int, int], Callable[[], object]] = {}
         self._terminals: set[tuple[int, int]] = set()
         self._waiting: list[SimulatedThread] = []
+        self._empty_ns = self._moved_ns = -1
+        """The instants of the last poll that found nothing, and of the last that moved time."""
         self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
 
     def open(self) -> tuple[int, int]:
@@ -138,11 +140,13 @@ class Pipes:
     def wait_for(self, look: Callable[[], T], seconds: float | None = None, what: str = _WHAT) -> T:
         """Park the caller until `look` finds something or the time is over; return its value."""
         found = look()
-        if found or (seconds is not None and seconds <= 0):
-            self.loop.progress.count(not found)  # a program that polls for ever does nothing new
-            return found
         me = thread_here()
         assert me is not None
+        if found or (seconds is not None and seconds <= 0):
+            self.loop.progress.count(not found)  # a program that polls for ever does nothing new
+            if not found and seconds is not None:
+                self._pass_a_deadline(me)
+            return found
         if me.threads.run_new_fiber() and (found := look()):
             return found
         end_ns = None if seconds is None else until_ns(self.loop, seconds)
@@ -155,6 +159,18 @@ class Pipes:
                 self._waiting.remove(me)
             found = look()
         return found
+
+    def _pass_a_deadline(self, me: SimulatedThread) -> None:
+        """Move time once if somebody polls twice in an instant and finds nothing.
+
+        `Popen` polls until its deadline is over, and not only reached, as if looking took time.
+        """
+        now_ns = self.loop.now_ns
+        if now_ns != self._empty_ns:
+            self._empty_ns = now_ns
+        elif now_ns != self._moved_ns:
+            me.threads.sleep(me, 1)
+            self._empty_ns = self._moved_ns = self.loop.now_ns
 
     async def await_for(
         self, fiber: SimulatedThread, look: Callable[[], T], what: str = _WHAT
