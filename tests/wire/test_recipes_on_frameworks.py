@@ -14,10 +14,14 @@ AGENTS = (
     ("approval_langgraph:agent", "approval"),
     ("approval_openai_agents:agent", "approval"),
     ("approval_pydantic_ai:agent", "approval"),
+    ("handoffs_openai_agents:agent", "handoffs"),
     ("openai_chat:agent", "weather"),
+    ("supervisor_langgraph:agent", "supervisor"),
+    ("titles_openai_chat:agent", "titles"),
     ("traced_tools:on_langgraph", "settings"),
     ("traced_tools:on_openai_agents", "settings"),
     ("traced_tools:on_pydantic_ai", "settings"),
+    ("two_users:agent", "two_users"),
     ("with_langchain:agent", "weather"),
     ("with_langgraph:awaiting", "weather"),
     ("with_langgraph:blocking", "weather"),
@@ -31,7 +35,13 @@ AGENTS = (
 )
 IN_THE_ORDER_OF_A_SET = ("with_smolagents:coding", "code/forbidden.simloop.yaml")
 """What smolagents tells the model in this run changes with the hash seed."""
-RUNS = [each for each in scenarios_of(AGENTS)[::3] if each != IN_THE_ORDER_OF_A_SET]
+CANCELLED_OTHERWISE = ("supervisor_langgraph:agent", "supervisor/server-errors.simloop.yaml")
+"""LangGraph cancels the second worker: on Python 3.13 the trace has one entry less of that."""
+RUNS = [
+    each
+    for each in scenarios_of(AGENTS)[::3]
+    if each not in {IN_THE_ORDER_OF_A_SET, CANCELLED_OTHERWISE}
+]
 FINDINGS = sorted(path.relative_to(RECIPES) for path in RECIPES.glob("findings/*/*.simloop.yaml"))
 
 
