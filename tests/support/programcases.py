@@ -8,6 +8,7 @@ import asyncio
 import os
 import select
 import selectors
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -95,6 +96,12 @@ def run(*args: Any, **options: Any) -> Any:
 
 def output_and_errors(_: float) -> Any:
     return run("hello"), run("fails"), run("words", "a b", "*")
+
+
+def a_path_and_descriptors_that_stay_open(_: float) -> Any:
+    return run(shutil.which("hello"), close_fds=False), run(
+        shutil.which("exits"), "4", close_fds=False
+    )
 
 
 def merged_and_bytes(_: float) -> Any:
@@ -291,7 +298,7 @@ def a_selector(unit: float) -> Any:
 BLOCKING: dict[str, Callable[[float], Any]] = {
     case.__name__.replace("_", " "): case
     for case in (
-        output_and_errors, merged_and_bytes, an_input, large_output, an_error_of_check,
+        output_and_errors, a_path_and_descriptors_that_stay_open, merged_and_bytes, an_input, large_output, an_error_of_check,
         absent_programs, a_shell, polls_and_waits, a_timeout, signals, a_group,
         waits_of_the_system, lines_as_they_come, a_pipeline, a_reader_that_goes_away,
         files_and_nothing, a_conversation, pipes_of_its_own, a_selector,

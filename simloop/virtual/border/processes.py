@@ -48,8 +48,8 @@ _HARMLESS = frozenset(
 """The signals that do not end a process; a stopped one would never go on, so it does not stop."""
 _STREAMS = {1: "stdout", 2: "stderr"}
 # The originals. This exchange leaves the modules of simloop alone.
-_close, _dup, _kill, _killpg, _getpgid, _write, _read = (
-    os.close, os.dup, os.kill, os.killpg, os.getpgid, os.write, os.read,
+_close, _dup, _open, _kill, _killpg, _getpgid, _write, _read = (
+    os.close, os.dup, os.open, os.kill, os.killpg, os.getpgid, os.write, os.read,
 )  # fmt: skip
 _internal_poll: Any = vars(subprocess.Popen)["_internal_poll"]
 
@@ -376,6 +376,28 @@ def _from_here(folder: str) -> str:
     return folder[len(here) + 1 :] if f"{folder}/".startswith(f"{here}/") else folder
 
 
+def _posix_spawn(
+    processes: Processes, path: Any, argv: Any, _env: Any, *,
+    file_actions: Any = (), setpgroup: int = -1, setsid: bool = False, **_: Any,
+) -> int:  # fmt: skip
+    """Start a program as `subprocess` does for a path if it need not close descriptors."""
+    descriptors, opened = [-1, -1, -1], []
+    for action, *rest in file_actions or ():
+        if action == os.POSIX_SPAWN_DUP2 and rest[1] < len(descriptors):
+            descriptors[rest[1]] = rest[0]
+        elif action == os.POSIX_SPAWN_OPEN and rest[0] < len(descriptors):
+            descriptors[rest[0]] = _open(*rest[1:])
+            opened.append(descriptors[rest[0]])
+    words = _words([path, *list(argv)[1:]])
+    group = 0 if setsid else setpgroup
+    started = processes.start(Start(words), *descriptors, group=group)
+    for each in opened:
+        _close(each)
+    if started is None:
+        raise _absent(processes, words)
+    return started.pid
+
+
 def _system(processes: Processes, command: Any) -> int:
     started = processes.start(Start(_words(["sh", "-c", command])), -1, -1, -1)
     assert started is not None  # a shell is always there
@@ -453,8 +475,8 @@ def _poll_popen(
 
 
 _ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
-    (os, "system", _system), (os, "waitpid", _waitpid), (os, "kill", _kill_one),
-    (os, "killpg", _kill_group), (os, "getpgid", _group_of), (shutil, "which", _which),
+    (os, "system", _system), (os, "posix_spawn", _posix_spawn), (os, "waitpid", _waitpid),
+    (os, "kill", _kill_one), (os, "killpg", _kill_group), (os, "getpgid", _group_of), (shutil, "which", _which),
     (subprocess, "_fork_exec", _fork_exec),
 )  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
