@@ -298,7 +298,8 @@ def a_selector(unit: float) -> Any:
 BLOCKING: dict[str, Callable[[float], Any]] = {
     case.__name__.replace("_", " "): case
     for case in (
-        output_and_errors, a_path_and_descriptors_that_stay_open, merged_and_bytes, an_input, large_output, an_error_of_check,
+        output_and_errors, a_path_and_descriptors_that_stay_open,
+        merged_and_bytes, an_input, large_output, an_error_of_check,
         absent_programs, a_shell, polls_and_waits, a_timeout, signals, a_group,
         waits_of_the_system, lines_as_they_come, a_pipeline, a_reader_that_goes_away,
         files_and_nothing, a_conversation, pipes_of_its_own, a_selector,

@@ -476,7 +476,8 @@ def _poll_popen(
 
 _ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (os, "system", _system), (os, "posix_spawn", _posix_spawn), (os, "waitpid", _waitpid),
-    (os, "kill", _kill_one), (os, "killpg", _kill_group), (os, "getpgid", _group_of), (shutil, "which", _which),
+    (os, "kill", _kill_one), (os, "killpg", _kill_group), (os, "getpgid", _group_of),
+    (shutil, "which", _which),
     (subprocess, "_fork_exec", _fork_exec),
 )  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
