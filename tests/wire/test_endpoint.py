@@ -226,6 +226,29 @@ def test_an_unknown_address_refuses_the_connection_and_the_run_records_it(
     assert found.error == "ConnectionRefused"
 
 
+HOSTS = {
+    "api.openai.com": "404", "api.anthropic.com": "404",
+    "generativelanguage.googleapis.com": "404", "aiplatform.googleapis.com": "404",
+    "us-central1-aiplatform.googleapis.com": "404",
+    "bedrock-runtime.eu-west-1.amazonaws.com": "404",
+    "bedrock-runtime-fips.us-east-1.amazonaws.com": "404",
+    "storage.googleapis.com": "ConnectionRefused", "s3.amazonaws.com": "ConnectionRefused",
+    "api.openai.com.example.org": "ConnectionRefused",
+    "metadata.google.internal": "ConnectionRefused",
+}  # fmt: skip
+
+
+def test_the_hosts_of_providers_are_there_and_no_others() -> None:
+    heard = {host: Heard() for host in HOSTS}
+
+    async def main() -> None:
+        for host, found in heard.items():
+            await found.listen(posted(url=f"https://{host}/v1/models", method="GET"))
+
+    in_run(main)
+    assert {host: found.error or str(found.status) for host, found in heard.items()} == HOSTS
+
+
 @pytest.mark.parametrize("host", ["api.openai.com", "gateway.test"])
 def test_the_host_of_a_provider_has_no_path_that_is_for_no_model(host: str) -> None:
     found = Heard()
