@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import importlib
+import ssl
 import time
 import warnings
 from collections.abc import Iterator
@@ -181,6 +182,20 @@ def test_an_unknown_host_is_refused_as_the_client_says_it(client: Any) -> None:
     assert refused.asked == "POST https://api.weather.test/v1/today"
     assert refused.place.startswith("test_other_clients.py:")
     assert [name for _, name in found] in (["ClientConnectorError"], ["ConnectionError"])
+
+
+def test_a_refusal_of_aiohttp_has_no_address_of_an_object() -> None:
+    async def agent(_: str) -> str:
+        aiohttp, context = importlib.import_module("aiohttp"), ssl.create_default_context()
+        async with aiohttp.ClientSession() as session:
+            try:
+                await session.get("https://api.weather.test/", ssl=context)
+            except aiohttp.ClientConnectorError as error:
+                return str(error)
+        return "no error"
+
+    said = run(Scenario(prompt="Go.", model=[]), loop=agent).text
+    assert said == "Cannot connect to host api.weather.test:443 ssl:default [Connection refused]"
 
 
 async def leaves_a_session(_: str) -> str:

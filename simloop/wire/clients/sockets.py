@@ -161,7 +161,10 @@ class WireTransport(asyncio.Transport):
         made: Exception | None = None
         if isinstance(failure, ConnectionRefused):
             refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-            made = aiohttp.ClientConnectorError(self._asked.connection_key, refused)
+            key = self._asked.connection_key
+            if hasattr(key.ssl, "verify_mode"):  # its text would have an address in memory
+                key = key._replace(ssl=True)
+            made = aiohttp.ClientConnectorError(key, refused)
         elif isinstance(failure, TimedOut) and failure.phase == "connect":
             made = aiohttp.ConnectionTimeoutError(f"Connection timeout to host {self._asked.url}")
         return made
