@@ -5,6 +5,7 @@ before anything runs.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from simloop.engine.hooks import Callbacks, Hooks
@@ -75,25 +76,42 @@ def check_scenario(scenario: object) -> None:
 
 def check_options(options: RunOptions) -> None:
     """Raise ScenarioError for an unknown option, or for a value that an option cannot have."""
-    for name in options:
+    for name, value in options.items():
         if name not in _NAMES:
             hint = f"there are {', '.join(_NAMES)}"
             raise ScenarioError(f"there is no argument `{name}`", hint=hint)
-    for name, kind in (("hooks", Hooks), ("callbacks", Callbacks)):
-        if not isinstance(options.get(name), kind | None):
-            message = f"{name} are given as {kind.__name__}, not {_kind(options.get(name))}"
-            raise ScenarioError(message, key=name, hint=f"such as {kind.__name__}(...)")
-    if options.get("unscripted") not in {None, "refuse", "fail"}:
-        message = f"unscripted is {options['unscripted']!r}"
+        if name in _CHECKS:
+            _CHECKS[name](value)
+
+
+def _check_kind(name: str, kind: type, value: object) -> None:
+    if not isinstance(value, kind | None):
+        message = f"{name} are given as {kind.__name__}, not {_kind(value)}"
+        raise ScenarioError(message, key=name, hint=f"such as {kind.__name__}(...)")
+
+
+def _check_unscripted(value: object) -> None:
+    if value not in (None, "refuse", "fail"):
+        message = f"unscripted is {value!r}"
         raise ScenarioError(message, key="unscripted", hint="give refuse or fail")
-    check_given(options.get("programs", {}))
-    model = options.get("model")
+
+
+def _check_model(model: object) -> None:
     if isinstance(model, type) or not (hasattr(model, "stream") or callable(model) or not model):
         raise ScenarioError(
             f"a model is a function of the request, or an object with `stream`, not {_kind(model)}",
             key="model",
             hint="put replies into the scenario: Scenario(prompt=..., model=[Reply(say=...)])",
         )
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "hooks": partial(_check_kind, "hooks", Hooks),
+    "callbacks": partial(_check_kind, "callbacks", Callbacks),
+    "unscripted": _check_unscripted,
+    "programs": check_given,
+    "model": _check_model,
+}
 
 
 def _kind(value: object) -> str:

@@ -27,7 +27,7 @@ from simloop.runs.loop import A_MACHINE, OF_LOOPS, Loop, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.scenario.catalog import Expectations, expectations
 from simloop.scenario.fields import differs
-from simloop.scenario.people import then_of
+from simloop.scenario.people import Then
 from simloop.scenario.replies import past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.services import rules_of
@@ -217,7 +217,7 @@ class Plan:
 
 def _check_restarts(scenario: Scenario, loop: Loop) -> None:
     for number, prompt in enumerate(scenario.then):
-        if then_of(prompt).restart and not loop.can_restart:
+        if isinstance(prompt, Then) and prompt.restart and not loop.can_restart:
             raise ScenarioError(
                 f"the loop `{loop.name}` is an agent that is made already, and cannot restart",
                 key=f"then.{number}.restart",

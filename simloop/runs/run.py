@@ -27,7 +27,7 @@ from simloop.runs.prompt import Performer, Timetable, end_rest, run_prompt
 from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
 from simloop.runs.scripts import Scripts
 from simloop.scenario.catalog import name_of
-from simloop.scenario.people import Then, then_of
+from simloop.scenario.people import Then
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import Footer
@@ -357,16 +357,21 @@ class Simulation:
         """Run the prompts of the scenario, one after the other."""
         waiting: list[str | Then] = [self.scenario.prompt, *self.scenario.then]
         while waiting:
-            prompt = then_of(waiting.pop(0))
-            if self._world is not None and (prompt.after or prompt.restart):
-                with inhabited(self._world):  # what the agent has left running goes on
-                    await asyncio.sleep(prompt.after / 1e9)
-                    if prompt.restart:
-                        await end_rest(self._world.model.loop)
-            if prompt.restart:
-                self.restart()
-            await self.send(prompt.say)
+            prompt = waiting.pop(0)
+            if isinstance(prompt, Then):
+                await self._pause(prompt)
+                prompt = prompt.say
+            await self.send(prompt)
             waiting = [*self.next_prompt(), *waiting]
+
+    async def _pause(self, then: Then) -> None:
+        if self._world is not None and (then.after or then.restart):
+            with inhabited(self._world):  # what the agent has left running goes on
+                await asyncio.sleep(then.after / 1e9)
+                if then.restart:
+                    await end_rest(self._world.model.loop)
+        if then.restart:
+            self.restart()
 
     def restart(self) -> None:
         """Let a fresh instance of the agent answer the next prompt. The trace states it."""

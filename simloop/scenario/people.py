@@ -73,11 +73,6 @@ Input = Written[
 """The standard input: the text of a redirected file, or the lines that a user types."""
 
 
-def then_of(prompt: str | Then) -> Then:
-    """Return a further prompt in its long form."""
-    return Then(say=prompt) if isinstance(prompt, str) else prompt
-
-
 def typed_lines(lines: Sequence[str | Line], first: int = 0) -> Iterator[TypedLine]:
     """Yield the lines that a keyboard types; `first` is the number of the first in `input`."""
     for number, given in enumerate(lines, first):
