@@ -124,12 +124,10 @@ class SideBySide:
 
     @property
     def last(self) -> int:
-        """Return the number of the last pair."""
         return len(self.pairs) - 1
 
     @property
     def pair(self) -> Pair:
-        """Return the pair at the cursor."""
         return self.pairs[self.place]
 
     def go(self, place: int | None, missing: str = "") -> None:
@@ -154,24 +152,19 @@ class SideBySide:
         self.go(there if there != self.place else None, f"this is the {end} pair")
 
     def start(self) -> None:
-        """Move to the first pair."""
         self.go(0)
 
     def end(self) -> None:
-        """Move to the last pair."""
         self.go(self.last)
 
     def next_difference(self) -> None:
-        """Move to the next pair that differs."""
         self.go(following(self.differences, self.place), "there is no later difference")
 
     def previous_difference(self) -> None:
-        """Move to the previous pair that differs."""
         at = bisect_left(self.differences, self.place)
         self.go(self.differences[at - 1] if at else None, "there is no earlier difference")
 
     def other_side(self) -> None:
-        """Choose the other side."""
         self.is_left = not self.is_left
         self.said = f"the {'left' if self.is_left else 'right'} run is chosen"
 

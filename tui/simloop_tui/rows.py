@@ -164,7 +164,6 @@ class Axis:
         self._end_ns = recording.entries[-1].at_ns if recording.entries else 0
 
     def column_of(self, place: int) -> int:
-        """Return the column of an entry."""
         if self._by_time and self._end_ns:
             return self._recording.entries[place].at_ns * (self._width - 1) // self._end_ns
         return place * (self._width - 1) // max(self._last, 1)

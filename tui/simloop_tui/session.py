@@ -85,11 +85,9 @@ class Session:
     # ------------------------------------------------------------------ moving
 
     def forward(self) -> None:
-        """Move to the next entry that is shown."""
         self.go(self.rows.moved(self.place, 1), "this is the last entry")
 
     def back(self) -> None:
-        """Move to the previous entry that is shown."""
         self.go(self.rows.moved(self.place, -1), "this is the first entry")
 
     def page_forward(self) -> None:
@@ -101,11 +99,9 @@ class Session:
         self.go(self.rows.moved(self.place, -PAGE), "this is the first entry")
 
     def start(self) -> None:
-        """Move to the first entry that is shown."""
         self.go(self.rows.nearest(0))
 
     def end(self) -> None:
-        """Move to the last entry that is shown."""
         self.go(self.rows.last)
 
     def goto(self, named: str) -> None:
@@ -254,12 +250,10 @@ class Session:
             self.player.start(self.place)
 
     def faster(self) -> None:
-        """Play at twice the speed."""
         self.player.change_speed(1)
         self.said = f"speed {self.player.speed:g}x"
 
     def slower(self) -> None:
-        """Play at half the speed."""
         self.player.change_speed(-1)
         self.said = f"speed {self.player.speed:g}x"
 
