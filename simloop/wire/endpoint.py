@@ -6,7 +6,7 @@ of simloop is kept for the end of the run, because a client may swallow it or tr
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -28,6 +28,7 @@ from simloop.world.world import current_world, note_refused
 
 if TYPE_CHECKING:
     from simloop.wire.exchange import Exchange
+    from simloop.wire.formats.storage import Storage
     from simloop.wire.formats.wire_format import WireFormat, WireRequest
     from simloop.world.services import ServicesPort
 
@@ -58,6 +59,7 @@ class Endpoint:
         self._keep_bodies = keep_bodies
         self._failed_results: set[tuple[str, str]] = set()
         self._hosts: dict[str, None] = {}  # that models have answered at
+        self._storage: Storage | None = None
         self._seen = 0  # of the entries, for the results above
 
     async def answer(
@@ -95,16 +97,14 @@ class Endpoint:
         request = HttpRequest(method, url, (), b"")
         if self._is_for_service(request):
             return True
-        from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
-
-        is_for_model = any(make(self.options).answers(request) for make in FORMATS)
+        is_for_model = any(form.answers(request) for form in self._formats())
         return is_for_model and not getattr(self.port.model, "is_empty", False)
 
     def _open(
         self, request: HttpRequest, unreachable: Callable[[], object]
     ) -> "Exchange | HttpReply":
         # Loaded with the first request, because most runs have none.
-        from simloop.wire import exchange, formats  # noqa: PLC0415
+        from simloop.wire import exchange  # noqa: PLC0415
 
         services = self.services
         found = None if services is None else services.at(request.url)
@@ -112,8 +112,7 @@ class Endpoint:
             course = services.course(*found, request)
             if course is not None:
                 return exchange.Exchange(course, request, unreachable)
-        known = (make(self.options) for make in formats.FORMATS)
-        form = next((each for each in known if each.answers(request)), None)
+        form = next((each for each in self._formats() if each.answers(request)), None)
         if form is not None:
             return self._asked(form, request, unreachable)
         if services is None or found is None:
@@ -121,6 +120,13 @@ class Endpoint:
         course = services.unscripted(*found, request)
         _note_unknown("request", request)
         return exchange.Exchange(course, request, unreachable)
+
+    def _formats(self) -> "Iterator[WireFormat]":
+        from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
+        from simloop.wire.formats.storage import Storage  # noqa: PLC0415
+
+        self._storage = storage = self._storage or Storage()
+        return (make(self.options, storage) for make in FORMATS)
 
     def _asked(
         self, form: "WireFormat", request: HttpRequest, unreachable: Callable[[], object]
@@ -142,7 +148,7 @@ class Endpoint:
             else:
                 port.recorder.record(entries.RequestRefused, called, refused.status, told)
             return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
-        if read.size_field:
+        if read.size_reply:
             return self._sized(read, f"{request.method} {parts.path}")
         messages = read.messages
         if not form.marks_failed_tools:
@@ -170,7 +176,7 @@ class Endpoint:
         tokens = sum(message_tokens(one, utf8_bytes_over_4) for one in read.messages)
         tokens += sum(map(utf8_bytes_over_4, texts))
         self.port.recorder.record(entries.Note, f"{called} is answered with {tokens} tokens")
-        return fixed(200, json.dumps({read.size_field: tokens}).encode())
+        return fixed(200, (read.size_reply % tokens).encode())
 
     def _marked(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Mark results that the trace has as failed, by id and text: some formats have no word."""
@@ -192,10 +198,8 @@ class Endpoint:
 
         A program that counts its tokens at the provider, say, goes on without.
         """
-        from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
-
         host = _note_unknown("host", request)
-        providers = (make(self.options).hosts for make in FORMATS)
+        providers = (form.hosts for form in self._formats())
         if host not in self._hosts and not any(re.fullmatch(one, host) for one in providers):
             raise ConnectionRefused
         message = f"Unknown request URL: {request.method} {request.path}."

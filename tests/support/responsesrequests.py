@@ -109,10 +109,21 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a role": (sent({"role": "robot", "content": "x"}), "input[0].role", "Invalid value: 'robot'"),
     "a stored response": (
         sent(USER, previous_response_id="resp-1"), "previous_response_id",
-        "'resp-1' not found. simloop stores no responses: send the whole conversation",
+        "Previous response with id 'resp-1' not found.",
     ),
-    "a stored conversation": (sent(USER, conversation="c"), "conversation", "simloop stores no"),
-    "a stored item": (sent({"type": "item_reference", "id": "x"}), "input", "'x' not found."),
+    "a conversation that nobody has begun": (
+        sent(USER, conversation={"id": "c"}), "", "Conversation with id 'c' not found.",
+    ),
+    "a conversation that is none": (
+        sent(USER, conversation=1), "conversation.id", "expected a string, but got an integer",
+    ),
+    "two ways to go on": (
+        sent(USER, conversation="c", previous_response_id="r"), "", "Mutually exclusive",
+    ),
+    "an unknown item": (
+        sent({"type": "item_reference", "id": "x"}), "input",
+        "'x' not found. Items are not persisted when `store` is set to false.",
+    ),
     "a call without a result": (
         sent(USER, calls(CALL), calls(OTHER), result(OTHER)), "input",
         "No tool output found for function call call-1.",

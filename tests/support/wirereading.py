@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from simloop.messages import Finish, FinishReason, Message, Part, ToolCall, UserMessage
 from simloop.wire import formats
+from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
 from simloop.world.http import HttpRequest
 from simloop.world.wire_options import WireOptions
@@ -40,7 +41,7 @@ class RequestCases(NamedTuple):
 
 def wire_formats(options: WireOptions | None = None) -> dict[str, WireFormat]:
     """Return all formats by their names, as the provider writes them."""
-    made = [make(options or WireOptions()) for make in formats.FORMATS]
+    made = [make(options or WireOptions(), Storage()) for make in formats.FORMATS]
     return {each.name: each for each in made}
 
 

@@ -255,13 +255,13 @@ def test_the_host_of_a_provider_has_no_path_that_is_for_no_model(host: str) -> N
 
     async def main() -> None:
         await Heard().listen(posted(url=f"https://{host}/v1/chat/completions"))
-        await found.listen(posted(url=f"https://{host}/v1/responses/input_tokens"))
+        await found.listen(posted(url=f"https://{host}/v1/files"))
 
     record = in_run(main, Reply(say="Hi")).trace.entries
     assert found.status == 404
     assert json.loads(found.body)["error"]["code"] == "unknown_url"
     (asked,) = (one.asked for one in record if isinstance(one, entries.Refused))
-    assert asked == f"POST https://{host}/v1/responses/input_tokens"
+    assert asked == f"POST https://{host}/v1/files"
 
 
 def test_a_script_that_runs_out_fails_the_run_even_if_the_agent_goes_on() -> None:

@@ -32,13 +32,14 @@ class AnthropicMessages(replies.EventFormat):
     name: ClassVar[str] = "anthropic-messages"
     hosts: ClassVar[str] = r"api\.anthropic\.com"
     path: ClassVar[str] = "/messages"
+    sizes: ClassVar[str] = "/messages/count_tokens"
     marks_failed_tools: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
         body = payload.body_of(request)
         try:
-            return _read(body)
+            return _read(body, asks_size=self.asks_size(request))
         except WrongRequest as wrong:  # the provider writes places with dots alone
             key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
             raise WrongRequest(key, wrong.message, wrong.code) from None
@@ -103,9 +104,9 @@ def anthropic_error(fault: values.Fault) -> JsonObject:
 # ---------------------------------------------------------------- requests
 
 
-def _read(body: JsonObject) -> WireRequest:
+def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
     model = payload.model_of(body)
-    if not isinstance(body.get("max_tokens"), int):
+    if not asks_size and not isinstance(body.get("max_tokens"), int):
         raise WrongRequest("max_tokens", "Field required")
     system = [payload.content_text(body.get("system"), "system")]
     given = list(payload.objects_at(body, "messages"))
@@ -130,6 +131,7 @@ def _read(body: JsonObject) -> WireRequest:
         tuple(messages),
         tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
         streams=bool(body.get("stream")),
+        size_reply='{"input_tokens": %d}' if asks_size else "",
     )
 
 

@@ -55,7 +55,7 @@ class Gemini(replies.EventFormat):
             messages,
             tuple(_read_tools(_fields(inner) or body)),
             streams=how == "streamGenerateContent",
-            size_field="totalTokens" if how == "countTokens" else "",
+            size_reply='{"totalTokens": %d}' if how == "countTokens" else "",
         )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ContentEncoder":  # noqa: ARG002 - the protocol has it

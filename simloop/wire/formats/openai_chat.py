@@ -95,7 +95,7 @@ class OpenAIFormat(replies.EventFormat):
         param, code = wrong.key or None, wrong.code or None
         error = {"message": wrong.message, "type": INVALID, "param": param, "code": code}
         headers = (("content-type", replies.JSON), *self.every(number, created_s))
-        return ErrorReply(400, headers, payload.wire_json({"error": error}).encode())
+        return ErrorReply(wrong.status, headers, payload.wire_json({"error": error}).encode())
 
     def every(
         self,

@@ -1,9 +1,10 @@
 """OpenAI Responses.
 
 A stream has named, numbered events: the response is created, each item of its output is added,
-grows and is done, and the response ends whole, cut off or failed. No response is stored, so that a
-request has all that it needs. The input is a list of items, some of which make one message, and a
-result finds its call wherever it stands, as at the provider.
+grows and is done, and the response ends whole, cut off or failed. The input is a list of items,
+some of which make one message, and a result finds its call wherever it stands, as at the provider.
+The items of a response that the provider keeps come before those of a request that goes on from it.
+A response that does not end is not kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,14 +12,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from simloop import messages as values
-from simloop.escape import writable
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
+from simloop.wire.formats.storage import Turn
 from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
-from simloop.world.wire_options import WireOptions
+
+_ALONE = Turn()
+
+
+@dataclass(frozen=True, slots=True)
+class _ResponsesRequest(WireRequest):
+    turn: Turn = _ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,35 +34,36 @@ class OpenAIResponses(OpenAIFormat):
 
     name: ClassVar[str] = "openai-responses"
     path: ClassVar[str] = "/responses"
+    sizes: ClassVar[str] = "/responses/input_tokens"
     marks_failed_tools: ClassVar[bool] = False
     is_responses: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
         body = payload.body_of(request)
-        _check_stored(body)
-        model = payload.model_of(body)
+        model, turn = payload.model_of(body), self.storage.turn(body)
         reader = _Reader()
         instructions = payload.content_text(body.get("instructions"), "instructions")
         reader.system += [instructions] if instructions else []
-        given = body.get("input")
-        if isinstance(given, str):
-            reader.messages.append(values.UserMessage(writable(given)))
-        else:
-            for key, item in payload.objects_at(body, "input"):
-                reader.read(item, key)
+        for item in turn.before:
+            reader.read(item, "input")
+        for index, item in enumerate(turn.given):
+            reader.read(item, f"input[{index}]")
         system, messages = reader.conversation()
-        return WireRequest(
+        size = '{"object": "response.input_tokens", "input_tokens": %d}'
+        return _ResponsesRequest(
             model,
             system,
             messages,
             tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
             streams=bool(body.get("stream")),
+            size_reply=size if self.asks_size(request) else "",
+            turn=turn,
         )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
         """Return the encoder of the reply to request `number`."""
-        return _ResponseEncoder(self.options, request, number, created_s)
+        return _ResponseEncoder(self, request, number, created_s)
 
 
 # ---------------------------------------------------------------- requests
@@ -64,21 +72,6 @@ _NO_INPUT = (
     """One of "input" or "previous_response_id" or 'prompt' or 'conversation_id' """
     "must be provided."
 )
-_NOT_STORED = "simloop stores no responses: send the whole conversation as `input`."
-
-
-def _check_stored(body: JsonObject) -> None:
-    previous = body.get("previous_response_id")
-    if previous is not None:
-        raise WrongRequest(
-            "previous_response_id",
-            f"Previous response with id '{previous}' not found. {_NOT_STORED}",
-            "previous_response_not_found",
-            is_limit=True,
-        )
-    if body.get("conversation") is not None:
-        words = f"Conversation not found. {_NOT_STORED}"
-        raise WrongRequest("conversation", words, is_limit=True)
 
 
 class _Reader:
@@ -98,9 +91,6 @@ class _Reader:
         elif kind == "reasoning":
             parts = [*payload.list_at(item, "summary", key), *payload.list_at(item, "content", key)]
             self._reasoning += "".join(payload.part_text(part, key) for part in parts)
-        elif kind == "item_reference":
-            words = f"Item with id '{item.get('id')}' not found. {_NOT_STORED}"
-            raise WrongRequest("input", words)
         elif kind.endswith("_output") and "call_id" in item:
             self._read_result(item, key)
         elif kind.endswith("_call") and "call_id" in item:
@@ -208,28 +198,34 @@ _CALL = "response.function_call_arguments"
 # What the provider repeats of a request that states none of it.
 _SETTINGS: JsonObject = {
     "background": False, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True,
-    "previous_response_id": None, "reasoning": {"effort": None, "summary": None}, "store": False,
-    "temperature": 1.0, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [],
-    "top_p": 1.0, "truncation": "disabled",
+    "reasoning": {"effort": None, "summary": None}, "temperature": 1.0,
+    "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": 1.0,
+    "truncation": "disabled",
 }  # fmt: skip
 _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 
 class _ResponseEncoder(replies.BlockEncoder):
     def __init__(
-        self, options: WireOptions, request: WireRequest, number: int, created_s: int
+        self, form: OpenAIResponses, request: WireRequest, number: int, created_s: int
     ) -> None:
-        super().__init__(options, request)
+        super().__init__(form.options, request)
+        self._storage = form.storage
+        turn = request.turn if isinstance(request, _ResponsesRequest) else _ALONE
+        self._turn = turn
         self._number = number
         self._text = _TEXT
         self._events = 0
         self._head: JsonObject = {
-            "id": f"resp-{number}",
+            "id": f"resp_{number}",  # clients tell responses from conversations by `resp_`
             "object": "response",
             "created_at": created_s,
             "model": request.model,
             "instructions": request.system_prompt or None,
             **_SETTINGS,
+            "previous_response_id": turn.previous or None,
+            "conversation": {"id": turn.conversation} if turn.conversation else None,
+            "store": turn.is_kept,
         }
 
     def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:
@@ -310,7 +306,9 @@ class _ResponseEncoder(replies.BlockEncoder):
     def ended(self, finish: values.Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
         status, more = self._ending()
         name = "failed" if status == "cancelled" else status
-        yield self._event(f"response.{name}", response=self._response(status, more))
+        response = self._response(status, more)
+        self._storage.keep(self._turn, response)
+        yield self._event(f"response.{name}", response=response)
 
     def _ending(self) -> tuple[str, JsonObject]:
         if self.finish is None:

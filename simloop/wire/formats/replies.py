@@ -16,6 +16,7 @@ from simloop import messages as values
 from simloop.escape import writable
 from simloop.messages import json_value
 from simloop.wire.formats.payload import JsonObject, is_posted_to, wire_json
+from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import (
     ErrorReply,
     Framer,
@@ -361,7 +362,10 @@ class EventFormat(ABC):
     """The common parts of the formats that answer a POST to `path` with server-sent events."""
 
     path: ClassVar[str]
+    sizes: ClassVar[str] = ""
+    """The end of the path of requests that ask for their size alone, if there is one."""
     options: WireOptions = field(default_factory=WireOptions)
+    storage: Storage = field(default_factory=Storage)
 
     @property
     def endpoint(self) -> str:
@@ -370,7 +374,11 @@ class EventFormat(ABC):
 
     def answers(self, request: HttpRequest) -> bool:
         """Return whether a request is one of this format, by the end of its path."""
-        return is_posted_to(self.path, request)
+        return is_posted_to(self.path, request) or self.asks_size(request)
+
+    def asks_size(self, request: HttpRequest) -> bool:
+        """Return whether a request asks for its size in tokens alone."""
+        return bool(self.sizes) and is_posted_to(self.sizes, request)
 
     def framer(self) -> Framer:
         """Return the framer of the events of one reply."""
@@ -391,7 +399,7 @@ class EventFormat(ABC):
 
     def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply to a request that cannot be read."""
-        fault = values.Fault(str(wrong), status=400)
+        fault = values.Fault(str(wrong), status=wrong.status)
         return self.error(values.StreamError(fault), number, created_s)
 
     @abstractmethod

@@ -6,11 +6,14 @@ not depend on the SDK.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
+
+if TYPE_CHECKING:
+    from simloop.wire.formats.storage import Storage
 
 
 class WireEvent(NamedTuple):
@@ -24,7 +27,7 @@ class WireEvent(NamedTuple):
 class WireRequest:
     """The contents of a request; `reports_usage`: a stream reports its token counts.
 
-    `size_field` is set if it asks for its size in tokens alone: that field of the reply has it.
+    `size_reply` is set if it asks for its size in tokens alone: the reply, with `%d` for them.
     """
 
     model: str
@@ -33,7 +36,7 @@ class WireRequest:
     tools: tuple[ToolSpec, ...]
     streams: bool
     reports_usage: bool = True
-    size_field: str = ""
+    size_reply: str = ""
 
 
 class ErrorReply(NamedTuple):
@@ -104,22 +107,25 @@ class WireFormat(Protocol):
         """Return the HTTP reply that a failed call has in the place of any output."""
 
     def refuse(self, wrong: "WrongRequest", number: int, created_s: int) -> ErrorReply:
-        """Return the HTTP reply to a request that cannot be read: its status is 400."""
+        """Return the HTTP reply to a request that cannot be read."""
 
 
-MakeFormat = Callable[[WireOptions], WireFormat]
+MakeFormat = Callable[[WireOptions, "Storage"], WireFormat]
 
 
-class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with status 400
+class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with its status
     """A request that the provider would refuse: where in its body, and why.
 
     `code` is the provider's code of the mistake, if it has one. `is_limit` is true if a provider
     could take the request, and only the script cannot.
     """
 
-    def __init__(self, key: str, message: str, code: str = "", *, is_limit: bool = False) -> None:
+    def __init__(
+        self, key: str, message: str, code: str = "", *, status: int = 400, is_limit: bool = False
+    ) -> None:
         super().__init__(f"{key}: {message}" if key else message)
         self.key = key
         self.message = message
         self.code = code
+        self.status = status
         self.is_limit = is_limit

@@ -144,7 +144,7 @@ def test_a_reply_that_is_cut_off_is_incomplete(parts: list[Part], kind: str) -> 
     body = whole(RESPONSES, parts)
     (item,) = body["output"]
     assert (body["status"], item["type"], item["status"]) == ("incomplete", kind, "incomplete")
-    assert (body["id"], body["created_at"], body["model"]) == ("resp-3", CREATED_S, MODEL)
+    assert (body["id"], body["created_at"], body["model"]) == ("resp_3", CREATED_S, MODEL)
 
 
 def test_usage_comes_with_the_response_that_has_ended() -> None:

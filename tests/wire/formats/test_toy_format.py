@@ -19,6 +19,7 @@ from simloop.scenario.replies import Http, Pace
 from simloop.wire import formats
 from simloop.wire.formats.payload import body_of, text_at, wire_json
 from simloop.wire.formats.replies import BlockChange, BlockEncoder, error_reply
+from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
@@ -38,6 +39,7 @@ class LengthFramer:
 @dataclass(frozen=True, slots=True)
 class Toy:
     options: WireOptions
+    storage: Storage
     name: ClassVar[str] = "toy"
     endpoint: ClassVar[str] = "POST /models/NAME:chat"
     marks_failed_tools: ClassVar[bool] = False
