@@ -14,7 +14,7 @@ def says(role: str, *blocks: Block) -> Block:
 
 
 def sent(*messages: Block, **more: Any) -> Block:
-    return {"messages": list(messages), **more}
+    return {"messages": list(messages), "toolConfig": {"tools": []}, **more}
 
 
 def text(said: str) -> Block:
@@ -83,6 +83,10 @@ WRONG: dict[str, tuple[Block, str, str]] = {
         sent(HI, BOTH, says("user", result(OTHER))), "", f"{EXPECTED}call-1",
     ),
     "a last call without a result": (sent(HI, BOTH), "", f"{EXPECTED}call-1, call-2"),
+    "a call without tools": (
+        {"messages": [HI, BOTH, says("user", result(CALL), result(OTHER))]}, "",
+        "The toolConfig field must be defined",
+    ),
     "a result without a call": (
         sent(HI, says("assistant", text("x")), says("user", result(CALL))), "",
         "toolResult blocks at messages.2.content exceeds",

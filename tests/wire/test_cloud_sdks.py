@@ -353,10 +353,12 @@ def test_a_reply_goes_back_as_the_message_that_it_was() -> None:
 
     def on_bedrock() -> None:
         client = bedrock()
-        said = client.converse(modelId=MODEL, messages=HI)["output"]["message"]
+        tools = {"tools": [{"toolSpec": {"name": "look", "inputSchema": {"json": {}}}}]}
+        asked = {"modelId": MODEL, "toolConfig": tools}
+        said = client.converse(**asked, messages=HI)["output"]["message"]
         results = [{"toolResult": {"toolUseId": f"call-{n}", "content": [{"text": f"{n}"}]}}
                    for n in (1, 2)]  # fmt: skip
-        client.converse(modelId=MODEL, messages=[*HI, said, {"role": "user", "content": results}])
+        client.converse(**asked, messages=[*HI, said, {"role": "user", "content": results}])
 
     calls = (ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":2}'))
     for ask in (on_gemini, on_bedrock):

@@ -144,7 +144,7 @@ def _words(fault: values.Fault) -> ErrorWords:
 # ---------------------------------------------------------------- requests
 
 # The refusals are those of agno-agi/agno#6698, langgenius/dify#12340 and #9294,
-# daisuke-awaji/bedrock-engineer#8, and aws-samples/sample-multi-agent-orchestration-chat#15.
+# aws-samples/bedrock-engineer#8 and strands-agents/sdk-python#998.
 _FIRST = (
     "A conversation must start with a user message. "
     "Try again with a conversation that starts with a user message."
@@ -166,6 +166,7 @@ _TOO_MANY = (
     "The number of toolResult blocks at messages.{}.content exceeds the number of toolUse blocks "
     "of previous turn."
 )
+_NO_TOOLS = "The toolConfig field must be defined when using toolUse and toolResult content blocks."
 _ROLES = "Member must satisfy enum value set: [user, assistant]"
 _Blocks = list[tuple[str, JsonObject]]
 
@@ -189,6 +190,10 @@ def _read_messages(body: JsonObject) -> Iterator[values.Message]:
         _check_results(open_ids, read, number)
         open_ids = [call.id for one in read for call in getattr(one, "calls", ())]
         yield from read
+        if "toolConfig" not in body and any(
+            {"toolUse", "toolResult"} & {*each} for _, each in blocks
+        ):
+            raise _refuse(_NO_TOOLS)
     _check_results(open_ids, [], len(given))
 
 

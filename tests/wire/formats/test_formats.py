@@ -223,7 +223,8 @@ def body_in(name: str, messages: Sequence[Message]) -> dict[str, Any]:
                 lambda c, value: {"toolUse": {"toolUseId": c.id, "name": c.name, "input": value}},
                 lambda r: {"toolResult": {"toolUseId": r.call_id, "content": [{"text": r.text}]}},
             )
-            return {"messages": [{"role": role, "content": blocks} for role, blocks in turns]}
+            said = [{"role": role, "content": blocks} for role, blocks in turns]
+            return {"messages": said, "toolConfig": {}}
 
 
 @given(turns=conversations())
