@@ -238,12 +238,19 @@ Matches = Callable[[Request, str, Headers], bool]
 class Script:
     """Entries for one purpose or one party. Rules go first, in order; then the next ordered entry.
 
-    `party` is the name of the party, or empty.
+    `party` is the name of the party, or empty; then the requests are of none of `parties`.
     """
 
-    def __init__(self, entries: Iterable[ScriptEntry], name: str, party: str = "") -> None:
+    def __init__(
+        self,
+        entries: Iterable[ScriptEntry],
+        name: str,
+        party: str = "",
+        parties: Iterable[str] = (),
+    ) -> None:
         self.name = name
         self.party = party
+        self._parties = parties
         self._entries: list[ScriptEntry] = []
         self._rules: list[ScriptEntry] = []
         self._ordered: list[ScriptEntry] = []
@@ -275,8 +282,9 @@ class Script:
         replies = "1 ordered reply" if ordered == 1 else f"{ordered} ordered replies"
         matched = f", and none of its rules matches ({rules})" if rules else ""
         missing = f"no reply of {self.party} is left" if self.party else "the script has no reply"
+        none = f", which is of none of {parties}" if (parties := ", ".join(self._parties)) else ""
         raise ScriptExhausted(
-            f"{missing} for request {request.number}: the run used {replies}{matched}",
+            f"{missing} for request {request.number}{none}: the run used {replies}{matched}",
             key=self.name,
             hint="add a reply, or let one play `times: always`",
         )
@@ -330,8 +338,11 @@ class FakeModel:
         parties: Mapping[str, PartyScript] | None = None,
     ) -> None:
         self.requests: list[Request] = []
-        self._purposes = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
         self.parties: Parties = {}
+        self._purposes = {
+            "main": Script(main, "model", parties=self.parties),
+            "summary": Script(summary, "summaries"),
+        }
         self._party_scripts: dict[str, Script] = {}
         for name, party in (parties or {}).items():
             self.add_party(name, party)
@@ -353,15 +364,7 @@ class FakeModel:
     def _script(self, request: Request) -> Script:
         if request.party:
             return self._party_scripts[request.party]
-        script = self._purposes[request.purpose]
-        if self.parties and script.is_empty and request.purpose == "main":
-            raise ScriptExhausted(
-                f"request {request.number} is of none of the parties {', '.join(self.parties)}, "
-                "and the script has no other replies",
-                key=script.name,
-                hint="add a reply for it, or change the `when` of its party",
-            )
-        return script
+        return self._purposes[request.purpose]
 
     def add(self, main: Iterable[ScriptEntry], party: str = "") -> None:
         """Add entries for main requests after the others, or for a party, during the run too."""

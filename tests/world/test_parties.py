@@ -132,7 +132,8 @@ def test_a_party_whose_replies_are_used_up_is_named() -> None:
 
 
 def test_a_request_of_no_party_is_told_apart_from_a_script_that_is_too_short() -> None:
-    with pytest.raises(ScriptExhausted, match="request 1 is of none of the parties reviewer, and"):
+    says = "the script has no reply for request 1, which is of none of reviewer: "
+    with pytest.raises(ScriptExhausted, match=says):
         asked({"reviewer": party(REVIEWER)}, {})
 
 
