@@ -29,7 +29,7 @@ from simloop.world.world import current_world, note_refused
 if TYPE_CHECKING:
     from simloop.wire.exchange import Exchange
     from simloop.wire.formats.storage import Storage
-    from simloop.wire.formats.wire_format import WireFormat, WireRequest
+    from simloop.wire.formats.wire_format import WireFormat, WireRequest, WrongRequest
     from simloop.world.services import ServicesPort
 
 _JSON = ("content-type", "application/json")
@@ -115,6 +115,9 @@ class Endpoint:
         form = next((each for each in self._formats() if each.answers(request)), None)
         if form is not None:
             return self._asked(form, request, unreachable)
+        looked_up = self._looked_up(request)
+        if looked_up is not None:
+            return looked_up
         if services is None or found is None:
             return self._unknown(request)
         course = services.unscripted(*found, request)
@@ -123,10 +126,14 @@ class Endpoint:
 
     def _formats(self) -> "Iterator[WireFormat]":
         from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
-        from simloop.wire.formats.storage import Storage  # noqa: PLC0415
 
-        self._storage = storage = self._storage or Storage()
-        return (make(self.options, storage) for make in FORMATS)
+        return (make(self.options, self._kept()) for make in FORMATS)
+
+    def _kept(self) -> "Storage":
+        from simloop.wire.formats.storage import Storage  # noqa: PLC0415 - see `_open`
+
+        self._storage = self._storage or Storage()
+        return self._storage
 
     def _asked(
         self, form: "WireFormat", request: HttpRequest, unreachable: Callable[[], object]
@@ -134,22 +141,14 @@ class Endpoint:
         from simloop.wire import exchange  # noqa: PLC0415 - see above
         from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
-        parts = urlsplit(request.url)
-        self._hosts[parts.netloc] = None
-        port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
+        self._hosts[_host(request)] = None
+        port = self.port
         try:
             read = form.read(request)
         except WrongRequest as wrong:
-            refused = form.refuse(wrong, port.requests + 1, created_s)
-            called, told = f"{request.method} {parts.path}", writable(str(wrong))
-            if wrong.is_limit:
-                told = f"{called} is answered with status {refused.status}: {told}"
-                port.recorder.record(entries.Note, told)
-            else:
-                port.recorder.record(entries.RequestRefused, called, refused.status, told)
-            return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
+            return self._refused(form, wrong, request, is_mistake=not wrong.is_limit)
         if read.size_reply:
-            return self._sized(read, f"{request.method} {parts.path}")
+            return self._sized(read, f"{request.method} {request.path}")
         messages = read.messages
         if not form.marks_failed_tools:
             messages = self._marked(messages)
@@ -165,10 +164,49 @@ class Endpoint:
             return _failed(error)
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
-        answered = exchange.Answered(form, read, created_s)
+        answered = exchange.Answered(form, read, self._now_s)
         return exchange.Exchange(
             exchange.ModelCourse(stream, answered, request), request, unreachable
         )
+
+    @property
+    def _now_s(self) -> int:
+        return (EPOCH_NS + self.port.loop.now_ns) // 10**9
+
+    def _refused(
+        self, form: "WireFormat", wrong: "WrongRequest", request: HttpRequest, *, is_mistake: bool
+    ) -> HttpReply:
+        port = self.port
+        refused = form.refuse(wrong, port.requests + 1, self._now_s)
+        called, told = f"{request.method} {request.path}", writable(str(wrong))
+        if is_mistake:
+            port.recorder.record(entries.RequestRefused, called, refused.status, told)
+        else:
+            told = f"{called} is answered with status {refused.status}: {told}"
+            port.recorder.record(entries.Note, told)
+        return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
+
+    def _looked_up(self, request: HttpRequest) -> HttpReply | None:
+        """Answer a request that asks no model, at the host of a provider."""
+        from simloop.wire.formats.lookups import lookup_of  # noqa: PLC0415 - see `_open`
+        from simloop.wire.formats.openai_responses import OpenAIResponses  # noqa: PLC0415
+        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
+
+        found = lookup_of(request)
+        if found is None or not (found.anywhere or self._is_provider(request)):
+            return None
+        try:
+            body = found.answer(self._kept(), self._now_s)
+        except WrongRequest as wrong:
+            form = OpenAIResponses(self.options)
+            return self._refused(form, wrong, request, is_mistake=False)
+        told = f"{request.method} {request.path} is answered without a model"
+        self.port.recorder.record(entries.Note, told)
+        return fixed(200, json.dumps(body).encode())
+
+    def _is_provider(self, request: HttpRequest) -> bool:
+        host, providers = _host(request), (form.hosts for form in self._formats())
+        return host in self._hosts or any(re.fullmatch(one, host) for one in providers)
 
     def _sized(self, read: "WireRequest", called: str) -> HttpReply:
         """Answer with the size of a request, by the default estimate; the script is not asked."""
@@ -198,24 +236,26 @@ class Endpoint:
 
         A program that counts its tokens at the provider, say, goes on without.
         """
-        host = _note_unknown("host", request)
-        providers = (form.hosts for form in self._formats())
-        if host not in self._hosts and not any(re.fullmatch(one, host) for one in providers):
+        _note_unknown("host", request)
+        if not self._is_provider(request):
             raise ConnectionRefused
         message = f"Unknown request URL: {request.method} {request.path}."
         error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}
         return fixed(404, json.dumps({"error": error}).encode(), _NO_RETRY)
 
 
-def _note_unknown(what: str, request: HttpRequest) -> str:
-    """Record a request that nothing answers, and return its host."""
+def _host(request: HttpRequest) -> str:
+    """Return the host of a request without the port of its scheme, which some clients name."""
+    parts = urlsplit(request.url)
+    return parts.netloc.removesuffix({"https": ":443", "http": ":80"}.get(parts.scheme, "\n"))
+
+
+def _note_unknown(what: str, request: HttpRequest) -> None:
+    """Record a request that nothing answers, without its query."""
     parts = urlsplit(request.url)
     place = askers_place_in_task(request.sender) if request.sender else askers_place()
-    # Without the port that the scheme has, which only some clients name, and without a query.
-    host = parts.netloc.removesuffix({"https": ":443", "http": ":80"}.get(parts.scheme, "\n"))
-    asked = f"{request.method} {parts.scheme}://{host}{parts.path}"
+    asked = f"{request.method} {parts.scheme}://{_host(request)}{parts.path}"
     note_refused(what, parts.hostname or "", asked, place)
-    return host
 
 
 def _failed(error: SimloopError) -> HttpReply:

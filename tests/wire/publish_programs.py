@@ -37,6 +37,12 @@ class Program(NamedTuple):
         return (*loop, *(("--isolate",) if self.isolated else ()))
 
     @property
+    def way(self) -> str:
+        """Return how it runs, where one package runs in two ways."""
+        function = self.loop.partition(":")[2] or "command"
+        return "" if function == "agent" else f", {function}"
+
+    @property
     def scenarios(self) -> tuple[str, ...]:
         """Return its scenario files, in the order of the table."""
         return tuple(f"{self.folder}/{name}.simloop.yaml" for name in SITUATIONS)
@@ -47,6 +53,8 @@ SITUATIONS = (
 )  # fmt: skip
 PROGRAMS = {  # by their environments, because their packages exclude each other
     "agents": (
+        Program("agent-framework-openai", "with_agent_framework:chat"),
+        Program("agent-framework-openai", "with_agent_framework:responses"),
         Program("agno", "with_agno:agent"),
         Program("autogen-agentchat", "with_autogen:agent"),
         Program("deepagents", "with_deepagents:agent"),
@@ -97,7 +105,7 @@ def rows(environment: str, found: Iterable[list[LoopTrace]]) -> Iterator[str]:
     pins = (environments.PINNED / f"{environment}.txt").read_text("utf-8").split()
     versions = dict(line.split("==") for line in pins)
     for program, each in zip(PROGRAMS[environment], found, strict=True):
-        name = f"{program.package} {versions[program.package]}{'' if program.loop else ', command'}"
+        name = f"{program.package} {versions[program.package]}{program.way}"
         cells = (f"{trace.outcomes[-1]} {len([*requests(trace.entries)])}" for trace in each)
         yield f"| {' | '.join((name, *cells))} |\n"
 

@@ -1,20 +1,24 @@
 """The endpoint: which requests it answers, and when the headers and the pieces of a reply come."""
 
+import base64
 import dataclasses
 import json
+import struct
+from typing import Any
 
 import pytest
 from wire import ASK, Heard, heard, in_run, posted
 
 from simloop import Reply, Request, Result, ScriptedTool, World, parse_scenario, run
 from simloop.errors import Deadlock, ScriptExhausted
-from simloop.messages import ToolCall, ToolMessage, UserMessage
+from simloop.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from simloop.scenario.replies import Http, Pace
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.wire.endpoint import current_endpoint
 from simloop.world.chance import ChanceFaults
+from simloop.world.http import HttpRequest
 
 ASKED = "POST /v1/chat/completions"
 SLOW = Pace(first_part="250ms", per_part="100ms")
@@ -243,10 +247,195 @@ def test_the_hosts_of_providers_are_there_and_no_others() -> None:
 
     async def main() -> None:
         for host, found in heard.items():
-            await found.listen(posted(url=f"https://{host}/v1/models", method="GET"))
+            await found.listen(posted(url=f"https://{host}/v1/files", method="GET"))
 
     in_run(main)
     assert {host: found.error or str(found.status) for host, found in heard.items()} == HOSTS
+
+
+RESPONSES = "https://api.openai.com/v1"
+CALL = {"type": "function_call_output", "call_id": "call-1", "output": "Sunny."}
+
+
+def told(result: Result) -> list[str]:
+    return [one.text for one in result.trace.entries if isinstance(one, entries.Note)]
+
+
+def answers(*requests: HttpRequest, replies: tuple[Reply, ...] = ()) -> tuple[Result, list[Any]]:
+    """Return a run that sends these requests, and the status and the body of each reply."""
+    found: list[Any] = []
+
+    async def main() -> None:
+        for request in requests:
+            reply = await Heard().listen(request)
+            found.append((reply.status, json.loads(reply.body)))
+
+    return in_run(main, *replies), found
+
+
+def response(text: Any, **more: Any) -> HttpRequest:
+    return posted({"model": "m", "input": text, **more}, f"{RESPONSES}/responses")
+
+
+def asking(method: str, path: str, body: Any = b"") -> HttpRequest:
+    return posted(body, f"{RESPONSES}/{path}", method=method)
+
+
+def test_a_response_goes_on_from_the_one_before_with_all_that_was_said() -> None:
+    replies = Reply(call={"weather": {}}), Reply(say="Sunny."), Reply(say="Bye.")
+    result, found = answers(
+        response("Oslo?", instructions="Be brief."),
+        response([CALL], previous_response_id="resp_1", stream=False),
+        response("Thanks.", previous_response_id="resp_2"),
+        replies=replies,
+    )
+    call = AssistantMessage("", (ToolCall("call-1", "weather", "{}"),))
+    said = [UserMessage("Oslo?"), call, ToolMessage("call-1", "Sunny."),
+            AssistantMessage("Sunny."), UserMessage("Thanks.")]  # fmt: skip
+    assert [list(each.messages) for each in result.requests] == [said[:1], said[:3], said]
+    assert [each.system_prompt for each in result.requests] == ["Be brief.", "", ""]
+    assert [body["previous_response_id"] for _, body in found] == [None, "resp_1", "resp_2"]
+
+
+GONE: dict[str, tuple[list[HttpRequest], int, str | None, str | None]] = {
+    "not stored": (
+        [response("Hi", store=False), response("And?", previous_response_id="resp_1")],
+        400, "previous_response_id", "previous_response_not_found",
+    ),
+    "deleted": (
+        [response("Hi"), asking("DELETE", "responses/resp_1"),
+         response("And?", previous_response_id="resp_1")],
+        400, "previous_response_id", "previous_response_not_found",
+    ),
+    "retrieved": ([response("Hi", store=False), asking("GET", "responses/resp_1")],
+                  404, None, None),
+    "an item": (
+        [response("Hi", store=False), response([{"type": "item_reference", "id": "msg_1_0"}])],
+        404, "input", None,
+    ),
+    "a conversation": (
+        [asking("POST", "conversations", {}), asking("DELETE", "conversations/conv_1"),
+         response("Hi", conversation="conv_1")],
+        404, None, None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("requests", "status", "param", "code"), GONE.values(), ids=GONE)
+def test_what_is_not_kept_is_not_found(
+    requests: list[HttpRequest], status: int, param: str | None, code: str | None
+) -> None:
+    asked = requests[0].url.endswith("/responses")
+    _, found = answers(*requests, replies=(Reply(say="Hello."),) * asked)
+    error = found[-1][1]["error"]
+    assert (found[-1][0], error["param"], error["code"]) == (status, param, code)
+    assert "not found" in error["message"]
+
+
+@pytest.mark.parametrize("how", [{"lost": "mid-output"}, {"stall": "mid-output"}])
+def test_a_response_that_does_not_end_is_not_kept(how: Any) -> None:
+    cut = dataclasses.replace(response("Hi", stream=True), read_timeout_s=5)
+    found = Heard()
+
+    async def main() -> None:
+        assert (await Heard().listen(cut)).error
+        await found.listen(asking("GET", "responses/resp_1"))
+
+    in_run(main, Reply(say="Hello you", **how))
+    assert found.status == 404
+
+
+def test_a_conversation_has_the_items_of_each_response() -> None:
+    begun = {"items": [{"type": "message", "role": "user", "content": "I am in Oslo."}]}
+    result, found = answers(
+        asking("POST", "conversations", begun),
+        response("The weather?", conversation={"id": "conv_1"}),
+        asking(
+            "POST", "conversations/conv_1/items", {"items": [{"role": "user", "content": "So"}]}
+        ),
+        response([{"type": "item_reference", "id": "msg_1_0"}], conversation="conv_1", store=False),
+        asking("GET", "conversations/conv_1"),
+        asking("GET", "conversations/conv_1/items?limit=2"),
+        asking("GET", "conversations/conv_1/items?order=asc&after=msg_1_0"),
+        replies=(Reply(say="Sunny."), Reply(say="Bye.")),
+    )
+    assert [each.text for each in result.requests[1].messages] == [
+        "I am in Oslo.", "The weather?", "Sunny.", "So", "Sunny.",
+    ]  # fmt: skip
+    assert found[1][1]["conversation"] == {"id": "conv_1"}
+    assert found[4][1]["object"] == "conversation"
+    first, rest = found[5][1], found[6][1]
+    assert (first["first_id"], first["has_more"]) == ("msg_2_0", True)
+    assert [each["id"] for each in rest["data"]][-1] == "msg_2_0"
+    assert (len(rest["data"]), rest["has_more"]) == (3, False)
+
+
+def test_what_asks_no_model_is_answered_and_noted() -> None:
+    result, found = answers(
+        response("Hi"),
+        asking("GET", "responses/resp_1"),
+        asking("GET", "responses/resp_1/input_items"),
+        asking("POST", "responses/input_tokens", {"model": "m", "input": "x" * 40}),
+        asking(
+            "POST",
+            "messages/count_tokens",
+            {**ASK, "messages": [{"role": "user", "content": "x" * 40}]},
+        ),
+        asking("GET", "models/gpt-5"),
+        replies=(Reply(say="Hello."),),
+    )
+    sent, kept, items, *sizes, model = (body for _, body in found)
+    assert {status for status, _ in found} == {200}
+    assert kept == sent
+    assert items["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
+    assert [each["input_tokens"] for each in sizes] == [14, 14]
+    assert (model["id"], model["object"]) == ("gpt-5", "model")
+    assert [line.removeprefix("GET /v1/") for line in told(result)] == [
+        "responses/resp_1 is answered without a model",
+        "responses/resp_1/input_items is answered without a model",
+        "POST /v1/responses/input_tokens is answered with 14 tokens",
+        "POST /v1/messages/count_tokens is answered with 14 tokens",
+        "models/gpt-5 is answered without a model",
+    ]
+    assert len(result.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ("", "gpt-5"),
+        ("anthropic-version", "claude-sonnet-5"),
+        ("x-goog-api-key", "models/gemini-3-pro"),
+    ],
+)
+def test_each_provider_lists_models_of_its_own(header: str, names: str) -> None:
+    for path in ("models", f"models/{names.removeprefix('models/')}"):
+        request = dataclasses.replace(asking("GET", path), headers=((header, "x"),))
+        assert names in json.dumps(answers(request)[1])
+
+
+def test_texts_with_common_words_have_near_vectors() -> None:
+    texts = ["The cat sat.", "the CAT sat down", "Markets fell"]
+    asked = {"model": "text-embedding-3-small", "input": texts}
+    url = "https://gateway.test/v1/embeddings"
+    others: tuple[dict[str, Any], ...] = (
+        {}, {"encoding_format": "base64"}, {"input": "The cat sat.", "dimensions": 8},
+        {"input": [1, 2]}, {"input": []}, {"dimensions": -1},
+    )  # fmt: skip
+    requests = [posted({**asked, **more}, url) for more in others]
+    _, ((_, floats), (_, packed), (_, small), (_, tokens), *wrong) = answers(*requests)
+    one, other, far = (each["embedding"] for each in floats["data"])
+
+    def likeness(first: list[float], second: list[float]) -> float:
+        return sum(a * b for a, b in zip(first, second, strict=True))
+
+    assert round(likeness(one, one), 6) == 1
+    assert likeness(one, other) > 0.8 > abs(likeness(one, far))
+    raw = base64.b64decode(packed["data"][0]["embedding"])
+    assert list(struct.unpack(f"<{len(one)}f", raw)) == one
+    assert (len(one), len(small["data"][0]["embedding"]), len(tokens["data"])) == (1536, 8, 1)
+    assert floats["usage"] == {"prompt_tokens": 10, "total_tokens": 10}
+    assert [status for status, _ in wrong] == [400, 400]
 
 
 @pytest.mark.parametrize("host", ["api.openai.com", "gateway.test"])

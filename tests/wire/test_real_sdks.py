@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 from wirereading import CREATED_S, ahead, wire_formats
 
+from simloop import Reply, Result, Scenario, run
 from simloop.messages import (
     AssistantMessage,
     Fault,
@@ -335,6 +336,66 @@ def test_a_reply_goes_back_as_the_message_that_it_was() -> None:
     messages.create(model="m", max_tokens=9, messages=[*USER, *both])
     read = [one.messages for one in served.requests[1::2]]
     assert read == [(UserMessage("hi"), said, *results)] * 3
+
+
+# ---------------------------------------------------------------- state, and what asks no model
+
+
+def in_run(agent: Callable[[], object], *replies: Reply) -> Result:
+    async def loop(_: str) -> None:
+        agent()
+
+    return run(Scenario(prompt="Go.", model=[*replies]), loop=loop)
+
+
+def test_a_response_and_a_conversation_go_on() -> None:
+    openai = importlib.import_module("openai")
+
+    def agent() -> None:
+        responses, conversations = (client := openai.OpenAI()).responses, client.conversations
+        first = responses.create(model="m", input="Hi")
+        stream = responses.create(
+            model="m", input="And?", previous_response_id=first.id, stream=True, store=False
+        )
+        gone = next(event.response for event in stream if event.type == "response.completed").id
+        with pytest.raises(openai.BadRequestError) as caught:
+            responses.create(model="m", input="And?", previous_response_id=gone)
+        assert caught.value.code == "previous_response_not_found"
+        assert responses.retrieve(first.id).output_text == "Hello."
+        assert [one.content[0].text for one in responses.input_items.list(first.id)] == ["Hi"]
+        if hasattr(responses, "input_tokens"):  # openai 1 has no such call
+            counted = responses.input_tokens.count(model="m", input="Hello you")
+            assert counted.input_tokens == 7
+        responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError):
+            responses.retrieve(first.id)
+        name = conversations.create(items=[{"role": "user", "content": "I am in Oslo."}]).id
+        assert responses.create(model="m", input="So?", conversation=name).conversation.id == name
+        assert len(list(conversations.items.list(name, limit=1))) == 3
+        conversations.delete(name)
+
+    result = in_run(agent, Reply(say="Hello."), Reply(say="Yes."), Reply(say="Sunny."))
+    texts = [[one.text for one in each.messages] for each in result.requests]
+    assert texts == [["Hi"], ["Hi", "Hello.", "And?"], ["I am in Oslo.", "So?"]]
+
+
+def test_models_embeddings_and_sizes_ask_no_model() -> None:
+    openai, anthropic = importlib.import_module("openai"), importlib.import_module("anthropic")
+
+    def agent() -> None:
+        client, other = openai.OpenAI(), anthropic.Anthropic()
+        made = [
+            client.embeddings.create(model="m", input="Hello you", **more).data[0].embedding
+            for more in ({}, {"encoding_format": "float"})
+        ]
+        assert made[0] == pytest.approx(made[1])
+        assert "gpt-5" in [one.id for one in client.models.list()]
+        assert client.models.retrieve("gpt-4.1").id == "gpt-4.1"
+        assert [one.id for one in other.models.list()] == ["claude-sonnet-5"]
+        assert other.models.retrieve("mine").display_name == "mine"
+        assert other.messages.count_tokens(model="m", messages=USER).input_tokens == 5
+
+    assert not in_run(agent).requests
 
 
 # ---------------------------------------------------------------- errors

@@ -277,7 +277,7 @@ class _ResponseEncoder(replies.BlockEncoder):
         return self._event(name, output_index=block.index, item=item)
 
     def _item_id(self, block: ReplyBlock) -> str:
-        return f"{_PREFIXES[block.kind]}-{self._number}-{block.index}"
+        return f"{_PREFIXES[block.kind]}_{self._number}_{block.index}"
 
     def _item(self, block: ReplyBlock, *, is_new: bool = False) -> JsonObject:
         own, text = self._item_id(block), block.text

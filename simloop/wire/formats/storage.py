@@ -46,6 +46,7 @@ class Storage:
     def __init__(self) -> None:
         self.responses: dict[str, KeptResponse] = {}
         self.conversations: dict[str, list[JsonObject]] = {}
+        self._begun = 0
         self._output: dict[str, JsonObject] = {}  # items by their ids
         self._same: dict[str, JsonObject] = {}  # one item for each text: agents repeat them all
 
@@ -64,7 +65,7 @@ class Storage:
             before = (*kept.seen, *kept.body["output"])
         elif conversation:
             before = (*self.conversation(conversation),)
-        given = tuple(map(self._referred, _items(body, "input")))
+        given = tuple(map(self._referred, self.items(body, "input")))
         return Turn(before, given, previous, conversation, body.get("store") is not False)
 
     def response(self, name: str, key: str = "") -> KeptResponse:
@@ -84,9 +85,10 @@ class Storage:
 
     def begin(self, body: JsonObject) -> str:
         """Begin a conversation with the items of a request, and return its id."""
-        name = f"conv_{len(self.conversations) + 1}"
+        self._begun += 1
+        name = f"conv_{self._begun}"
         self.conversations[name] = []
-        self.add(name, _items(body, "items"))
+        self.add(name, self.items(body, "items"))
         return name
 
     def add(self, conversation: str, items: Sequence[JsonObject]) -> Items:
@@ -116,10 +118,11 @@ class Storage:
             raise WrongRequest("input", _NO_ITEM.format(name), status=404)
         return self._output[name]
 
-
-def _items(body: JsonObject, field: str) -> Sequence[JsonObject]:
-    given = body.get(field)
-    if isinstance(given, str):
-        said = {"type": "input_text", "text": given}
-        return ({"type": "message", "role": "user", "content": [said]},)
-    return [item for _, item in payload.objects_at(body, field)]
+    @staticmethod
+    def items(body: JsonObject, field: str) -> Sequence[JsonObject]:
+        """Return the items in a field of a request; a text is a message of the user."""
+        given = body.get(field)
+        if isinstance(given, str):
+            said = {"type": "input_text", "text": given}
+            return ({"type": "message", "role": "user", "content": [said]},)
+        return [item for _, item in payload.objects_at(body, field)]

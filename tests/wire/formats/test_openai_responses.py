@@ -88,9 +88,9 @@ def test_an_item_is_added_empty_and_done_whole() -> None:
     parts: list[Part] = [TextDelta("Hi"), ToolCallPart(CALL), CALLS]
     events = data(streamed(RESPONSES, parts))
     items = [event["item"] for event in events if "item" in event]
-    message = {"id": "msg-3-0", "type": "message", "role": "assistant"}
+    message = {"id": "msg_3_0", "type": "message", "role": "assistant"}
     said = {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}
-    call = {"id": "fc-3-1", "type": "function_call", "call_id": "call-1", "name": "look"}
+    call = {"id": "fc_3_1", "type": "function_call", "call_id": "call-1", "name": "look"}
     assert items == [
         {**message, "status": "in_progress", "content": []},
         {**message, "status": "completed", "content": [said]},
