@@ -192,11 +192,11 @@ class Endpoint:
         from simloop.wire.formats.openai_responses import OpenAIResponses  # noqa: PLC0415
         from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
-        found = lookup_of(request)
-        if found is None or not (found.anywhere or self._is_provider(request)):
+        answer, anywhere = lookup_of(request), request.path.endswith("/embeddings")
+        if answer is None or not (anywhere or self._is_provider(request)):
             return None
         try:
-            body = found.answer(self._kept(), self._now_s)
+            body = answer(self._kept(), self._now_s)
         except WrongRequest as wrong:
             form = OpenAIResponses(self.options)
             return self._refused(form, wrong, request, is_mistake=False)

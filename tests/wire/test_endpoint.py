@@ -356,7 +356,7 @@ def test_a_conversation_has_the_items_of_each_response() -> None:
         response([{"type": "item_reference", "id": "msg_1_0"}], conversation="conv_1", store=False),
         asking("GET", "conversations/conv_1"),
         asking("GET", "conversations/conv_1/items?limit=2"),
-        asking("GET", "conversations/conv_1/items?order=asc&after=msg_1_0"),
+        asking("GET", "conversations/conv_1/items?order=asc"),
         replies=(Reply(say="Sunny."), Reply(say="Bye.")),
     )
     assert [each.text for each in result.requests[1].messages] == [
@@ -365,9 +365,9 @@ def test_a_conversation_has_the_items_of_each_response() -> None:
     assert found[1][1]["conversation"] == {"id": "conv_1"}
     assert found[4][1]["object"] == "conversation"
     first, rest = found[5][1], found[6][1]
-    assert (first["first_id"], first["has_more"]) == ("msg_2_0", True)
-    assert [each["id"] for each in rest["data"]][-1] == "msg_2_0"
-    assert (len(rest["data"]), rest["has_more"]) == (3, False)
+    assert [each["id"] for each in first["data"]] == ["msg_2_0", "msg_1_0"]
+    assert rest["data"][-2:] == first["data"][::-1]
+    assert (rest["first_id"], len(rest["data"])) == ("item_conv_1_0", 6)
 
 
 def test_what_asks_no_model_is_answered_and_noted() -> None:

@@ -371,7 +371,7 @@ def test_a_response_and_a_conversation_go_on() -> None:
             responses.retrieve(first.id)
         name = conversations.create(items=[{"role": "user", "content": "I am in Oslo."}]).id
         assert responses.create(model="m", input="So?", conversation=name).conversation.id == name
-        assert len(list(conversations.items.list(name, limit=1))) == 3
+        assert len(list(conversations.items.list(name))) == 3
         conversations.delete(name)
 
     result = in_run(agent, Reply(say="Hello."), Reply(say="Yes."), Reply(say="Sunny."))

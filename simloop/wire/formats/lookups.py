@@ -4,6 +4,7 @@ A vector is made of the words of its text, so that texts with common words are n
 The list of models has the names on simloop's pages, and any name is that of a model.
 """
 
+import json
 import re
 import struct
 from base64 import b64encode
@@ -12,109 +13,71 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.wire.formats import payload
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.storage import Storage
+from simloop.wire.formats.storage import Storage, items_of
 from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.http import HttpRequest
 
 
-class Lookup(NamedTuple):
-    """A request that a function answers; `anywhere` is false for one of providers' hosts alone."""
-
-    answer: Callable[[Storage, int], JsonObject]
-    anywhere: bool
-
-
-def lookup_of(request: HttpRequest) -> Lookup | None:
-    """Return how a request is answered, with the provider's storage and the time in seconds."""
+def lookup_of(request: HttpRequest) -> Callable[[Storage, int], JsonObject] | None:
+    """Return the function that answers a request, of the provider's storage and the Unix time."""
     for pattern, function in _ROUTES.items():
         found = re.fullmatch(pattern, f"{request.method} {request.path}")
         if found is not None:
-            answer = partial(function, request, *found.groups())
-            return Lookup(answer, function is _embeddings)
+            return partial(function, request, *found.groups())
     return None
 
 
-# ---------------------------------------------------------------- models
+# ---------------------------------------------------------------- models and embeddings
 
+_ANTHROPIC, _GOOGLE = "anthropic-version", "x-goog-api-key"
 _MODELS = {
-    "openai": ("gpt-5", "gpt-5-mini", "text-embedding-3-small"),
-    "anthropic": ("claude-sonnet-5",),
-    "google": ("models/gemini-3-pro",),
-}
+    _ANTHROPIC: ("claude-sonnet-5",), _GOOGLE: ("gemini-3-pro",),
+    "": ("gpt-5", "gpt-5-mini", "text-embedding-3-small"),
+}  # fmt: skip
+"""By the header that tells the provider."""
+_DIMENSIONS = {"text-embedding-3-large": 3072}
+_MOST = 4096
 
 
-def _models(request: HttpRequest, _: Storage, now_s: int) -> JsonObject:
-    owner = _owner_of(request)
-    data = [_described(owner, name, now_s) for name in _MODELS[owner]]
-    if owner == "google":
-        return {"models": data}
-    return {"object": "list", "data": data} if owner == "openai" else _page(data)
+def _models(request: HttpRequest, storage: Storage, now_s: int) -> JsonObject:
+    kind = next((each for each in _MODELS if request.header(each)), "")
+    data = [_model(request, name, storage, now_s) for name in _MODELS[kind]]
+    return {"models": data} if kind == _GOOGLE else _listed(data)
 
 
 def _model(request: HttpRequest, name: str, _: Storage, now_s: int) -> JsonObject:
-    owner = _owner_of(request)
-    return _described(owner, f"models/{name}" if owner == "google" else name, now_s)
-
-
-def _owner_of(request: HttpRequest) -> str:
-    if request.header("anthropic-version"):
-        return "anthropic"
-    return "google" if request.header("x-goog-api-key") else "openai"
-
-
-def _described(owner: str, name: str, now_s: int) -> JsonObject:
-    if owner == "google":
-        return {"name": name, "displayName": name.removeprefix("models/")}
-    if owner == "openai":
-        return {"id": name, "object": "model", "created": now_s, "owned_by": owner}
+    if request.header(_GOOGLE):
+        return {"name": f"models/{name}", "displayName": name}
+    if not request.header(_ANTHROPIC):
+        return {"id": name, "object": "model", "created": now_s, "owned_by": "openai"}
     created_at = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"type": "model", "id": name, "display_name": name, "created_at": created_at}
-
-
-# ---------------------------------------------------------------- embeddings
-
-_DIMENSIONS = {"text-embedding-3-large": 3072}
-_MOST = 4096
 
 
 def _embeddings(request: HttpRequest, _: Storage, __: int) -> JsonObject:
     body = payload.body_of(request)
     model, given = payload.text_at(body, "model", ""), body.get("input")
-    texts = [_text(one) for one in _inputs(given)]
-    if not texts:
+    if not given or not isinstance(given, str | list):
         raise WrongRequest("input", "'$.input' is invalid. Please check the API reference.")
+    is_one = isinstance(given, str) or isinstance(given[0], int)  # of the numbers of its tokens
+    inputs = [given] if is_one else given
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in inputs]
     count = body.get("dimensions") or _DIMENSIONS.get(model, 1536)
     if not isinstance(count, int) or not 0 < count <= _MOST:
         raise WrongRequest("dimensions", f"'dimensions' should be between 1 and {_MOST}.")
-    packed = [struct.pack(f"<{count}f", *_vector(text, count)) for text in texts]
-    is_base64 = body.get("encoding_format") == "base64"
-    data = [
-        {
-            "object": "embedding",
-            "index": index,
-            "embedding": b64encode(one).decode() if is_base64 else struct.unpack(f"<{count}f", one),
-        }
-        for index, one in enumerate(packed)
-    ]
+    is_base64, data = body.get("encoding_format") == "base64", list[JsonObject]()
+    for text in texts:
+        packed = struct.pack(f"<{count}f", *_vector(text, count))
+        vector = b64encode(packed).decode() if is_base64 else struct.unpack(f"<{count}f", packed)
+        data.append({"object": "embedding", "index": len(data), "embedding": vector})
     tokens = sum(map(utf8_bytes_over_4, texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": model, "usage": usage}
-
-
-def _inputs(given: Any) -> Sequence[Any]:
-    """Return the inputs: a text, numbers of tokens, or a list of either."""
-    if isinstance(given, list):
-        return [given] if given and isinstance(given[0], int) else given
-    return [given] if isinstance(given, str) else ()
-
-
-def _text(given: Any) -> str:
-    return given if isinstance(given, str) else payload.wire_json(given)
 
 
 def _vector(text: str, count: int) -> list[float]:
@@ -140,12 +103,8 @@ def _response(request: HttpRequest, name: str, storage: Storage, _: int) -> Json
 
 
 def _input_items(request: HttpRequest, name: str, storage: Storage, _: int) -> JsonObject:
-    items = storage.response(name).seen
-    return _listed(request, [{"id": f"item_{name}_{at}", **one} for at, one in enumerate(items)])
-
-
-def _new_conversation(request: HttpRequest, storage: Storage, now_s: int) -> JsonObject:
-    return _begun(storage.begin(payload.body_of(request)), now_s)
+    seen = enumerate(storage.response(name).seen)
+    return _newest(request, [{"id": f"item_{name}_{at}", **item} for at, item in seen])
 
 
 def _conversation(request: HttpRequest, name: str, storage: Storage, now_s: int) -> JsonObject:
@@ -153,43 +112,40 @@ def _conversation(request: HttpRequest, name: str, storage: Storage, now_s: int)
     if request.method == "DELETE":
         del storage.conversations[name]
         return {"id": name, "object": "conversation.deleted", "deleted": True}
-    return _begun(name, now_s)
+    return {"id": name, "object": "conversation", "created_at": now_s, "metadata": {}}
 
 
-def _begun(conversation: str, now_s: int) -> JsonObject:
-    return {"id": conversation, "object": "conversation", "created_at": now_s, "metadata": {}}
+def _begun(request: HttpRequest, storage: Storage, now_s: int) -> JsonObject:
+    name = storage.begin(items_of(payload.body_of(request), "items"))
+    return _conversation(request, name, storage, now_s)
 
 
 def _items(request: HttpRequest, name: str, storage: Storage, _: int) -> JsonObject:
     if request.method == "POST":
-        return _page(storage.add(name, storage.items(payload.body_of(request), "items")))
-    return _listed(request, storage.conversation(name))
+        return _listed(storage.add(name, items_of(payload.body_of(request), "items")))
+    return _newest(request, storage.conversation(name))
 
 
-def _listed(request: HttpRequest, items: Sequence[JsonObject]) -> JsonObject:
-    """Return the page of items that a query asks for: the newest first, unless it says `asc`."""
-    query = request.query
-    ordered = items if query.get("order") == "asc" else items[::-1]
-    ids = [each["id"] for each in ordered]
-    start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
-    limit = query.get("limit", "")
-    end = start + (int(limit) if re.fullmatch("[0-9]{1,3}", limit) else 20)
-    return _page(ordered[start:end], has_more=end < len(ids))
+def _newest(request: HttpRequest, items: Sequence[JsonObject]) -> JsonObject:
+    """Return the list that a query asks for, on one page: the newest first, unless it is `asc`."""
+    limit = re.fullmatch("[0-9]{1,3}", request.query.get("limit", ""))
+    shown = items if request.query.get("order") == "asc" else items[::-1]
+    return _listed(shown[: int(limit[0])] if limit else shown)
 
 
-def _page(data: Sequence[JsonObject], *, has_more: bool = False) -> JsonObject:
+def _listed(data: Sequence[JsonObject]) -> JsonObject:
     ids = [each["id"] for each in data] or [None]
-    ends = {"first_id": ids[0], "last_id": ids[-1], "has_more": has_more}
+    ends = {"first_id": ids[0], "last_id": ids[-1], "has_more": False}
     return {"object": "list", "data": data, **ends}
 
 
-_ROUTES: dict[str, Callable[..., JsonObject]] = {
+_ROUTES: dict[str, Callable[..., Any]] = {
     r"GET .*/models": _models,
     r"GET .*/models/([^:]+)": _model,
     r"POST .*/embeddings": _embeddings,
     r"(?:GET|DELETE) .*/responses/([^/]+)": _response,
     r"GET .*/responses/([^/]+)/input_items": _input_items,
-    r"POST .*/conversations": _new_conversation,
+    r"POST .*/conversations": _begun,
     r"(?:GET|DELETE) .*/conversations/([^/]+)": _conversation,
     r"(?:GET|POST) .*/conversations/([^/]+)/items": _items,
 }
