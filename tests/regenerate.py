@@ -1,5 +1,6 @@
 """Writes what is generated from the code: `python tests/regenerate.py`. Tests prove it current."""
 
+import json
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from schematext import generated_schema
 
 from simloop.cli import main
+from simloop.cli.doctor import ANSWERED
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import mermaid
@@ -24,8 +26,13 @@ from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
+from simloop.wire.clients.interception import CLIENTS
+from simloop.wire.formats import FORMATS
+from simloop.wire.formats.storage import Storage
+from simloop.world.wire_options import WireOptions
 
 TOP = Path(__file__).resolve().parent.parent
+PINNED = TOP / "tests" / "wire" / "environments"
 
 
 def printed(*arguments: str, exit_code: int = 0) -> str:
@@ -199,12 +206,27 @@ def replayer_picture() -> str:
     return picture()
 
 
+def answered() -> str:
+    """The HTTP clients and the wire formats, each with the versions that tests install."""
+    pins = {line for file in PINNED.glob("*.txt") for line in file.read_text("utf-8").split()}
+    tested: dict[str, list[str]] = {}
+    for pin in sorted(pins, key=lambda pin: [*map(int, re.findall(r"[0-9]+", pin))]):
+        package, _, version = pin.partition("==")
+        tested.setdefault(package, []).append(version)
+    formats = [make(WireOptions(), Storage()) for make in FORMATS]
+    rows = {name: ("an HTTP client", name, tested[name]) for name in CLIENTS}
+    rows |= {form.name: (form.endpoint, form.sdk, tested[form.sdk]) for form in formats}
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
+    return f"{{\n{lines}\n}}\n"
+
+
 GENERATED: Mapping[Path, Callable[[], str]] = {
     README: readme_text,
     DOCS / "testing-a-bot.md": bot_text,
     DOCS / "scenarios.md": scenarios_text,
     DOCS / "loops.md": loops_text,
     DOCS / "proofs.md": proofs_text,
+    ANSWERED: answered,
     TOP / "scenarios" / "README.md": catalogue_text,
     TOP / "scenarios" / "schema.json": generated_schema,
     DOCS / "replayer.svg": replayer_picture,

@@ -14,7 +14,7 @@ from simloop.scenario.designs import names
 FILES = (
     *("docs/scenarios.md", "docs/loops.md"),
     *("docs/proofs.md", "scenarios/README.md", "scenarios/schema.json"),
-    "docs/replayer.svg",
+    *("docs/replayer.svg", "simloop/cli/answered.json"),
 )
 WITH_SDKS = ("README.md", "docs/testing-a-bot.md")
 """Have reports of agents on an SDK: tests/wire/test_page_examples.py proves them current."""

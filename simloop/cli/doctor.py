@@ -4,6 +4,7 @@ At the top this module imports no dependency of simloop, because it reports thos
 Each test takes a moment, and the message of a failure states its consequence for the user.
 """
 
+import json
 import platform
 import sys
 import time
@@ -18,6 +19,8 @@ from simloop.cli.terminal import out, plain, verdict_word
 from simloop.errors import InternalError, ScenarioError, SimloopError
 
 DISTRIBUTION = "agent-simloop"
+ANSWERED = Path(__file__).with_name("answered.json")
+"""The HTTP clients and the wire formats that a run answers; tests/regenerate.py writes it."""
 _HOUR_S = 3_600
 _PATIENCE_S = 60
 
@@ -49,6 +52,16 @@ def _checks() -> Iterator[CheckResult]:
     yield _installed()
     for subject in TESTS:
         yield _self_test(subject)
+    for subject, (requests, package, tested) in json.loads(ANSWERED.read_text("utf-8")).items():
+        detail = f"{requests}; tested with {package} {', '.join(tested)}; {_installed_of(package)}"
+        yield CheckResult(ok=True, subject=subject, detail=detail)
+
+
+def _installed_of(package: str) -> str:
+    try:
+        return f"here {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return "not installed here"
 
 
 def _installed() -> CheckResult:

@@ -1,7 +1,9 @@
+import json
 import os
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from click.testing import Result
 from commandline import Cli
 
 import simloop
+from simloop.cli import doctor as doctor_verb
 from simloop.scenario import catalog
 
 SCENARIO = "prompt: Hi\nmodel: [{say: Hello.}]\n"
@@ -63,6 +66,24 @@ def test_a_good_installation_is_all_ok(
     assert "1 in " in result.stdout
     assert "two runs of a gave the same" in result.stdout
     assert "an hour passed in" in result.stdout
+    listed = "openai-responses    POST /responses; tested with openai 1.109.1, "
+    assert any(listed in line for line in lines)
+
+
+def test_the_clients_and_the_formats_are_told_with_the_versions_that_were_tested(
+    cli: Cli, scenarios: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"click": ["an HTTP client", "click", ["1.0", "2.0"]],
+            "other": ["POST /other", "no-package", ["3.0"]]}  # fmt: skip
+    answered = scenarios / "answered.json"
+    answered.write_text(json.dumps(rows), "utf-8")
+    monkeypatch.setattr(doctor_verb, "ANSWERED", answered)
+    result = examined(cli, scenarios, monkeypatch)
+    here = metadata.version("click")
+    assert result.stdout.splitlines()[-3:-1] == [
+        f"ok      click               an HTTP client; tested with click 1.0, 2.0; here {here}",
+        "ok      other               POST /other; tested with no-package 3.0; not installed here",
+    ]
 
 
 def test_missing_scenarios_are_told_and_the_other_checks_go_on(

@@ -31,6 +31,7 @@ class AnthropicMessages(replies.EventFormat):
 
     name: ClassVar[str] = "anthropic-messages"
     hosts: ClassVar[str] = r"api\.anthropic\.com"
+    sdk: ClassVar[str] = "anthropic"
     path: ClassVar[str] = "/messages"
     sizes: ClassVar[str] = "/messages/count_tokens"
     marks_failed_tools: ClassVar[bool] = True

@@ -32,6 +32,7 @@ class Gemini(replies.EventFormat):
 
     name: ClassVar[str] = "gemini"
     hosts: ClassVar[str] = r"generativelanguage\.googleapis\.com|(.+-)?aiplatform\.googleapis\.com"
+    sdk: ClassVar[str] = "google-genai"
     path: ClassVar[str] = "/models/MODEL:generateContent"
     marks_failed_tools: ClassVar[bool] = False
 

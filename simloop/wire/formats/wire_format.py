@@ -81,6 +81,8 @@ class WireFormat(Protocol):
     name: ClassVar[str]
     hosts: ClassVar[str]
     """The hosts at which its SDKs look for models, as a regular expression."""
+    sdk: ClassVar[str]
+    """The package of the provider's SDK."""
     marks_failed_tools: ClassVar[bool]
     """Whether a request marks the results of tools that failed."""
 
