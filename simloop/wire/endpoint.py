@@ -7,6 +7,7 @@ of simloop is kept for the end of the run, because a client may swallow it or tr
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -59,7 +60,6 @@ class Endpoint:
         self._keep_bodies = keep_bodies
         self._failed_results: set[tuple[str, str]] = set()
         self._hosts: dict[str, None] = {}  # that models have answered at
-        self._storage: Storage | None = None
         self._seen = 0  # of the entries, for the results above
 
     async def answer(
@@ -127,13 +127,13 @@ class Endpoint:
     def _formats(self) -> "Iterator[WireFormat]":
         from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
 
-        return (make(self.options, self._kept()) for make in FORMATS)
+        return (make(self.options, self._storage) for make in FORMATS)
 
-    def _kept(self) -> "Storage":
+    @cached_property
+    def _storage(self) -> "Storage":
         from simloop.wire.formats.storage import Storage  # noqa: PLC0415 - see `_open`
 
-        self._storage = self._storage or Storage()
-        return self._storage
+        return Storage()
 
     def _asked(
         self, form: "WireFormat", request: HttpRequest, unreachable: Callable[[], object]
@@ -146,7 +146,7 @@ class Endpoint:
         try:
             read = form.read(request)
         except WrongRequest as wrong:
-            return self._refused(form, wrong, request, is_mistake=not wrong.is_limit)
+            return self._refused(form, wrong, request)
         if read.size_reply:
             return self._sized(read, f"{request.method} {request.path}")
         messages = read.messages
@@ -174,16 +174,15 @@ class Endpoint:
         return (EPOCH_NS + self.port.loop.now_ns) // 10**9
 
     def _refused(
-        self, form: "WireFormat", wrong: "WrongRequest", request: HttpRequest, *, is_mistake: bool
+        self, form: "WireFormat", wrong: "WrongRequest", request: HttpRequest
     ) -> HttpReply:
-        port = self.port
-        refused = form.refuse(wrong, port.requests + 1, self._now_s)
+        refused = form.refuse(wrong, self.port.requests + 1, self._now_s)
         called, told = f"{request.method} {request.path}", writable(str(wrong))
-        if is_mistake:
-            port.recorder.record(entries.RequestRefused, called, refused.status, told)
-        else:
+        if wrong.is_limit:
             told = f"{called} is answered with status {refused.status}: {told}"
-            port.recorder.record(entries.Note, told)
+            self.port.recorder.record(entries.Note, told)
+        else:
+            self.port.recorder.record(entries.RequestRefused, called, refused.status, told)
         return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
 
     def _looked_up(self, request: HttpRequest) -> HttpReply | None:
@@ -196,10 +195,9 @@ class Endpoint:
         if answer is None or not (anywhere or self._is_provider(request)):
             return None
         try:
-            body = answer(self._kept(), self._now_s)
+            body = answer(self._storage, self._now_s)
         except WrongRequest as wrong:
-            form = OpenAIResponses(self.options)
-            return self._refused(form, wrong, request, is_mistake=False)
+            return self._refused(OpenAIResponses(self.options), wrong, request)
         told = f"{request.method} {request.path} is answered without a model"
         self.port.recorder.record(entries.Note, told)
         return fixed(200, json.dumps(body).encode())

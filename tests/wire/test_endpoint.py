@@ -367,7 +367,8 @@ def test_a_conversation_has_the_items_of_each_response() -> None:
     first, rest = found[5][1], found[6][1]
     assert [each["id"] for each in first["data"]] == ["msg_2_0", "msg_1_0"]
     assert rest["data"][-2:] == first["data"][::-1]
-    assert (rest["first_id"], len(rest["data"])) == ("item_conv_1_0", 6)
+    assert (rest["first_id"], len(rest["data"])) == ("item_0", 6)
+    assert {status for status, _ in found} == {200}
 
 
 def test_what_asks_no_model_is_answered_and_noted() -> None:

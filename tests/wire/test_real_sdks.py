@@ -371,7 +371,10 @@ def test_a_response_and_a_conversation_go_on() -> None:
             responses.retrieve(first.id)
         name = conversations.create(items=[{"role": "user", "content": "I am in Oslo."}]).id
         assert responses.create(model="m", input="So?", conversation=name).conversation.id == name
-        assert len(list(conversations.items.list(name))) == 3
+        said = list(conversations.items.list(name, order="asc"))
+        assert [one.content[0].text for one in said] == ["I am in Oslo.", "So?", "Sunny."]
+        conversations.items.delete(said[1].id, conversation_id=name)
+        assert [one.id for one in conversations.items.list(name)] == [said[2].id, said[0].id]
         conversations.delete(name)
 
     result = in_run(agent, Reply(say="Hello."), Reply(say="Yes."), Reply(say="Sunny."))

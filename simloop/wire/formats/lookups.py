@@ -18,7 +18,7 @@ from typing import Any
 from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.wire.formats import payload
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.storage import Storage, items_of
+from simloop.wire.formats.storage import Storage, items_of, named
 from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.http import HttpRequest
 
@@ -98,13 +98,13 @@ def _response(request: HttpRequest, name: str, storage: Storage, _: int) -> Json
         del storage.responses[name]
         return {"id": name, "object": "response", "deleted": True}
     if request.query.get("stream") == "true":
-        raise WrongRequest("stream", "simloop streams a response once.")
+        raise WrongRequest("stream", "simloop streams a response once.", is_limit=True)
     return kept.body
 
 
 def _input_items(request: HttpRequest, name: str, storage: Storage, _: int) -> JsonObject:
     seen = enumerate(storage.response(name).seen)
-    return _newest(request, [{"id": f"item_{name}_{at}", **item} for at, item in seen])
+    return _newest(request, [named(item, f"item_{name}_{at}") for at, item in seen])
 
 
 def _conversation(request: HttpRequest, name: str, storage: Storage, now_s: int) -> JsonObject:
@@ -112,18 +112,27 @@ def _conversation(request: HttpRequest, name: str, storage: Storage, now_s: int)
     if request.method == "DELETE":
         del storage.conversations[name]
         return {"id": name, "object": "conversation.deleted", "deleted": True}
-    return {"id": name, "object": "conversation", "created_at": now_s, "metadata": {}}
+    return _begun_at(name, now_s)
+
+
+def _begun_at(conversation: str, now_s: int) -> JsonObject:
+    return {"id": conversation, "object": "conversation", "created_at": now_s, "metadata": {}}
 
 
 def _begun(request: HttpRequest, storage: Storage, now_s: int) -> JsonObject:
-    name = storage.begin(items_of(payload.body_of(request), "items"))
-    return _conversation(request, name, storage, now_s)
+    return _begun_at(storage.begin(items_of(payload.body_of(request), "items")), now_s)
 
 
 def _items(request: HttpRequest, name: str, storage: Storage, _: int) -> JsonObject:
     if request.method == "POST":
         return _listed(storage.add(name, items_of(payload.body_of(request), "items")))
     return _newest(request, storage.conversation(name))
+
+
+def _remove(_: HttpRequest, name: str, item: str, storage: Storage, now_s: int) -> JsonObject:
+    kept = storage.conversation(name)
+    storage.conversations[name] = tuple(each for each in kept if each["id"] != item)
+    return _begun_at(name, now_s)
 
 
 def _newest(request: HttpRequest, items: Sequence[JsonObject]) -> JsonObject:
@@ -148,5 +157,6 @@ _ROUTES: dict[str, Callable[..., Any]] = {
     r"POST .*/conversations": _begun,
     r"(?:GET|DELETE) .*/conversations/([^/]+)": _conversation,
     r"(?:GET|POST) .*/conversations/([^/]+)/items": _items,
+    r"DELETE .*/conversations/([^/]+)/items/([^/]+)": _remove,
 }
 """The functions that answer methods and paths."""

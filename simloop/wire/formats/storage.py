@@ -47,7 +47,7 @@ class Storage:
     def __init__(self) -> None:
         self.responses: dict[str, KeptResponse] = {}
         self.conversations: dict[str, Items] = {}
-        self._begun = 0
+        self._begun = self._added = 0
         self._output: dict[str, JsonObject] = {}  # items by their ids
         self._same: dict[str, JsonObject] = {}  # one item for each text: agents repeat them all
 
@@ -100,9 +100,9 @@ class Storage:
 
     def add(self, conversation: str, items: Sequence[JsonObject]) -> Items:
         """Add items to a conversation, and return them with their ids."""
-        before = self.conversation(conversation)
-        numbered = enumerate(items, len(before))
-        added = tuple({"id": f"item_{conversation}_{at}", **item} for at, item in numbered)
+        before, start = self.conversation(conversation), self._added
+        self._added += len(items)
+        added = tuple(named(item, f"item_{at}") for at, item in enumerate(items, start))
         self.conversations[conversation] = (*before, *added)
         return added
 
@@ -113,6 +113,15 @@ class Storage:
         if name not in self._output:
             raise WrongRequest("input", _NO_ITEM.format(name), status=404)
         return self._output[name]
+
+
+def named(item: JsonObject, name: str) -> JsonObject:
+    """Return an item as the provider lists it: with an id, and with a text as a part."""
+    content = item.get("content")
+    if isinstance(content, str):
+        kind = "output_text" if item.get("role") == "assistant" else "input_text"
+        content = [{"type": kind, "text": content}]
+    return {"id": name, "type": "message", **item} | ({"content": content} if content else {})
 
 
 def items_of(body: JsonObject, field: str) -> Sequence[JsonObject]:
