@@ -191,6 +191,23 @@ _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "judge_as": "x"},
     {**_ANSWERS, "input": ["x"]},
     {
+        "prompt": "Go.",
+        "models": {
+            "x": {
+                "when": {
+                    "model": "x",
+                    "tools": ["x"],
+                    "system": "x",
+                    "headers": {"x": "y"},
+                    "conversation": "x",
+                    "contains": "x",
+                },
+                "replies": [{"say": "x"}],
+            }
+        },
+        "model": [{"when": {"conversation": "x"}, "say": "x"}],
+    },
+    {
         **_ANSWERS,
         "tools": {"x": {}},
         "mcp": {"listed_after": {"x": "1s"}, "unlisted_after": {"x": "2s"}},

@@ -15,6 +15,14 @@ from simloop.virtual.border.answers import Answers, answers_here, stand_in
 
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50)  # and then 100: sqliteDefaultBusyCallback
 _BUSY = 5  # SQLITE_BUSY; no wait ends what its extended codes say
+_NAMES = (
+    "detect_types",
+    "isolation_level",
+    "check_same_thread",
+    "factory",
+    "cached_statements",
+    "uri",
+)
 # In a tuple: the names of a module that hold originals are exchanged, in this one too.
 _ORIGINAL: Any = (_sqlite3.connect,)
 _Connection: Any = _sqlite3.Connection
@@ -40,7 +48,8 @@ class _WaitingConnection(_Connection):  # type: ignore[misc]
 
     def __init__(self, database: Any, timeout: float = 5.0, *given: Any, **named: Any) -> None:
         self.timeout_ms = round(timeout * 1000)
-        super().__init__(database, 0, *given, **named)
+        # By name: Python 3.12 warns of several arguments without.
+        super().__init__(database, timeout=0, **dict(zip(_NAMES, given, strict=False)), **named)
 
     def cursor(self, factory: Any = _sqlite3.Cursor) -> Any:
         return super().cursor(_waiting(factory) if isinstance(factory, type) else factory)
