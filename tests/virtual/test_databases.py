@@ -61,7 +61,7 @@ def test_a_call_waits_until_a_lock_is_free_or_its_timeout_has_passed(
     def writes() -> list[tuple[str, float]]:
         with (
             closing(sqlite3.connect(database)) as first,
-            closing(sqlite3.connect(database, 2)) as second,
+            closing(sqlite3.connect(database, timeout=2)) as second,
         ):
             lock(database, 3)
             found = [told(lambda: WRITES[how](second)), told(lambda: WRITES[how](first))]

@@ -22,8 +22,8 @@ CLIENTS = tuple(
 )  # fmt: skip
 PLUGIN = ("tests/test_pytest_plugin_async.py", "tests/test_pytest_plugin_async_fixtures.py")
 SHARES = (
-    ("tests/wire/clients/test_interception.py", *PLUGIN, "tests/runs/test_agents.py"),
-    ("tests/virtual", "tests/wire/test_other_clients.py"),
+    (*PLUGIN, "tests/runs/test_agents.py", "tests/wire/test_other_clients.py"),
+    ("tests/virtual",),
 )
 """What depends on the version of Python: each of the other Pythons takes one share.
 
