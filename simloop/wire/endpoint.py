@@ -105,6 +105,7 @@ class Endpoint:
     ) -> "Exchange | HttpReply":
         # Loaded with the first request, because most runs have none.
         from simloop.wire import exchange  # noqa: PLC0415
+        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
         services = self.services
         found = None if services is None else services.at(request.url)
@@ -113,11 +114,12 @@ class Endpoint:
             if course is not None:
                 return exchange.Exchange(course, request, unreachable)
         form = next((each for each in self._formats() if each.answers(request)), None)
-        if form is not None:
-            return self._asked(form, request, unreachable)
-        looked_up = self._looked_up(request)
-        if looked_up is not None:
-            return looked_up
+        try:
+            asked = self._asked(form, request, unreachable) if form else self._looked_up(request)
+        except WrongRequest as wrong:
+            return self._refused(form, wrong, request)
+        if asked is not None:
+            return asked
         if services is None or found is None:
             return self._unknown(request)
         course = services.unscripted(*found, request)
@@ -139,29 +141,21 @@ class Endpoint:
         self, form: "WireFormat", request: HttpRequest, unreachable: Callable[[], object]
     ) -> "Exchange | HttpReply":
         from simloop.wire import exchange  # noqa: PLC0415 - see above
-        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
         self._hosts[_host(request)] = None
-        port = self.port
-        try:
-            read = form.read(request)
-        except WrongRequest as wrong:
-            return self._refused(form, wrong, request)
+        port, read = self.port, form.read(request)
         if read.size_reply:
             return self._sized(read, f"{request.method} {request.path}")
         messages = read.messages
         if not form.marks_failed_tools:
             messages = self._marked(messages)
-        try:
-            stream = port.stream(
-                messages,
-                system_prompt=read.system_prompt,
-                tools=read.tools,
-                model=read.model,
-                headers=request.headers,
-            )
-        except SimloopError as error:  # kept by the port
-            return _failed(error)
+        stream = port.stream(
+            messages,
+            system_prompt=read.system_prompt,
+            tools=read.tools,
+            model=read.model,
+            headers=request.headers,
+        )
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
         answered = exchange.Answered(form, read, self._now_s)
@@ -174,8 +168,11 @@ class Endpoint:
         return (EPOCH_NS + self.port.loop.now_ns) // 10**9
 
     def _refused(
-        self, form: "WireFormat", wrong: "WrongRequest", request: HttpRequest
+        self, form: "WireFormat | None", wrong: "WrongRequest", request: HttpRequest
     ) -> HttpReply:
+        from simloop.wire.formats.openai_responses import OpenAIResponses  # noqa: PLC0415
+
+        form = form or OpenAIResponses(self.options)
         refused = form.refuse(wrong, self.port.requests + 1, self._now_s)
         called, told = f"{request.method} {request.path}", writable(str(wrong))
         if wrong.is_limit:
@@ -186,18 +183,13 @@ class Endpoint:
         return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
 
     def _looked_up(self, request: HttpRequest) -> HttpReply | None:
-        """Answer a request that asks no model, at the host of a provider."""
+        """Answer a request that asks no model. Raises WrongRequest."""
         from simloop.wire.formats.lookups import lookup_of  # noqa: PLC0415 - see `_open`
-        from simloop.wire.formats.openai_responses import OpenAIResponses  # noqa: PLC0415
-        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
         answer, anywhere = lookup_of(request), request.path.endswith("/embeddings")
         if answer is None or not (anywhere or self._is_provider(request)):
             return None
-        try:
-            body = answer(self._storage, self._now_s)
-        except WrongRequest as wrong:
-            return self._refused(OpenAIResponses(self.options), wrong, request)
+        body = answer(self._storage, self._now_s)
         told = f"{request.method} {request.path} is answered without a model"
         self.port.recorder.record(entries.Note, told)
         return fixed(200, json.dumps(body).encode())

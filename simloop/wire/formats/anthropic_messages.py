@@ -33,14 +33,14 @@ class AnthropicMessages(replies.EventFormat):
     hosts: ClassVar[str] = r"api\.anthropic\.com"
     sdk: ClassVar[str] = "anthropic"
     path: ClassVar[str] = "/messages"
-    sizes: ClassVar[str] = "/messages/count_tokens"
+    sizes: ClassVar[tuple[str, ...]] = ("/messages/count_tokens",)
     marks_failed_tools: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
         body = payload.body_of(request)
         try:
-            return _read(body, asks_size=self.asks_size(request))
+            return _read(body, asks_size=request.path.endswith(self.sizes))
         except WrongRequest as wrong:  # the provider writes places with dots alone
             key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
             raise WrongRequest(key, wrong.message, wrong.code) from None

@@ -34,7 +34,7 @@ class OpenAIResponses(OpenAIFormat):
 
     name: ClassVar[str] = "openai-responses"
     path: ClassVar[str] = "/responses"
-    sizes: ClassVar[str] = "/responses/input_tokens"
+    sizes: ClassVar[tuple[str, ...]] = ("/responses/input_tokens",)
     marks_failed_tools: ClassVar[bool] = False
     is_responses: ClassVar[bool] = True
 
@@ -57,7 +57,7 @@ class OpenAIResponses(OpenAIFormat):
             messages,
             tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
             streams=bool(body.get("stream")),
-            size_reply=size if self.asks_size(request) else "",
+            size_reply=size if request.path.endswith(self.sizes) else "",
             turn=turn,
         )
 

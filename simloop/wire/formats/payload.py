@@ -7,7 +7,6 @@ text such as `[image]`. Text is free of lone surrogates, which JSON can carry bu
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -43,11 +42,6 @@ def wire_json(value: object) -> str:
     except UnicodeEncodeError:  # a lone surrogate
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         return writable(text)
-
-
-def is_posted_to(path: str, request: HttpRequest) -> bool:
-    """Return whether a request is a POST to a URL whose path has this end."""
-    return request.method == "POST" and urlsplit(request.url).path.endswith(path)
 
 
 def body_of(request: HttpRequest) -> JsonObject:

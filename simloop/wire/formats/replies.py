@@ -15,7 +15,7 @@ from msgspec import UNSET
 from simloop import messages as values
 from simloop.escape import writable
 from simloop.messages import json_value
-from simloop.wire.formats.payload import JsonObject, is_posted_to, wire_json
+from simloop.wire.formats.payload import JsonObject, wire_json
 from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import (
     ErrorReply,
@@ -362,8 +362,8 @@ class EventFormat(ABC):
     """The common parts of the formats that answer a POST to `path` with server-sent events."""
 
     path: ClassVar[str]
-    sizes: ClassVar[str] = ""
-    """The end of the path of requests that ask for their size alone, if there is one."""
+    sizes: ClassVar[tuple[str, ...]] = ()
+    """The ends of the paths of requests that ask for their size alone."""
     options: WireOptions = field(default_factory=WireOptions)
     storage: Storage = field(default_factory=Storage)
 
@@ -374,11 +374,7 @@ class EventFormat(ABC):
 
     def answers(self, request: HttpRequest) -> bool:
         """Return whether a request is one of this format, by the end of its path."""
-        return is_posted_to(self.path, request) or self.asks_size(request)
-
-    def asks_size(self, request: HttpRequest) -> bool:
-        """Return whether a request asks for its size in tokens alone."""
-        return bool(self.sizes) and is_posted_to(self.sizes, request)
+        return request.method == "POST" and request.path.endswith((self.path, *self.sizes))
 
     def framer(self) -> Framer:
         """Return the framer of the events of one reply."""
