@@ -104,6 +104,16 @@ def a_path_and_descriptors_that_stay_open(_: float) -> Any:
     )
 
 
+def what_is_no_text(_: float) -> Any:
+    found = []
+    for args, options in ((["hello", 5], {}), (["hello"], {"env": {"X": None}})):
+        try:
+            subprocess.run(args, check=False, **options)  # type: ignore[call-overload]
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
 def merged_and_bytes(_: float) -> Any:
     merged = subprocess.run(
         ["hello"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -298,7 +308,7 @@ def a_selector(unit: float) -> Any:
 BLOCKING: dict[str, Callable[[float], Any]] = {
     case.__name__.replace("_", " "): case
     for case in (
-        output_and_errors, a_path_and_descriptors_that_stay_open,
+        output_and_errors, a_path_and_descriptors_that_stay_open, what_is_no_text,
         merged_and_bytes, an_input, large_output, an_error_of_check,
         absent_programs, a_shell, polls_and_waits, a_timeout, signals, a_group,
         waits_of_the_system, lines_as_they_come, a_pipeline, a_reader_that_goes_away,

@@ -48,10 +48,11 @@ _HARMLESS = frozenset(
 """The signals that do not end a process; a stopped one would never go on, so it does not stop."""
 _STREAMS = {1: "stdout", 2: "stderr"}
 # The originals. This exchange leaves the modules of simloop alone.
-_close, _dup, _open, _kill, _killpg, _getpgid, _write, _read = (
-    os.close, os.dup, os.open, os.kill, os.killpg, os.getpgid, os.write, os.read,
+_close, _dup, _kill, _killpg, _getpgid, _write, _read = (
+    os.close, os.dup, os.kill, os.killpg, os.getpgid, os.write, os.read,
 )  # fmt: skip
 _internal_poll: Any = vars(subprocess.Popen)["_internal_poll"]
+_start_child: Any = vars(subprocess.Popen)["_execute_child"]
 
 
 class Start(NamedTuple):
@@ -356,46 +357,32 @@ def _absent(processes: Processes, args: Sequence[Any]) -> FileNotFoundError:
     return absent(processes.loop, args)
 
 
-def _fork_exec(processes: Processes, *given: Any) -> int:
+def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
+    """Start the program of a `Popen`, without the search for a file and the pipe for its error."""
     # Python 3.11 to 3.14 have these in their places.
-    args, _, _, _, cwd, _, stdin, _, _, stdout, _, stderr, _, _, _, new_session, group = given[:17]
+    args, executable, _, _, _, cwd, env, _, _, shell, *ends = given[:16]
+    new_session, group = given[-2:]
+    words = [args] if isinstance(args, str | bytes | os.PathLike) else [*args]
+    if shell:
+        words = [executable or "/bin/sh", "-c", *words]
+    for pair in (env or {}).items():
+        [*map(os.fsencode, pair)]  # it raises for what is no text
     if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - it may be bytes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd)
     folder = "" if cwd is None else _from_here(os.fsdecode(cwd))
-    start = Start(_words(args), folder)
-    group = 0 if new_session else group
-    started = processes.start(start, stdin, stdout, stderr, group=group)
+    stdin, _, _, stdout, _, stderr = ends
+    start = Start(_words(words), folder)
+    started = processes.start(start, stdin, stdout, stderr, group=0 if new_session else group)
     if started is None:
-        raise _absent(processes, args)
-    return started.pid
+        raise _absent(processes, words)
+    popen.pid, popen._child_created = started.pid, True  # noqa: SLF001
+    popen._close_pipe_fds(*ends)  # noqa: SLF001
 
 
 def _from_here(folder: str) -> str:
     """Return a folder relative to the current one, if it is inside: a trace names no machine."""
     here = os.getcwd()  # noqa: PTH109 - compared with strings
     return folder[len(here) + 1 :] if f"{folder}/".startswith(f"{here}/") else folder
-
-
-def _posix_spawn(
-    processes: Processes, path: Any, argv: Any, _env: Any, *,
-    file_actions: Any = (), setpgroup: int = -1, setsid: bool = False, **_: Any,
-) -> int:  # fmt: skip
-    """Start a program as `subprocess` does for a path if it need not close descriptors."""
-    descriptors, opened = [-1, -1, -1], []
-    for action, *rest in file_actions or ():
-        if action == os.POSIX_SPAWN_DUP2 and rest[1] < len(descriptors):
-            descriptors[rest[1]] = rest[0]
-        elif action == os.POSIX_SPAWN_OPEN and rest[0] < len(descriptors):
-            descriptors[rest[0]] = _open(*rest[1:])
-            opened.append(descriptors[rest[0]])
-    words = _words([path, *list(argv)[1:]])
-    group = 0 if setsid else setpgroup
-    started = processes.start(Start(words), *descriptors, group=group)
-    for each in opened:
-        _close(each)
-    if started is None:
-        raise _absent(processes, words)
-    return started.pid
 
 
 def _system(processes: Processes, command: Any) -> int:
@@ -475,10 +462,9 @@ def _poll_popen(
 
 
 _ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
-    (os, "system", _system), (os, "posix_spawn", _posix_spawn), (os, "waitpid", _waitpid),
+    (os, "system", _system), (os, "waitpid", _waitpid),
     (os, "kill", _kill_one), (os, "killpg", _kill_group), (os, "getpgid", _group_of),
     (shutil, "which", _which),
-    (subprocess, "_fork_exec", _fork_exec),
 )  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     # In the place of a function that is not there in any run is its stand-in.
@@ -489,6 +475,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 METHODS: tuple[tuple[type, str, Any], ...] = (
     (subprocess.Popen, "_internal_poll", _scripted(_internal_poll, _poll_popen)),
+    (subprocess.Popen, "_execute_child", _scripted(_start_child, _execute_child)),
 )
 """Class, attribute and stand-in of the methods that are exchanged."""
 
