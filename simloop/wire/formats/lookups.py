@@ -55,8 +55,8 @@ def _model(request: HttpRequest, name: str, _: Storage, now_s: int) -> JsonObjec
         return {"name": f"models/{name}", "displayName": name}
     if not request.header(_ANTHROPIC):
         return {"id": name, "object": "model", "created": now_s, "owned_by": "openai"}
-    created_at = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"type": "model", "id": name, "display_name": name, "created_at": created_at}
+    own = {"type": "model", "id": name, "display_name": name}
+    return own | {"created_at": datetime.fromtimestamp(now_s, UTC).isoformat()}
 
 
 def _embeddings(request: HttpRequest, _: Storage, __: int) -> JsonObject:
@@ -92,19 +92,20 @@ def _vector(text: str, count: int) -> list[float]:
 # ---------------------------------------------------------------- responses and conversations
 
 
-def _response(request: HttpRequest, name: str, storage: Storage, _: int) -> JsonObject:
-    kept = storage.response(name)
+def _response(request: HttpRequest, name: str, storage: Storage, __: int) -> JsonObject:
+    kept, _ = storage.response(name)
     if request.method == "DELETE":
         del storage.responses[name]
         return {"id": name, "object": "response", "deleted": True}
     if request.query.get("stream") == "true":
         raise WrongRequest("stream", "simloop streams a response once.", is_limit=True)
-    return kept.body
+    return kept
 
 
-def _input_items(request: HttpRequest, name: str, storage: Storage, _: int) -> JsonObject:
-    seen = enumerate(storage.response(name).seen)
-    return _newest(request, [named(item, f"item_{name}_{at}") for at, item in seen])
+def _input_items(request: HttpRequest, name: str, storage: Storage, __: int) -> JsonObject:
+    _, seen = storage.response(name)
+    named_items = [named(item, f"item_{name}_{at}") for at, item in enumerate(seen)]
+    return _newest(request, named_items)
 
 
 def _conversation(request: HttpRequest, name: str, storage: Storage, now_s: int) -> JsonObject:

@@ -14,6 +14,8 @@ from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.wire_format import WrongRequest
 
 Items = tuple[JsonObject, ...]
+KeptResponse = tuple[JsonObject, Items]
+"""A response as it was sent, and all items that the model had seen."""
 _BOTH = (
     "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. "
     "Ensure you are only providing one of: 'previous_response_id' or 'conversation'."
@@ -32,13 +34,6 @@ class Turn(NamedTuple):
     previous: str = ""
     conversation: str = ""
     is_kept: bool = True
-
-
-class KeptResponse(NamedTuple):
-    """A response as it was sent, and all items that the model had seen."""
-
-    body: JsonObject
-    seen: Items
 
 
 class Storage:
@@ -63,8 +58,8 @@ class Storage:
             words = f"Previous response with id '{previous}' not found."
             raise WrongRequest("previous_response_id", words, "previous_response_not_found")
         if previous:
-            kept = self.responses[previous]
-            before = (*kept.seen, *kept.body["output"])
+            response, seen = self.responses[previous]
+            before = (*seen, *response["output"])
         given = tuple(map(self._referred, items_of(body, "input")))
         return Turn(before, given, previous, conversation, body.get("store") is not False)
 
@@ -73,7 +68,7 @@ class Storage:
         output = response["output"]
         if turn.is_kept:
             seen = (self._same.setdefault(json.dumps(one), one) for one in turn.given)
-            self.responses[response["id"]] = KeptResponse(response, (*turn.before, *seen))
+            self.responses[response["id"]] = response, (*turn.before, *seen)
             self._output |= {item["id"]: item for item in output}
         if turn.conversation in self.conversations:
             self.add(turn.conversation, (*turn.given, *output))
