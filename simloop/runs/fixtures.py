@@ -279,7 +279,6 @@ class Sim(_OfTest):
 
     @property
     def seed(self) -> int:
-        """Return the seed of this run."""
         return self._simulation.seeds.seed
 
     @property

@@ -177,11 +177,9 @@ class Plan:
         return tools
 
     def services(self) -> list[Service]:
-        """Return the services of one run."""
         return [make() for make in self._services]
 
     def model(self) -> Model:
-        """Return the model of one run."""
         given = self.given.get("model")
         if given is None:
             return FakeModel(*self._script)

@@ -113,7 +113,6 @@ class Contains(fields.Strict):
         return [self.contains] if isinstance(self.contains, str) else self.contains
 
     def fits(self, text: str) -> bool:
-        """Return whether `text` contains them."""
         return all(each in text for each in self.texts)
 
     def __str__(self) -> str:

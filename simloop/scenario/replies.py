@@ -371,7 +371,6 @@ class Party(Strict):
         return self
 
     def script(self, name: str) -> PartyScript:
-        """Return the script of the party of that name."""
         return PartyScript(self.when.is_met, entries_of(self.replies, name))
 
 

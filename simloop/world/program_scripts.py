@@ -88,7 +88,6 @@ class ProgramScript:
         return _fits(self.words[0], self._patterns[0], program)
 
     def has_answer(self) -> bool:
-        """Return whether an answer is left."""
         return any(left is None or left > 0 for left in self._left)
 
     def unused(self) -> list[str]:

@@ -95,7 +95,6 @@ class App:
         self.app, self.address = app, address
 
     def course(self, request: HttpRequest, port: "ServicesPort") -> ReplyCourse:
-        """Return the course of the reply."""
         raise NotImplementedError
 
     async def aclose(self) -> None:

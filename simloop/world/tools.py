@@ -252,7 +252,6 @@ class ToolServer(Struct, frozen=True):
     unlisted_ns: Mapping[str, int] = {}
 
     def lists(self, tool: str, at_ns: int) -> bool:
-        """Return whether `tool` is in the list at that time."""
         return self.listed_ns.get(tool, at_ns) <= at_ns < self.unlisted_ns.get(tool, at_ns + 1)
 
     def changes_after(self, at_ns: int) -> list[int]:

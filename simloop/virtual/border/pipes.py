@@ -82,7 +82,6 @@ class Pipes:
         return ends
 
     def note(self, ends: tuple[int, int]) -> tuple[int, int]:
-        """Note a pipe, by its ends."""
         self._noted.update(filter(None, map(_inode, ends)))
         return ends
 

@@ -77,7 +77,6 @@ class ServerSide:
         return self._sent(h11.Data(data=piece)) if self._has_body else b""
 
     def end(self) -> bytes:
-        """Return the end of the body."""
         return self._sent(h11.EndOfMessage())
 
     def _sent(self, event: h11.Event) -> bytes:

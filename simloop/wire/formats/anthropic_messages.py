@@ -46,7 +46,6 @@ class AnthropicMessages(replies.EventFormat):
             raise WrongRequest(key, wrong.message, wrong.code) from None
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_MessageEncoder":  # noqa: ARG002 - the protocol has it
-        """Return the encoder of the reply to request `number`."""
         return _MessageEncoder(self.options, request, number)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:

@@ -58,7 +58,6 @@ class Bedrock(replies.EventFormat):
         return MessageFramer()
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ConverseEncoder":  # noqa: ARG002 - the protocol has it
-        """Return the encoder of the reply to request `number`."""
         return _ConverseEncoder(self.options, request, number)
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:

@@ -60,7 +60,6 @@ class Gemini(replies.EventFormat):
         )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ContentEncoder":  # noqa: ARG002 - the protocol has it
-        """Return the encoder of the reply to request `number`."""
         return _ContentEncoder(self.options, request, number)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it

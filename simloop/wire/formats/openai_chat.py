@@ -140,7 +140,6 @@ class OpenAIChat(OpenAIFormat):
         )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ChatEncoder":
-        """Return the encoder of the reply to request `number`."""
         return _ChatEncoder(self.options, request, number, created_s)
 
 

@@ -62,7 +62,6 @@ class OpenAIResponses(OpenAIFormat):
         )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
-        """Return the encoder of the reply to request `number`."""
         return _ResponseEncoder(self, request, number, created_s)
 
 

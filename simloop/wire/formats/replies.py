@@ -135,7 +135,6 @@ class Blocks:
         self._calls: list[ReplyBlock] = []  # open calls: their pieces may come in turn
 
     def of_kind(self, kind: BlockKind) -> list[ReplyBlock]:
-        """Return the blocks of one kind."""
         return [block for block in self.blocks if block.kind == kind]
 
     def text(self, kind: BlockKind) -> str:
@@ -377,7 +376,6 @@ class EventFormat(ABC):
         return request.method == "POST" and request.path.endswith((self.path, *self.sizes))
 
     def framer(self) -> Framer:
-        """Return the framer of the events of one reply."""
         return EventFramer(self.options.framing)
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:

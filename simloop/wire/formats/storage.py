@@ -64,7 +64,6 @@ class Storage:
         return Turn(before, given, previous, conversation, body.get("store") is not False)
 
     def keep(self, turn: Turn, response: JsonObject) -> None:
-        """Keep a response that has ended."""
         output = response["output"]
         if turn.is_kept:
             seen = (self._same.setdefault(json.dumps(one), one) for one in turn.given)
