@@ -58,6 +58,7 @@ PROGRAMS = {  # by their environments, because their packages exclude each other
         Program("agno", "with_agno:agent"),
         Program("autogen-agentchat", "with_autogen:agent"),
         Program("deepagents", "with_deepagents:agent"),
+        Program("fastapi", "two_users:agent", "two_users"),
         Program("haystack-ai", "with_haystack:agent"),
         Program("inspect-ai", "with_inspect:agent", "inspect", isolated=True),
         Program("llm", "with_llm:agent"),

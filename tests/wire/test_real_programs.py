@@ -4,17 +4,27 @@ import pytest
 from environments import built, told_by
 from publish_compare import PAGE
 from publish_programs import PROGRAMS, rows, traces
+from reported_faults import FAULTS, MENDED, check_of, missed, path_of
 
 from simloop.trace.codec import encode
 
 pytestmark = pytest.mark.programs
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_each_program_comes_to_what_its_scenarios_expect_twice(name: str) -> None:
-    checks = [("check", *one.scenarios, *one.options) for one in PROGRAMS[name]]
-    for code, printed in told_by(*checks, python=built(name)).commands:
+NAMES = sorted(PROGRAMS.keys() | FAULTS.keys() - {"frameworks"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_program_comes_to_what_its_scenarios_expect_twice_and_has_its_faults(
+    name: str,
+) -> None:
+    checks = [("check", *one.scenarios, *one.options) for one in PROGRAMS.get(name, ())]
+    mended = [("check", path_of(each)) for each in MENDED.get(name, ())]
+    faulty = [check_of(name)] if name in FAULTS else []
+    told = told_by(*checks, *mended, *faulty, python=built(name)).commands
+    for code, printed in told[: len(checks) + len(mended)]:
         assert (code, " passed" in printed) == (0, True), printed
+    assert not faulty or missed(name, told[-1]) == []
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

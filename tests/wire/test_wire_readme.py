@@ -1,11 +1,14 @@
 """The examples of docs/sdks.md stand in the agents that the tests run."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from environments import RECIPES, TOP
+from publish_compare import PAGE
 from publish_programs import PROGRAMS
+from reported_faults import FAULTS, row
 
 TEXT = (TOP / "docs" / "sdks.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
@@ -17,9 +20,11 @@ def test_an_example_stands_in_an_agent(number: int) -> None:
     assert any(EXAMPLES[number] in text for text in FILES.values())
 
 
-# The drivers of whole programs are a table of another page.
+# The drivers of whole programs, and the agents with reported faults, are tables of another page.
 DRIVERS = {one.loop.partition(":")[0] for group in PROGRAMS.values() for one in group}
-SHOWN = [file for file in FILES if file.stem not in DRIVERS]
+SCENARIOS = {each: (RECIPES / each.path).read_text("utf-8") for each in chain(*FAULTS.values())}
+FAULTY = {re.findall(r"^loop: (\w+):", text, re.MULTILINE)[0] for text in SCENARIOS.values()}
+SHOWN = [file for file in FILES if file.stem not in DRIVERS | FAULTY]
 
 
 @pytest.mark.parametrize("file", SHOWN, ids=lambda file: Path(file).stem)
@@ -33,3 +38,13 @@ def test_the_versions_are_the_pinned_ones(package: str) -> None:
     found = re.search(rf"^{package}==(\d+\.\d+)", pinned, re.MULTILINE)
     assert found is not None
     assert f"{package.removesuffix('-slim')} ({found[1]})" in TEXT
+
+
+@pytest.mark.parametrize("environment", FAULTS)
+def test_each_reported_fault_is_a_line_of_the_table(environment: str) -> None:
+    page = PAGE.read_text("utf-8")
+    assert [each for each in FAULTS[environment] if row(environment, each) not in page] == []
+
+
+def test_each_scenario_of_a_fault_is_checked() -> None:
+    assert {RECIPES / each.path for each in SCENARIOS} == {*RECIPES.glob("faults/*.yaml")}

@@ -62,9 +62,9 @@ class FileSaver(InMemorySaver):
 
 class Cleaner:
     def __init__(self, file: Path, **settings: Any) -> None:
-        model, tools = ChatOpenAI(model="gpt-5"), [delete_if_approved, tool(pay)]
+        settings = {"tools": [delete_if_approved, tool(pay)], **settings}
         settings["checkpointer"] = FileSaver(file)
-        self.graph = create_react_agent(model, tools, **settings)
+        self.graph = create_react_agent(ChatOpenAI(model="gpt-5"), **settings)
 
     async def __call__(self, text: str) -> str:
         asked = (await self.graph.aget_state(CONFIG)).interrupts

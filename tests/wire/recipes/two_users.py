@@ -1,31 +1,28 @@
-"""One Starlette app that serves two users at once, and a test client that asks for both."""
+"""One FastAPI app that serves two users at once, and a test client that asks for both."""
 
 import asyncio
+from typing import Annotated
 
 import httpx
+from fastapi import Body, FastAPI, Header
 from openai import AsyncOpenAI
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 from titles_openai_chat import told
 
-
-async def ask(request: Request) -> PlainTextResponse:
-    user = request.headers["x-user"]
-    async with AsyncOpenAI(default_headers={"x-user": user}) as client:
-        return PlainTextResponse(await told(client, (await request.body()).decode()))
+app = FastAPI()
 
 
-app = Starlette(routes=[Route("/ask", ask, methods=["POST"])])
+@app.post("/ask")
+async def ask(question: Annotated[str, Body()], x_user: Annotated[str, Header()]) -> str:
+    async with AsyncOpenAI(default_headers={"x-user": x_user}) as client:
+        return await told(client, question)
 
 
 async def agent(question: str) -> str:
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://app.example") as users:
         asked = [
-            users.post("/ask", content=question, headers={"x-user": name}, timeout=60)
+            users.post("/ask", json=question, headers={"x-user": name}, timeout=60)
             for name in ("ada", "bob")
         ]
         replies = await asyncio.gather(*asked)
-        return " ".join(reply.text for reply in replies)
+        return " ".join(reply.json() for reply in replies)
