@@ -54,7 +54,7 @@ MENDED = {"agents": ("agno-10086",), "clouds": ("google-genai-2044",)}
 
 def check_of(environment: str) -> tuple[str, ...]:
     """Return the command that checks the scenarios of an environment's faults."""
-    return ("check", *(fault.path for fault in FAULTS.get(environment, ())))
+    return ("check", *(fault.path for fault in FAULTS[environment]))
 
 
 def missed(environment: str, told: tuple[int, str]) -> list[str]:
