@@ -296,7 +296,7 @@ def overflows_force_compaction(subject: Subject, _: Any) -> str:
     sees=[signals.ContextCompacted],
 )
 def useless_compaction_ends_run(subject: Subject, _: Any) -> str:
-    """The same request would be refused again, or the same compaction tried in each round."""
+    """Say whether a run goes on: to a refusal of the same request, or to the same compaction."""
     course = subject.course
     state = course.before.state
     if course.signal != _IN_VAIN or type(state) is not Compacting:
