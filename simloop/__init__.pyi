@@ -54,7 +54,6 @@ from simloop.messages import ToolResult as ToolResult
 from simloop.messages import ToolSpec as ToolSpec
 from simloop.messages import Usage as Usage
 from simloop.messages import UserMessage as UserMessage
-from simloop.runs.conversation import Conversation as Conversation
 from simloop.runs.fixtures import MakeFakeModel as MakeFakeModel
 from simloop.runs.fixtures import Provider as Provider
 from simloop.runs.fixtures import Sim as Sim
@@ -97,7 +96,6 @@ from simloop.scenario.services import Route as Route
 from simloop.scenario.services import WhenAsked as WhenAsked
 from simloop.trace.codec import read_trace as read_trace
 from simloop.trace.codec import write_trace as write_trace
-from simloop.trace.events import Event as Event
 from simloop.trace.looptrace import LoopTrace as LoopTrace
 from simloop.virtual.simulate import simulate as simulate
 from simloop.wire.mcp_server import mcp_session as mcp_session

@@ -65,8 +65,6 @@ def test_the_version_is_cheap_to_ask_for() -> None:
     [
         "simloop.cli.compare",
         "simloop.check.compare",
-        "simloop.runs.conversation",  # Agent, and the events of `show`
-        "simloop.trace.events",
         "simloop.prove.explore",
         "simloop.runs.isolation",
         "simloop.runs.program",

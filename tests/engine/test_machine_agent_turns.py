@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pacing import nap, paced
 
-from simloop import Conversation, Hooks, Http, Outcome, Reply, Scenario, ToolExecution, simulate
+from simloop import Hooks, Http, Outcome, Reply, Scenario, ToolExecution, simulate
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Request
@@ -18,16 +18,13 @@ from simloop.runs.run import Simulation
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
-User = Simulation | Conversation
 Turns = Sequence[tuple[int, str]]
 """What a background task does: it waits for so many turns, then it acts as the user."""
 
 
-def act(user: User, action: str) -> None:
+def act(user: Simulation, action: str) -> None:
     if action == "abort":
         user.abort()
-    elif isinstance(user, Conversation):
-        user.steer(action)
     else:
         user.queue(action)
 
@@ -37,7 +34,7 @@ class Background:
 
     def __init__(self, plan: Turns) -> None:
         self.plan = plan
-        self.user: User
+        self.user: Simulation
         self.tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> str:
@@ -86,14 +83,7 @@ async def listened_to(
     return run.trace.entries
 
 
-async def iterated(scenario: Scenario, background: Background, given: RunOptions) -> list[AnyEntry]:
-    conversation = background.user = Conversation(scenario, **given)
-    async for _ in conversation.run("Go."):
-        await asyncio.sleep(0)
-    return conversation.trace.entries
-
-
-WATCHERS = {"alone": alone, "listened to": listened_to, "iterated": iterated}
+WATCHERS = {"alone": alone, "listened to": listened_to}
 watched = pytest.mark.parametrize("watcher", WATCHERS)
 RETRIES = ExponentialBackoff(initial_delay_ms=5)
 
@@ -185,7 +175,6 @@ def test_watching_changes_nothing_in_any_run(
 ) -> None:
     unwatched = play("alone", plan, replies, policy)
     assert play("listened to", plan, replies, policy) == unwatched
-    assert play("iterated", plan, replies, policy) == unwatched
 
 
 # ------------------------------------------------------------------------- agents without a machine

@@ -12,7 +12,6 @@ from simloop.messages import Fault, FinishReason, Outcome, UserMessage
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, decode, encode
 from simloop.trace.entries import AnyEntry, Footer, Header
-from simloop.trace.events import DocumentEvents
 from simloop.trace.looptrace import LoopTrace, calls
 from simloop.trace.timeline import timeline
 
@@ -107,12 +106,10 @@ WRONG: dict[str, tuple[tuple[AnyEntry, ...], str]] = {
 
 def everything(trace: LoopTrace) -> list[Any]:
     """What the views make of a trace."""
-    document = DocumentEvents(parallel=True)
     return [
         *timeline(trace),
         *calls(trace.entries),
         *trace.rounds(),
-        *(event for entry in trace.entries for event in document.feed(entry)),
     ]
 
 

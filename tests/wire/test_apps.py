@@ -12,11 +12,10 @@ from services import ORDERS, asked, replies, sent
 from wire import Heard
 
 from simloop import (
-    Conversation,
     Deadlock,
+    Outcome,
     Result,
     RunawayRun,
-    Scenario,
     ScenarioError,
     simulate,
 )
@@ -288,11 +287,11 @@ def test_an_app_of_a_conversation_ends_with_its_clock() -> None:
     async def agent(_: str) -> None:
         await Heard().listen(sent("GET /x"))
 
-    async def main() -> list[str]:
-        conversation = Conversation(Scenario(prompt=""), loop=agent, services={ORDERS: shop})
-        return [event.type async for event in conversation.run("Go.")]
+    async def main() -> Outcome:
+        conversation = simulation(services={ORDERS: shop}, loop=agent, tools={})
+        return (await conversation.send("Go.")).outcome
 
-    assert simulate(main()) == ["done"]
+    assert simulate(main()) is Outcome.COMPLETED
     gc.collect()  # nothing is said of tasks that nobody ended
     assert shop.seen == ["startup", ("GET", "/api", "/api/x", b"")]
 
