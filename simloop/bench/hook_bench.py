@@ -15,12 +15,11 @@ from math import comb
 from random import Random
 from statistics import median
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from simloop import messages
-from simloop.engine.hook_meter import RealClock
 from simloop.engine.hooks import (
     POINTS,
     AfterLLMCall,
@@ -46,6 +45,8 @@ from simloop.world.tools import Tool
 from simloop.world.user_functions import UserFunction
 from simloop.world.user_port import Cancellation
 
+RealClock: TypeAlias = Callable[[], int]
+"""Returns nanoseconds since some moment."""
 _PATIENT = HookIsolation(timeout_ms=86_400_000)
 """A hook may wait for a day of virtual time. Real time does not depend on the length of it."""
 _CALL = messages.ToolCall("call-1", "read_file", '{"path": "README.md"}')

@@ -6,7 +6,7 @@ it. FORMAT_VERSION grows when a key changes its meaning or is removed.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
 
@@ -25,16 +25,15 @@ from simloop.cli.terminal import (
     plain,
     verdict_word,
 )
-from simloop.engine.hook_meter import HookCost
 from simloop.errors import AgentNotMade, CheckFailed, ErrorDetails, ScenarioError, SimloopError
-from simloop.kernel.durations import format_duration, rounded_duration
+from simloop.kernel.durations import format_duration
 from simloop.runs.result import Mismatch, Result, printed, refused_lines
 from simloop.trace import entries
 from simloop.trace.diff import Divergence
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.border.output import NAMES
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 Status: TypeAlias = Literal["ok", "failed", "error", "cannot"]
 _STATUS: tuple[Status, ...] = ("ok", "failed", "error")
@@ -117,39 +116,10 @@ class Report(Struct):
             "seed": header.seed if header else None,
             **_ended(verdict.trace),
             "outcomes": list(verdict.trace.outcomes if verdict.trace else ()),
-            "hook_cost": _hook_cost(verdict.result),
             "failures": failures_of(verdict.mismatches),
             "errors": errors_of(verdict.errors),
             **{name: verdict.output.text(name) for name in NAMES},
         }
-
-
-def _hook_cost(result: Result | None) -> list[dict[str, Any]] | None:
-    if result is None or result.hook_cost is None:
-        return None
-    return [
-        {**asdict(cost), "is_slow": cost.is_slow, "blocks": cost.blocks}
-        for cost in result.hook_cost
-    ]
-
-
-def hook_costs(costs: Sequence[HookCost]) -> Iterator[str]:
-    """Yield a line for each hook of a run, and one more if it is slow or blocks."""
-    yield "Real time of the hooks alone; no trace has it:" if costs else "This run has no hooks."
-    for cost in costs:
-        median, p95, total, longest = map(
-            rounded_duration, (cost.median_ns, cost.p95_ns, cost.total_ns, cost.longest_ns)
-        )
-        calls = f"{cost.calls:,} call{'s' * (cost.calls != 1)} of {median} (p95 {p95})"
-        yield f"{plain(cost.hook)} at {cost.point}"
-        yield f"  {calls}, {total} in all, {cost.share:.1%} of the run"
-        if cost.blocked_ns:
-            slept = format_duration(cost.blocked_ns)
-            yield f"  it blocks the event loop: it slept for {slept} of virtual time"
-        elif cost.blocks:
-            yield f"  it blocks the event loop: {longest} without a wait"
-        if cost.is_slow:
-            yield f"  it is slow: one call in twenty takes {p95} or more"
 
 
 def _ended(trace: LoopTrace | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import click
 
 from simloop.check.trial import Until, verify
 from simloop.cli.options import Target, formats, scenario_settings, targets_of
-from simloop.cli.report import Report, hook_costs, made, print_each, print_json
+from simloop.cli.report import Report, made, print_each, print_json
 from simloop.cli.terminal import cells, note, out_lines, plain
 from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
@@ -38,11 +38,6 @@ from simloop.world.user_functions import UserFunction
     metavar="MODULE:ATTRIBUTE",
     help="Add a Python hook, or Hooks, to those of the scenarios; may be repeated.",
 )
-@click.option(
-    "--hook-cost",
-    is_flag=True,
-    help="Measure the real time that each hook takes. Requires a single scenario.",
-)
 @formats("json")
 def command(
     *,
@@ -50,7 +45,6 @@ def command(
     given: RunOptions,
     trace_file: Path | None,
     hooks: tuple[str, ...],
-    hook_cost: bool,
     output_format: str,
 ) -> int:
     """Run scenarios and check their expectations.
@@ -63,11 +57,9 @@ def command(
     loop = given["loop"]
     found = list(targets_of(targets))
     if trace_file is not None:
-        _check_single("--trace", found)
+        if len(found) != 1:
+            raise click.UsageError(f"--trace needs a single scenario, and these are {len(found)}")
         _check_trace_file(trace_file, found[0])
-    if hook_cost:
-        _check_single("--hook-cost", found)
-        given["hook_cost"] = True
     if hooks:
         given["hooks"] = _hooks_named(hooks)
     reports = made((_play(target, given, trace_file) for target in found), loop)
@@ -101,11 +93,6 @@ def _hooks_named(names: tuple[str, ...]) -> Hooks:
     return hooks
 
 
-def _check_single(option: str, found: list[Target]) -> None:
-    if len(found) != 1:
-        raise click.UsageError(f"{option} needs a single scenario, and these are {len(found)}")
-
-
 def _check_trace_file(trace_file: Path, target: Target) -> None:
     with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
         if isinstance(target.file, Path) and trace_file.samefile(target.file):
@@ -135,9 +122,6 @@ def _print_one(report: Report) -> int:
     if report.verdict.trace is not None:
         out_lines(timeline(report.verdict.trace))
         out_lines(("", *report.lines()))
-    result = report.verdict.result
-    if result is not None and result.hook_cost is not None:
-        out_lines(("", *hook_costs(result.hook_cost)))
     report.explain()
     if report.exit_code:
         for line in last_raised(report.verdict.raised):

@@ -37,12 +37,11 @@ class RunOptions(TypedDict, total=False):
     requests by the address of a service: each is an ASGI or a WSGI app, or a function that takes an
     HttpRequest and returns an Answer, text, bytes or JSON. `retry` and `estimate_tokens`
     replace the policy and the estimate. Such code runs sealed: time, dates and randomness are
-    virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`. With
-    `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`. With `isolate`
-    the run is made in a fork of this process, so that nothing of it is left for the next one.
-    `unscripted` replaces that of the scenario. `programs` has more scripts of programs by their
-    command lines: a function `(args, stdin) -> Completed` or `(args) -> Completed`, a Program, or a
-    list of them in order.
+    virtual. With `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`.
+    With `isolate` the run is made in a fork of this process, so that nothing of it is left for the
+    next one. `unscripted` replaces that of the scenario. `programs` has more scripts of programs by
+    their command lines: a function `(args, stdin) -> Completed` or `(args) -> Completed`, a
+    Program, or a list of them in order.
     """
 
     seed: int | None
@@ -57,7 +56,6 @@ class RunOptions(TypedDict, total=False):
     services: Mapping[str, Callable[..., Any]]
     retry: RetryPolicy | None
     estimate_tokens: TokenEstimator | None
-    hook_cost: bool
     keep_bodies: bool
     isolate: bool
     unscripted: Literal["refuse", "fail"]

@@ -240,7 +240,7 @@ def reasons_against(
 def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
     """Yield the features, of those that not every loop has, that the run needs."""
     tools = scenario.tool_execution
-    if scenario.hooks or given.get("hooks") or given.get("hook_cost"):
+    if scenario.hooks or given.get("hooks"):
         yield Feature.HOOKS
     if scenario.abort is not None:
         yield Feature.ABORT

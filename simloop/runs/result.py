@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from msgspec import Struct, field
 
-from simloop.engine.hook_meter import HookCost
 from simloop.errors import CannotExpress, ExpectationFailed, ScenarioError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
@@ -69,10 +68,8 @@ class Result(Struct, frozen=True, kw_only=True):
     total; `outcomes` has one outcome per prompt. `files` are the files in memory at the end.
     `unused_places` are those of unused replies and of the user's actions that never happened.
     `exceptions` are those that the caller's own functions raised, with their tracebacks; a trace
-    does not hold them. `hook_cost` has the real time of each hook at each point, or is None unless
-    the run measured it (`run(..., hook_cost=True)`). No trace has real times. `bodies` are the raw
-    bodies of the requests over HTTP, by their numbers, if the run kept them (`keep_bodies=True`).
-    `exit` is the exit status of a whole program.
+    does not hold them. `bodies` are the raw bodies of the requests over HTTP, by their numbers, if
+    the run kept them (`keep_bodies=True`). `exit` is the exit status of a whole program.
     """
 
     outcome: Outcome
@@ -89,7 +86,6 @@ class Result(Struct, frozen=True, kw_only=True):
     mismatches: tuple[Mismatch, ...] = ()
     exceptions: tuple[UserError, ...] = ()
     reproduce: str = ""
-    hook_cost: tuple[HookCost, ...] | None = None
     bodies: Mapping[int, bytes] = field(default_factory=dict)
     exit: int | None = None
 

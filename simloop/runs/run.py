@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack
 from msgspec.structs import replace
 
 from simloop import errors
-from simloop.engine.hook_meter import HookCost, HookMeter
 from simloop.escape import escape, writable
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Outcome, Queue
@@ -50,7 +49,6 @@ from simloop.world.user_port import UserPort
 from simloop.world.world import Refusals, World, inhabited, leave_to_threads
 
 T = TypeVar("T")
-_NOTHING = contextlib.nullcontext()
 _STOPPED = (Outcome.ABORTED, Outcome.TIMED_OUT)
 
 
@@ -88,9 +86,6 @@ class Simulation:
         self.trace = LoopTrace(plan.header(self.seeds.seed))
         self.scripts = Scripts(plan, self.seeds, self.trace)
         self.settings = plan.settings(self.seeds)
-        self._meter = HookMeter() if plan.given.get("hook_cost") else None
-        if self._meter is not None:
-            self.settings.hooks = self._meter.measured(self.settings.hooks)
         self.endings: list[Ending] = []
         self._listeners: list[Listener] = []
         self._world: World | None = None
@@ -142,11 +137,6 @@ class Simulation:
     def elapsed_ns(self) -> int:
         """Return the virtual nanoseconds since the first prompt."""
         return running_loop().now_ns - self._start_ns
-
-    @property
-    def hook_cost(self) -> tuple[HookCost, ...] | None:
-        """Return the real time of each hook so far, or None if it is not measured."""
-        return None if self._meter is None else self._meter.costs()
 
     @property
     def reproduce(self) -> str:
@@ -271,7 +261,6 @@ class Simulation:
             unused_places=tuple(self.unused_places),
             exceptions=self.exceptions,
             reproduce=self.reproduce,
-            hook_cost=self.hook_cost,
             bodies=self.bodies,
             exit=ending.exit,
         )
@@ -408,7 +397,7 @@ class Simulation:
         world.model.before = world.model.requests
         self._under_way = True
         try:
-            with self._meter.run() if self._meter else _NOTHING, inhabited(world):
+            with inhabited(world):
                 ending = await run_prompt(agent, prompt, world)
                 self._leave(world, ending)
         except BaseException as error:

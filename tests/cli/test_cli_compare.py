@@ -288,7 +288,7 @@ class TestJson:
     def test_has_a_row_for_each_loop(self, cli: Cli) -> None:
         document = cli.json("compare", cli.write("a", FAILS), "--loop", "pi")
         assert document == {
-            "format_version": 2,
+            "format_version": 3,
             "status": "failed",
             "loops": ["pi"],
             "scenarios": [
