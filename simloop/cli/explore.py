@@ -6,35 +6,27 @@ and the text states equal facts.
 """
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 from msgspec import Struct
 
-from simloop.check import counterexamples
 from simloop.cli.options import Decorator, formats, loop_names, loop_options
 from simloop.cli.report import FORMAT_VERSION, status_for
-from simloop.cli.terminal import StatusLine, note, out, out_lines, plain
-from simloop.errors import ScenarioError
+from simloop.cli.terminal import StatusLine, out, out_lines, plain
 from simloop.kernel.checks import as_written
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Edge, LegalMap, Machine, mermaid
 from simloop.kernel.names import NAMES, describe
-from simloop.kernel.states import Finished, Ready
+from simloop.kernel.states import Ready
 from simloop.prove.graph import Step
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import check_limits, machine_for
-from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
-from simloop.scenario.writing import create_schema, scenario_text
-from simloop.trace.storage import create_folder, write_file
 
 _DEFAULTS = Limits()
 _FLAGS = {
@@ -78,20 +70,12 @@ def _limit(name: str, least: int) -> Decorator:
     metavar="WORDS",
     help='Show the shortest lasso with a signal of these words, such as "model-replied other".',
 )
-@click.option(
-    "--write",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    help="Write the lasso and the shortest run to each outcome to FOLDER, as scenario files.",
-)
 @formats("json", "mermaid")
 def command(
     *,
     loop: str,
     loop_options: dict[str, Any],
     through: str,
-    folder: Path | None,
     output_format: str,
     **limits_given: int,
 ) -> int:
@@ -116,8 +100,6 @@ def command(
         out(proof_mermaid(proof, machine.legal))
     else:
         out_lines(plain(line) for line in proof_lines(proof, limits, _unusual(machine)))
-    if folder is not None:
-        _write(folder, proof, limits, chosen)
     return 0 if proof.holds else 1
 
 
@@ -135,32 +117,6 @@ def _unusual(machine: Machine) -> Iterator[str]:
     for name, value in options.items():
         if value != usual[name]:
             yield f"{name} {json.dumps(value)}".replace('"', "")
-
-
-def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:
-    """Write all of the files, or none if one of them exists; print what no scenario can show."""
-    of = counterexamples.Explored(proof.loop, limits, options)
-    made = {
-        file_stem(state): partial(counterexamples.scenario_of_ending, steps, of)
-        for state, steps in proof.endings.items()
-    }
-    if proof.lasso is not None:
-        made["lasso"] = partial(counterexamples.scenario_of_lasso, proof.lasso, of)
-    texts: dict[Path, str] = {}
-    for stem, make in made.items():
-        try:
-            texts[folder / f"{stem}{SUFFIX}"] = scenario_text(make())
-        except ScenarioError as error:
-            note(plain(f"{stem} is not written: {error}"))
-    for file in texts:
-        if file.exists():
-            hint = "choose another folder, or delete it first"
-            raise ScenarioError("this file exists already", path=file, hint=hint)
-    create_folder(folder)
-    for file, text in texts.items():
-        write_file(file, text.encode())
-        note(plain(f"wrote {file}"))
-    create_schema(folder)
 
 
 def proof_lines(proof: Proof, limits: Limits, options: Iterable[str]) -> Iterator[str]:
@@ -269,9 +225,3 @@ def proof_mermaid(proof: Proof, legal: LegalMap) -> str:
         marked.add((state, type(step.signal), type(step.run.state)))
         state = type(step.run.state)
     return mermaid(legal, without=proof.untaken, marked=marked)
-
-
-def file_stem(state: Finished) -> str:
-    """Return the file name, without its ending, of a scenario that shows this end."""
-    limit = re.sub(r"[^a-z0-9]+", "-", state.limit.lower()).strip("-")  # a machine chooses the word
-    return "-".join(filter(None, (str(state.outcome), limit)))

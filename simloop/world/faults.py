@@ -1,9 +1,9 @@
 """The catalogue of faults: each failure of a model that simloop knows, stated once.
 
-A script, the chance faults, the search, the replayer's menu, the counterexamples of a proof and the
-way back from a trace all read it. A fault is the keys of a reply in a script, so whatever can play
-a reply can play each of them. A new fault is an entry here; one that no key expresses yet needs its
-key in `scenario/replies.py` too, and `wire/exchange.py` if a client over HTTP sees more of it.
+A script, the chance faults, the search, the replayer's menu and the way back from a trace all read
+it. A fault is the keys of a reply in a script, so whatever can play a reply can play each of them.
+A new fault is an entry here; one that no key expresses yet needs its key in `scenario/replies.py`
+too, and `wire/exchange.py` if a client over HTTP sees more of it.
 
 The lists of statuses, codes, words, headers and bodies are those of the reports in
 `scenarios/BUGS.md` and of the providers' documentation, as of November 2026.

@@ -8,19 +8,15 @@ from pathlib import Path
 
 import click.testing
 import pytest
-from click.testing import Result
 from commandline import SMALL, Cli
 
 from simloop.cli import terminal
-from simloop.cli.explore import file_stem, proof_lines
+from simloop.cli.explore import proof_lines
 from simloop.kernel.limits import Limits
-from simloop.kernel.states import Finished
 from simloop.loops.react import ReactLoop
-from simloop.messages import Outcome
 from simloop.prove.graph import RuleViolation
 from simloop.prove.proof import prove
 from simloop.scenario.designs import names
-from simloop.scenario.loader import load_scenario
 
 OWN = """\
 from simloop.kernel import signals
@@ -175,62 +171,6 @@ def test_mermaid_draws_the_edges_that_can_be_taken_and_marks_those_of_the_lasso(
     } <= set(lines)
 
 
-class TestWrite:
-    @pytest.mark.parametrize("loop", ["reference", "pi"])
-    def test_what_is_written_runs_as_it_expects(self, cli: Cli, loop: str, folder: Path) -> None:
-        result = cli("explore", "--loop", loop, *SMALL, "--write", "out/deep")
-        files = sorted((folder / "out" / "deep").glob("*.simloop.yaml"))
-        document = cli.json("explore", "--loop", loop, *SMALL)
-        assert len(files) == len(document["outcomes"]) + (document["lasso"] is not None)
-        assert result.stderr.splitlines() == [
-            f"wrote {Path('out') / 'deep' / file}" for file in written(result)
-        ]
-        ran = cli("run", "out")
-        assert ran.exit_code == 0, ran.output
-
-    def test_each_file_is_named_for_what_it_shows(self, cli: Cli, folder: Path) -> None:
-        cli("explore", "--loop", "pi", "--write", "out")
-        lasso = load_scenario(folder / "out" / "lasso.simloop.yaml")
-        assert lasso.expect.error == "RunawayRun"
-        timed_out = load_scenario(folder / "out" / "timed-out-max-wall-clock.simloop.yaml")
-        assert timed_out.expect.outcome == "timed-out"
-
-    def test_what_the_simulator_cannot_show_is_named_and_the_rest_is_written(
-        self, cli: Cli, folder: Path
-    ) -> None:
-        limits = (*SMALL, "--max-steps-per-round", "3")
-        breaks_off = ("--through", "model-replied interrupted 4 steps")
-        result = cli(
-            "explore", "--loop", "opencode@1.18.34", *limits, *breaks_off, "--write", "out/deep"
-        )
-        first, *files = written(result)
-        assert first.startswith("lasso is not written: no scenario lets a reply that breaks off")
-        made = (folder / "out" / "deep").glob("*.simloop.yaml")
-        assert sorted(files) == sorted(path.name for path in made)
-        assert "completed.simloop.yaml" in files
-        assert "lasso.simloop.yaml" not in files
-
-    def test_no_file_is_written_over(self, cli: Cli, folder: Path) -> None:
-        there = folder / "out" / "completed.simloop.yaml"
-        there.parent.mkdir()
-        there.write_text("mine", "utf-8")
-        result = cli("explore", "--loop", "react", *SMALL, "--write", "out")
-        assert result.exit_code == 2
-        assert "completed.simloop.yaml: this file exists already" in result.stderr
-        assert [path.name for path in there.parent.iterdir()] == [there.name]
-        assert there.read_text("utf-8") == "mine"
-
-    def test_a_folder_that_is_a_file_is_refused(self, cli: Cli, folder: Path) -> None:
-        (folder / "out").write_text("", "utf-8")
-        assert cli("explore", "--loop", "pi", "--write", "out").exit_code == 2
-        result = cli("explore", "--loop", "pi", "--write", "out/deep")
-        assert (result.exit_code, "the folder cannot be created: " in result.stderr) == (2, True)
-
-
-def written(result: Result) -> list[str]:
-    return [line.rpartition("deep/")[2] for line in result.stderr.splitlines()]
-
-
 class TestThrough:
     def test_asks_for_another_lasso(self, cli: Cli) -> None:
         lasso = cli.json("explore", "--loop", "pi", "--through", "context-compacted")["lasso"]
@@ -284,11 +224,6 @@ def test_a_loop_of_the_current_folder_is_found(
         capture_output=True,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_a_limit_of_a_machines_own_is_made_fit_for_a_file_name() -> None:
-    assert file_stem(Finished(Outcome.COMPLETED, "../../x\x1b[31m\n")) == "completed-x-31m"
-    assert file_stem(Finished(Outcome.MAX_STEPS, "max_steps")) == "max-steps-max-steps"
 
 
 class TestOptions:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as Output
+from counterexamples import Explored, scenario_of_ending
 from fifth import AGAIN, GIVEN_UP, Careless, Tries, TwoTries
 
-from simloop.check.counterexamples import Explored, scenario_of_ending
 from simloop.check.replay import rerun
 from simloop.check.trial import verify
 from simloop.cli import main

@@ -5,14 +5,14 @@ from functools import cache
 
 import pytest
 from broken import Redrawn
-from incases import in_cases
-
-from simloop import run
-from simloop.check.counterexamples import (
+from counterexamples import (
     Explored,
     scenario_of_ending,
     scenario_of_lasso,
 )
+from incases import in_cases
+
+from simloop import run
 from simloop.check.trial import verify
 from simloop.errors import RunawayRun, ScenarioError
 from simloop.kernel import effects, signals, states
