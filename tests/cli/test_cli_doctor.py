@@ -64,8 +64,6 @@ def test_a_good_installation_is_all_ok(
     for subject in ("Python", "simloop"):
         assert subject in result.stdout
     assert "1 in " in result.stdout
-    assert "two runs of a gave the same" in result.stdout
-    assert "an hour passed in" in result.stdout
     listed = "openai-responses    POST /responses; tested with openai 1.109.1, "
     assert any(listed in line for line in lines)
 
@@ -93,27 +91,8 @@ def test_missing_scenarios_are_told_and_the_other_checks_go_on(
     result = examined(cli, scenarios, monkeypatch)
     assert result.exit_code == 1
     failed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("FAILED")]
-    assert failed == ["scenarios", "determinism"]
-    assert "an hour passed in" in result.stdout
-    assert result.stdout.splitlines()[-1].startswith("2 of ")
-
-
-# A codec that never says the same twice.
-UNSTEADY = """
-_true, _calls = encode, []
-def encode(trace):
-    _calls.append(trace)
-    return _true(trace) + b"x" * len(_calls)
-"""
-
-
-@pytest.mark.slow
-def test_runs_that_differ_are_found(installation: Path) -> None:
-    codec = installation / "simloop" / "trace" / "codec.py"
-    codec.write_text(codec.read_text("utf-8") + UNSTEADY, "utf-8")
-    result = doctor(installation)
-    assert result.returncode == 1
-    assert "FAILED  determinism         two runs of a differ: please report it" in result.stdout
+    assert failed == ["scenarios"]
+    assert result.stdout.splitlines()[-1].startswith("1 of ")
 
 
 @pytest.mark.slow
@@ -123,6 +102,6 @@ def test_a_dependency_that_cannot_be_imported_is_told_without_a_traceback(
     (installation / "msgspec.py").write_text("raise ImportError('msgspec is broken')", "utf-8")
     result = doctor(installation)
     assert result.returncode == 1
-    assert "FAILED  virtual clock" in result.stdout
+    assert "FAILED  scenarios" in result.stdout
     assert "msgspec is broken" in result.stdout
     assert result.stderr == ""
