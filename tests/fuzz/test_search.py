@@ -2,11 +2,11 @@ import os
 
 import pytest
 import searching
+from oracle.machines import limits_enforced
 from searching import asks, plain
 
 from simloop import Reply, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.agents import agent_respects_its_limits
-from simloop.check.invariants.machines import limits_enforced
 from simloop.check.trial import Failure
 from simloop.fuzz import search
 from simloop.fuzz.search import FoundFailures, Group, Search

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.subject import Course, Deviates, Subject
+from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Feature
-from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
 from simloop.messages import FinishReason, Outcome, Queue
 from simloop.trace.entries import Ended, Queued
@@ -140,19 +139,6 @@ def closed_by(course: Course) -> ReplyFacts | None:
 
 def _is_answer(reply: ReplyFacts) -> bool:
     return reply.finish is FinishReason.STOP and reply.text and not reply.calls
-
-
-@invariant(
-    "The machine reaches the recorded states when it receives the recorded signals again.",
-    "loops.md",
-    sees=[Deviates],
-)
-def machine_is_deterministic(subject: Subject, entry: Any) -> str:
-    """A machine with state outside its run, or an engine that changes a signal, violates it."""
-    course = subject.course
-    reached = NAMES[type(course.run.state)]
-    comes = f"on {NAMES[type(entry.signal)]} the machine comes to {reached}, not {entry.state}"
-    return course.wrong or comes
 
 
 @invariant(

@@ -11,12 +11,10 @@ from typing import Any, TypeAlias, get_args
 
 from msgspec import Struct
 
-from simloop.check.invariants.subject import Break, Deviates, Subject
+from simloop.check.invariants.subject import Break, Subject
 from simloop.kernel.effects import Effect
-from simloop.kernel.machine import Bound
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
-from simloop.messages import Counters
 from simloop.trace.entries import AnyEntry, Boundary, Footer
 
 Watch: TypeAlias = Generator[None, Any, str]
@@ -37,15 +35,12 @@ class Need(StrEnum):
 
 
 _OF_EVERY_RUN = frozenset({*get_args(Boundary), Footer, Break})
-EntryKind: TypeAlias = type[
-    AnyEntry | Footer | Signal | Effect | State | Bound | Counters | Break | Deviates
-]
+EntryKind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Break]
 """A selection of entries: all entries of a kind, or some transitions or requests.
 
 The type of a signal, of an effect or of a state selects the transitions on that signal, with that
-last effect, or to that state. `Bound` selects the transitions that reach a bound, `Counters` those
-that change counters, and `Deviates` those that the machine does not make again. `Break` selects the
-requests with a broken pair of a call and its result.
+last effect, or to that state. `Break` selects the requests with a broken pair of a call and its
+result.
 """
 
 

@@ -5,7 +5,6 @@ scripted context states its sizes itself, so only the reasons of its compactions
 """
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.decisions import closed_by
@@ -14,84 +13,10 @@ from simloop.check.invariants.subject import Course, Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Bound, Feature, Machine, Run
-from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Compacting, Finished, ReplyFacts
-from simloop.messages import Counters, FinishReason, Outcome
-from simloop.prove.rules import ended_too_early, past_a_bound
+from simloop.messages import FinishReason, Outcome
+from simloop.prove.rules import ended_too_early
 from simloop.trace.entries import Prompt, Request, Transition
-
-_ZERO = Counters(0, 0, 0)
-
-
-@invariant("Each run begins with all counters at zero.", "BUGS.md E6, E9", sees=[signals.Began])
-def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
-    """Each prompt of a conversation has its full limits."""
-    if entry.counters != _ZERO or _counts(subject.course.before) != (0, 0, 0):
-        return f"a run begins with {entry.counters}"
-    return ""
-
-
-_counts = attrgetter("error_count", "total_steps", "compaction_attempts")
-
-
-@invariant(
-    "A counter that bounds a run never decreases, and increases by one or by the steps of a reply.",
-    "BUGS.md E1, B17, C1",
-    sees=[Counters],
-)
-def counters_never_decrease(subject: Subject, _: Any) -> str:
-    """A counter that is declared to reset may decrease."""
-    course = subject.course
-    before, run, signal = course.before, course.run, course.signal
-    for bound in course.declared:
-        counter = bound.counter
-        old, new = getattr(before, counter), getattr(run, counter)
-        most = signal.steps if type(signal) is signals.ModelReplied else 1
-        if (new < old and not bound.resets) or new - old > most:
-            return f"on {NAMES[type(signal)]} {counter} goes from {old} to {new}"
-    return ""
-
-
-@invariant(
-    "Each failure before a retry, each step and each compaction increases its counter by one.",
-    "BUGS.md A11, A12, B17",
-    sees=[effects.Backoff, Counters],
-)
-def every_attempt_counted(subject: Subject) -> Watch:
-    """The waits before retries show the failures; the trace counts the steps and compactions."""
-    course = subject.course
-    bounds: Mapping[str, Bound] = course.machine.bounds
-    errors = _counts_errors(course.machine)
-    names = [name for limit, name in _COUNTED.items() if limit in bounds]
-    values = attrgetter(*names) if names else lambda _: ()
-    of_turns = next((bound for bound in bounds.values() if bound.of_turns), None)
-    while True:
-        entry = yield
-        before, run = course.before, course.run
-        if course.noted:
-            continue
-        if errors:
-            cost = run.error_count - before.error_count
-            if type(course.effect) is effects.Backoff:
-                if cost != 1:
-                    return f"a retry increases the errors by {cost}"
-            elif cost > 0 and type(run.state) is not Finished:
-                return f"{NAMES[type(entry.signal)]} increases the errors, and no retry follows"
-        counters = entry.counters
-        if of_turns is not None:
-            steps, turn = run.total_steps - before.total_steps, type(entry.signal) in _TURNS
-            if steps != turn and before.total_steps < of_turns.at:
-                return f"{NAMES[type(entry.signal)]} increases the steps by {steps}"
-        elif values(run) != values(counters):
-            if "max_steps" in bounds and run.total_steps != counters.total_steps:
-                steps = run.total_steps
-                return f"the machine counts {steps} steps, the replies {counters.total_steps}"
-            tried = counters.compaction_attempts
-            return f"the machine counts {run.compaction_attempts} compactions of {tried}"
-
-
-_TURNS = (signals.ModelReplied, signals.ContextCompacted)
-_COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_attempts"}
 
 
 @invariant(
@@ -104,14 +29,15 @@ def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
     course = subject.course
     reply = closed_by(course)
-    if reply is None or not _is_useless(reply) or not _counts_errors(course.machine):
+    if reply is None or not _is_useless(reply) or not counts_errors(course.machine):
         return ""
     if course.run.error_count == course.before.error_count + 1:
         return ""
     return f"a reply that {_why(reply)} is not counted as an error"
 
 
-def _counts_errors(machine: Machine) -> bool:
+def counts_errors(machine: Machine) -> bool:
+    """Return whether errors bound the runs of a machine."""
     return any(bound.counter == "error_count" for bound in machine.bounds.values())
 
 
@@ -130,17 +56,6 @@ def _why(reply: ReplyFacts) -> str:
     if reply.finish is FinishReason.INTERRUPTED:
         return "did not end"
     return "announces calls and has none" if reply.text else "is empty"
-
-
-@invariant(
-    "After a limit is reached, a run requests nothing that the limit forbids.",
-    "BUGS.md E1, A5, A13",
-    sees=[Bound],
-)
-def limits_enforced(subject: Subject, _: Any) -> str:
-    """The limit is exact: no attempt beyond it is made."""
-    course = subject.course
-    return next(past_a_bound(course.run, course.asked, course.machine.bounds), "")
 
 
 @invariant(
@@ -177,21 +92,6 @@ def _unnamed(run: Run, subject: Subject, bounds: Mapping[str, Bound]) -> str:
         shrunk=False
     ):
         return "the run ends at its context limit, and a compaction was not tried"
-    return ""
-
-
-@invariant(
-    "A reply that reports more steps than max_steps_per_round ends its run.",
-    "BUGS.md E3",
-    sees=[signals.StepClosed],
-)
-def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
-    """The steps of the last reply count, not the sum of all steps."""
-    course = subject.course
-    most = course.settings.limits.max_steps_per_round
-    reply = subject.facts.reply
-    if reply is not None and reply.steps > most and type(course.run.state) is not Finished:
-        return f"the run goes on after a reply of {reply.steps} steps; a round may have {most}"
     return ""
 
 

@@ -7,28 +7,22 @@ limits and no policies.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, ge
 from typing import Any, NamedTuple, Self
 
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import DeclaredLimits, Limits
-from simloop.kernel.machine import Bound, Machine, Run, checked_transition
-from simloop.kernel.names import NAMES
+from simloop.kernel.machine import Machine, Run, checked_transition
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Ready
-from simloop.messages import AssistantMessage, Counters, Message, ToolCall, ToolMessage
+from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from simloop.runs.run import Simulation
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
 from simloop.world.tools import Tool
-
-
-class Deviates:
-    """Marks the moment of a transition that the machine does not make again."""
 
 
 class Course:
@@ -50,19 +44,13 @@ class Course:
         self.noted = False
         self.wrong = ""
         self.declared = *machine.bounds.values(), *getattr(machine, "thresholds", {}).values()
-        self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in self.declared))
-        self._most = [bound.at for bound in machine.bounds.values()]
-        self._bound: type[Bound] | None = None
-        self._last_values: tuple[int, ...] = ()
-        self._last_counters: Counters | None = None
         self._flags_abort = settings.abort_is_flag
 
     def read(self, entry: Any) -> tuple[object, ...]:
         """Add the next transition, after the facts have read it. Return its moment.
 
         A moment has what an invariant can see: the signal, the last effect and the state to which
-        it leads, by type, `Bound` if a bound is reached, `Counters` if counters have changed, and
-        `Deviates`.
+        it leads, by type.
         """
         signal = entry.signal
         kind = type(signal)
@@ -72,11 +60,7 @@ class Course:
         self.signal = signal
         self._take(signal)
         self.effect, state = self.asked[-1] if self.asked else None, type(self.run.state)
-        recounted = self._recount(entry.counters)
-        moment: tuple[object, ...] = entries.Transition, kind, type(self.effect), state, self._bound
-        if recounted:
-            moment = *moment, Counters
-        return moment if not self.wrong and NAMES[state] == entry.state else (*moment, Deviates)
+        return entries.Transition, kind, type(self.effect), state
 
     def begin(self) -> None:
         self.run, self.asked, self.effect = _NOT_BEGUN, (), None
@@ -91,17 +75,8 @@ class Course:
             self.wrong = f"the machine does not take {type(signal).__name__}: {error}"
             self.before, self.asked = self.run, ()
 
-    def _recount(self, counters: Counters) -> bool:
-        values = self._values(self.run)
-        if values == self._last_values and counters is self._last_counters:
-            return False
-        self._last_values, self._last_counters = values, counters
-        self._bound = Bound if any(map(ge, values[len(_COUNTERS) :], self._most)) else None
-        return True
-
 
 _NOTED = (entries.Transition, signals.AbortRequested)
-_COUNTERS = "error_count", "total_steps", "compaction_attempts"
 _NOT_BEGUN = Run(Ready())
 """The run before the first signal: the machine has not been asked for its own."""
 
