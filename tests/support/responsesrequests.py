@@ -118,7 +118,9 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         sent(USER, conversation=1), "conversation.id", "expected a string, but got an integer",
     ),
     "two ways to go on": (
-        sent(USER, conversation="c", previous_response_id="r"), "", "Mutually exclusive",
+        sent(USER, conversation="c", previous_response_id="r"), "",
+        ("Mutually exclusive parameters: ''. "
+         "Ensure you are only providing one of: 'pre..._id' or 'conversation'."),
     ),
     "an unknown item": (
         sent({"type": "item_reference", "id": "x"}), "input",

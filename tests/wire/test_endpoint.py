@@ -287,8 +287,11 @@ def test_a_response_goes_on_from_the_one_before_with_all_that_was_said() -> None
         response("Oslo?", instructions="Be brief."),
         response([CALL], previous_response_id="resp_1", stream=False),
         response("Thanks.", previous_response_id="resp_2"),
+        asking("GET", "responses/resp_2/input_items"),
         replies=replies,
     )
+    items = found.pop()[1]["data"]
+    assert [each["type"] for each in items] == ["function_call_output", "function_call", "message"]
     call = AssistantMessage("", (ToolCall("call-1", "weather", "{}"),))
     said = [UserMessage("Oslo?"), call, ToolMessage("call-1", "Sunny."),
             AssistantMessage("Sunny."), UserMessage("Thanks.")]  # fmt: skip
@@ -329,6 +332,7 @@ def test_what_is_not_kept_is_not_found(
     _, found = answers(*requests, replies=(Reply(say="Hello."),) * asked)
     error = found[-1][1]["error"]
     assert (found[-1][0], error["param"], error["code"]) == (status, param, code)
+    assert error["type"] == "invalid_request_error"
     assert "not found" in error["message"]
 
 

@@ -37,7 +37,6 @@ class AnthropicMessages(replies.EventFormat):
     marks_failed_tools: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
-        """Return the contents of a request. Raises WrongRequest."""
         body = payload.body_of(request)
         try:
             return _read(body, asks_size=request.path.endswith(self.sizes))
@@ -49,7 +48,6 @@ class AnthropicMessages(replies.EventFormat):
         return _MessageEncoder(self.options, request, number)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:
-        """Return the body that the provider sends for a failed call."""
         error, request_id = anthropic_error(fault), replies.request_id(number)
         return {"type": "error", "error": error, "request_id": request_id}
 

@@ -8,7 +8,7 @@ has no candidate. Shapes: ai.google.dev/api/generate-content; google-genai 3.6, 
 
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,13 +35,12 @@ class Gemini(replies.EventFormat):
     sdk: ClassVar[str] = "google-genai"
     path: ClassVar[str] = "/models/MODEL:generateContent"
     marks_failed_tools: ClassVar[bool] = False
+    pages: ClassVar[Collection[int]] = (502,)
 
     def answers(self, request: HttpRequest) -> bool:
-        """Return whether a request is one of this format, by the end of its path."""
         return request.method == "POST" and _PATH.search(request.path) is not None
 
     def read(self, request: HttpRequest) -> WireRequest:
-        """Return the contents of a request. Raises WrongRequest."""
         found = _PATH.search(request.path)
         assert found is not None
         model, how = found.groups()
@@ -63,7 +62,6 @@ class Gemini(replies.EventFormat):
         return _ContentEncoder(self.options, request, number)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
-        """Return the body that the provider sends for a failed call."""
         return {"error": gemini_error(fault)}
 
     def every(
@@ -76,21 +74,23 @@ class Gemini(replies.EventFormat):
 
 # ---------------------------------------------------------------- failed calls
 
-# Shapes and words as in google-gemini/gemini-cli#5443, #10925 and #14811.
+# Recorded in issues of google-gemini/gemini-cli, and 504 in one of googleapis/python-genai, as of
+# 2026-11-26: docs/sdks.md lists them. No source was found for another status, such as 408 or 529,
+# which gets UNKNOWN and the words of the script.
 _BY_STATUS: Mapping[int, ErrorWords] = {
     400: ErrorWords("INVALID_ARGUMENT", "Request contains an invalid argument."),
-    401: ErrorWords("UNAUTHENTICATED", "Request had invalid authentication credentials."),
+    401: ErrorWords("UNAUTHENTICATED", "Request had invalid authentication credentials. Expected "
+         "OAuth 2 access token, login cookie or other valid authentication credential. See "
+         "https://developers.google.com/identity/sign-in/web/devconsole-project."),
     403: ErrorWords("PERMISSION_DENIED", "The caller does not have permission"),
-    404: ErrorWords("NOT_FOUND", "The model is not found, or not supported for generateContent."),
-    408: ErrorWords("DEADLINE_EXCEEDED", "The request timed out. Please try again."),
+    404: ErrorWords("NOT_FOUND", "Requested entity was not found."),
     429: ErrorWords("RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
     499: ErrorWords("CANCELLED", "The operation was cancelled."),
-    500: ErrorWords("INTERNAL", "An internal error has occurred. Please retry."),
-    502: ErrorWords("UNAVAILABLE", "Bad Gateway"),
+    500: ErrorWords("INTERNAL", "An internal error has occurred. Please retry or report in "
+         "https://developers.generativeai.google/guide/troubleshooting"),
     503: ErrorWords("UNAVAILABLE", "The model is overloaded. Please try again later."),
-    504: ErrorWords("DEADLINE_EXCEEDED", "The request timed out. Please try again."),
-    529: ErrorWords("UNAVAILABLE", "The model is overloaded. Please try again later."),
-}
+    504: ErrorWords("DEADLINE_EXCEEDED", "Deadline expired before operation could complete."),
+}  # fmt: skip
 _OVERFLOW = ErrorWords(
     "INVALID_ARGUMENT",
     "The input token count (1130000) exceeds the maximum number of tokens allowed (1048576).",

@@ -96,13 +96,14 @@ def _response(request: HttpRequest, name: str, storage: Storage, __: int) -> Jso
     kept, _ = storage.response(name)
     if request.method == "DELETE":
         del storage.responses[name]
-        return {"id": name, "object": "response", "deleted": True}
+        return {"id": name, "object": "response.deleted", "deleted": True}
     if request.query.get("stream") == "true":
         raise WrongRequest("stream", "simloop streams a response once.", is_limit=True)
     return kept
 
 
 def _input_items(request: HttpRequest, name: str, storage: Storage, __: int) -> JsonObject:
+    # With those of the responses before, as in the list that semantic-kernel has recorded.
     _, seen = storage.response(name)
     named_items = [named(item, f"item_{name}_{at}") for at, item in enumerate(seen)]
     return _newest(request, named_items)

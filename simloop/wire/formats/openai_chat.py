@@ -88,7 +88,6 @@ class OpenAIFormat(replies.EventFormat):
     is_responses: ClassVar[bool] = False
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
-        """Return the body that the provider sends for a failed call."""
         return {"error": openai_error(fault, is_responses=self.is_responses)}
 
     def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
@@ -123,7 +122,6 @@ class OpenAIChat(OpenAIFormat):
     marks_failed_tools: ClassVar[bool] = False
 
     def read(self, request: HttpRequest) -> WireRequest:
-        """Return the contents of a request. Raises WrongRequest."""
         body = payload.body_of(request)
         if body.get("n") not in (None, 1):
             words = "A script has one reply to each request: send n=1."

@@ -39,7 +39,6 @@ class OpenAIResponses(OpenAIFormat):
     is_responses: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:
-        """Return the contents of a request. Raises WrongRequest."""
         body = payload.body_of(request)
         model, turn = payload.model_of(body), self.storage.turn(body)
         reader = _Reader()

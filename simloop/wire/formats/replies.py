@@ -1,12 +1,12 @@
 """The replies of formats that stream server-sent events: framing, blocks, ends, errors, headers.
 
 The script's own words, code, headers and body of an error go out as they are; a provider's words
-take the place of what the script leaves out. Shapes, types and codes are the providers'. Their
-messages are worded like theirs, and were not compared with recorded replies.
+take the place of what the script leaves out. Shapes, types and codes are the providers'. The
+messages of OpenAI and Anthropic are worded like theirs, and were not compared with recorded ones.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -363,6 +363,7 @@ class EventFormat(ABC):
     path: ClassVar[str]
     sizes: ClassVar[tuple[str, ...]] = ()
     """The ends of the paths of requests that ask for their size alone."""
+    pages: ClassVar[Collection[int]] = _GATEWAY
     options: WireOptions = field(default_factory=WireOptions)
     storage: Storage = field(default_factory=Storage)
 
@@ -372,24 +373,19 @@ class EventFormat(ABC):
         return f"POST {self.path}"
 
     def answers(self, request: HttpRequest) -> bool:
-        """Return whether a request is one of this format, by the end of its path."""
         return request.method == "POST" and request.path.endswith((self.path, *self.sizes))
 
     def framer(self) -> Framer:
         return EventFramer(self.options.framing)
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
-        """Return the headers of a reply that has not failed."""
         kind = EVENTS if request.streams else JSON
         return (("content-type", kind), *self.every(number, created_s))
 
     def error(self, failure: values.StreamError, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply that a failed call has in the place of any output."""
-        body, headers = (
-            self.error_body(failure.fault, number),
-            self.every(number, created_s, failure),
-        )
-        return error_reply(failure, body, headers)
+        body = self.error_body(failure.fault, number)
+        return error_reply(failure, body, self.every(number, created_s, failure), self.pages)
 
     def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply to a request that cannot be read."""
@@ -420,12 +416,17 @@ class EventFormat(ABC):
                 yield what.format(field="reset", of=of), reset
 
 
-def error_reply(failure: values.StreamError, body: JsonObject, headers: Headers) -> ErrorReply:
+def error_reply(
+    failure: values.StreamError,
+    body: JsonObject,
+    headers: Headers,
+    pages: Collection[int] = _GATEWAY,
+) -> ErrorReply:
     """Return the reply with the script's headers over the provider's, and the script's body."""
     fault, status = failure.fault, status_of(failure.fault)
     if failure.body is not None:
         text, kind = writable(failure.body), _kind_of(failure.body)
-    elif status in _GATEWAY and not fault.code and _is_silent(fault):
+    elif status in pages and not fault.code and _is_silent(fault):
         text, kind = _HTML.format(status_text(status)), "text/html"
     else:
         text, kind = wire_json(body), JSON

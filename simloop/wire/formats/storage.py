@@ -1,8 +1,10 @@
 """The responses and the conversations that a provider keeps, for one run.
 
 A response is kept with its input, unless its request says `store: false`, and a request that goes
-on from it has these items before its own. Instructions are not kept. Statuses and words are those
-of maximhq/bifrost#2441 (a response) and can1357/oh-my-pi#41 (an item).
+on from it has these items before its own. Instructions are not kept. Statuses and words are from
+recorded replies, as of 2026-11-26: maximhq/bifrost#2441 (a previous response), can1357/oh-my-pi#41
+(an item), ConformanceTraces in microsoft/agent-framework (a conversation, both ways to go on), and
+OpenAIResponseAgentThreadTests.cs in microsoft/semantic-kernel (a response that is read or deleted).
 """
 
 import json
@@ -16,9 +18,9 @@ from simloop.wire.formats.wire_format import WrongRequest
 Items = tuple[JsonObject, ...]
 KeptResponse = tuple[JsonObject, Items]
 """A response as it was sent, and all items that the model had seen."""
-_BOTH = (
-    "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. "
-    "Ensure you are only providing one of: 'previous_response_id' or 'conversation'."
+_BOTH = (  # the provider names no parameter first, and cuts the name of the other
+    "Mutually exclusive parameters: ''. "
+    "Ensure you are only providing one of: 'pre..._id' or 'conversation'."
 )
 _NO_ITEM = (
     "Item with id '{0}' not found. Items are not persisted when `store` is set to false. "

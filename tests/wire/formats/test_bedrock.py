@@ -120,6 +120,8 @@ def test_events_go_out_as_binary_messages_with_checksums() -> None:
         (Fault("busy", code="overloaded_error"), "serviceUnavailableException"),
         (Fault("busy", status=429), "throttlingException"),
         (Fault("busy", status=400), "validationException"),
+        (Fault("busy", status=424), "modelStreamErrorException"),
+        (Fault("busy", status=418), "validationException"),
         (Fault("busy", code="weird"), "internalServerException"),
         (Fault("busy", code="ModelStreamErrorException"), "modelStreamErrorException"),
     ],
