@@ -176,7 +176,10 @@ def findings(document: Document, invalid: ValidationError, model: Any) -> Scenar
     found: dict[tuple[bool, tuple[int, int]], ScenarioError] = {}
     for error in _one_form_each(document, invalid.errors(include_url=False)):
         loc, is_missing = loc_of(error), error["type"] == "missing"
-        about_the_key = error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
+        names_key = error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
+        about_the_key = names_key or loc[-1:] == (
+            "[key]",
+        )  # pydantic's word for a key of a mapping
         line, column = document.locate(loc, key=about_the_key)
         message, hint = _said(model, loc, error)
         mistake = ScenarioError(

@@ -404,13 +404,15 @@ class Scenario(Strict):
     def _parties_fit(self) -> Self:
         for name in {"", "min", "max"}.intersection(self.models):
             raise wrong(f"models.{name}", "give it another name: min, max and none mean something")
-        expected = {"expect": self.expect, **self.expect_on}
+        expected = {"expect": self.expect}
+        expected |= {f"expect_on.{name}": each for name, each in self.expect_on.items()}
         for key, each in expected.items():
             counts = each.requests if isinstance(each.requests, dict) else {}
             unknown = sorted(counts.keys() - self.models.keys())
             if unknown:
-                place = "expect.requests" if each is self.expect else f"expect_on.{key}"
-                raise wrong(place, f"there is no `{unknown[0]}` in models")
+                known = f": it has {', '.join(self.models)}" if self.models else ""
+                place = f"{key}.requests.{unknown[0]}"
+                raise wrong(place, f"there is no `{unknown[0]}` in models{known}")
         return self
 
     _path: str = PrivateAttr(default="")

@@ -43,6 +43,7 @@ from simloop.world.services import (
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "any")
 """The keys of a route that hold its path; one of them says its method."""
+_ONE_METHOD = f"a route has one method: give one of {', '.join(METHODS)}"
 _BODIES = ("json", "text", "pieces")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -204,12 +205,18 @@ class Route(Answer):
     times: Annotated[int, Field(ge=1)] | Literal["always"] = "always"
     """How often it is used: a number must be reached, and always is any number."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_path(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "path" in data:  # its nearest key, `patch`, is not meant
+            raise wrong("path", f"{_ONE_METHOD}, with the path as its value")
+        return data
+
     @model_validator(mode="after")
     def _has_one_method(self) -> Self:
         given = [name for name in METHODS if getattr(self, name) is not None]
         if len(given) != 1:
-            known = ", ".join(METHODS)
-            raise wrong(given[1] if given else "", f"a route has one method: give one of {known}")
+            raise wrong(given[1] if given else "", _ONE_METHOD)
         return self
 
     @model_serializer(mode="wrap")

@@ -62,7 +62,7 @@ _FAULTS = (
     ("directive|version 1", "this % line is no directive of YAML 1.2", "remove the line"),
     (r"a tag\b|tag handle", "an unquoted ! starts a tag, and tags are not read", _QUOTE),
     (r"'\\t'", "a tab stands where YAML wants spaces", "replace it by spaces"),
-    (r"'\?'|keys are not", "an unquoted ? cannot stand here", _QUOTE),
+    (r"content.*'\?'|keys are not", "an unquoted ? cannot stand here", _QUOTE),
     ("quoted.*(end of|separator)", "^this quoted text is never closed", "add the same quote"),
     ("escape", "YAML has no such escape", r"write \\ for a backslash, or use single quotes"),
     ("block scalar", "only + - 1 to 9 or a comment follows | or >", "start the text a line below"),
@@ -76,7 +76,8 @@ _FAULTS = (
     ("", "{found} does not fit here", "align it with the block of line {line}, or quote all of it"),
 )
 _FOUND = re.compile(r"(?:but (?:found|got)|character) '(.+?)'(?: that|$)")
-_TOKENS = {"": "this", "scalar": "text", "block mapping start": "a key", "document start": "'---'"}
+_TOKENS = {"": "this", "scalar": "text", "document start": "'---'"}
+_TOKENS |= {"block mapping start": "a key", "?": "a key"}
 
 
 class Document(Struct, frozen=True, dict=True):

@@ -96,11 +96,11 @@ _ASKS_THE_MACHINE = {"ctypes", "distro", "platform", "uuid"}
 _ASKING_FUNCTIONS = {"urllib3": "_has_ipv6"}
 
 CLIENTS = frozenset({
-    "aiohttp", "anthropic", "botocore", "cohere", "google", "groq", "h11", "h2", "httpcore",
-    "httpcore2", "httpx", "httpx2", "httpx_sse", "litellm", "mcp", "mistralai", "ollama", "openai",
-    "requests", "sseclient", "urllib3", "websockets",
+    "aiohttp", "anthropic", "boto3", "botocore", "cohere", "google", "groq", "h11", "h2",
+    "httpcore", "httpcore2", "httpx", "httpx2", "httpx_sse", "litellm", "mcp", "mistralai",
+    "ollama", "openai", "requests", "sseclient", "tenacity", "urllib3", "websockets",
 })  # fmt: skip
-"""SDKs of providers and HTTP clients, by the names of their modules."""
+"""SDKs of providers, HTTP clients and what repeats their calls, by the names of their modules."""
 
 _LONGEST = 100
 STARTS = frozenset({"VirtualLoop.run", "SimulatedThread.bootstrap"})

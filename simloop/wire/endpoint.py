@@ -231,7 +231,7 @@ class Endpoint:
             raise ConnectionRefused
         message = f"Unknown request URL: {request.method} {request.path}."
         error = {"type": "invalid_request_error", "message": message, "code": "unknown_url"}
-        return fixed(404, json.dumps({"error": error}).encode(), _NO_RETRY)
+        return fixed(404, json.dumps({"error": error, "message": message}).encode(), _NO_RETRY)
 
 
 def _host(request: HttpRequest) -> str:

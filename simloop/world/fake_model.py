@@ -282,11 +282,16 @@ class Script:
         replies = "1 ordered reply" if ordered == 1 else f"{ordered} ordered replies"
         matched = f", and none of its rules matches ({rules})" if rules else ""
         missing = f"no reply of {self.party} is left" if self.party else "the script has no reply"
-        none = f", which is of none of {parties}" if (parties := ", ".join(self._parties)) else ""
+        none = (
+            f", which fits no `when` of {parties}" if (parties := ", ".join(self._parties)) else ""
+        )
+        others = "add a reply, let one play `times: always`, or mend the `when` of its party"
         raise ScriptExhausted(
             f"{missing} for request {request.number}{none}: the run used {replies}{matched}",
             key=self.name,
-            hint="add a reply, or let one play `times: always`",
+            hint=others
+            if self.party or parties
+            else "add a reply, or let one play `times: always`",
         )
 
     @property

@@ -45,6 +45,7 @@ def test_a_file_and_python_state_the_same_services() -> None:
         ),
         ("{get: /a, post: /b}", "4:17: @.post: a route has one method"),
         ("{get: a}", "4:13: @.get: must be a path that begins with /"),
+        ("{path: /a, json: 1}", "4:8: @.path: a route has one method: give one of get,"),
         ("{gets: /a}", "4:8: @.gets: unknown key (did you mean `get`?)"),
         (
             "{get: /, json: 1, text: a}",
@@ -72,7 +73,7 @@ def test_a_mistake_in_a_route_is_told_at_its_place(route: str, says: str) -> Non
     "address", ["a.example", "ftp://a.example", "https://", "https://a.example?x=1", "https://a:x"]
 )
 def test_what_is_no_address_is_refused_at_its_place(address: str) -> None:
-    with pytest.raises(ScenarioError, match=r"<text>:2:\d+: services.*must be the address"):
+    with pytest.raises(ScenarioError, match=r"<text>:2:12: services.*must be the address"):
         parse_scenario(f"prompt: x\nservices: {{'{address}': []}}")
 
 

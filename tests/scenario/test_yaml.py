@@ -103,6 +103,12 @@ def test_quotes_blocks_and_collections_keep_their_content(written: str, value: A
         ("a: {b: [1, 2}", 1, 13, "'}' does not fit into the bracket of line 1"),
         ("a: [\n---\n]", 2, 1, "'---' does not fit into the bracket of line 1"),
         ("a:\n   b: 1\n  c: 2", 3, 3, "a key does not fit here (align it with the block of line 1"),
+        (
+            "a:\n  - b: 1\n  c: 2",
+            3,
+            3,
+            "a key does not fit here (align it with the block of line 2",
+        ),
         ('a: "x" y', 1, 8, "text does not fit here"),
         ("a: ?", 1, 4, "an unquoted ? cannot stand here"),
         ("a: - b", 1, 4, "a list item cannot start here"),

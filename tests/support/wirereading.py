@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from simloop.messages import Finish, FinishReason, Message, Part, ToolCall, UserMessage
+from simloop.messages import (
+    Finish,
+    FinishReason,
+    Message,
+    Part,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+    Usage,
+    UserMessage,
+)
 from simloop.wire import formats
 from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
@@ -18,6 +30,11 @@ CREATED_S = 1_000_000_000
 Json = dict[str, Any]
 CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":2}')
 STOP, CALLS = Finish(FinishReason.STOP, "stop"), Finish(FinishReason.TOOL_CALLS, "tool-calls")
+REPLY: tuple[Part, ...] = (
+    ReasoningDelta("Hm"), TextDelta("So"), ToolCallDelta("call-1", "look", '{"a'),
+    ToolCallPart(CALL), ToolCallPart(OTHER), Finish(CALLS.reason, CALLS.raw, Usage(11, 7)),
+)  # fmt: skip
+"""A reply with a part of each kind."""
 USER: Json = {"role": "user", "content": "hi"}
 SCHEMA = {"type": "object", "properties": {"at": {"type": "integer"}}}
 CANONICAL = b'{"properties":{"at":{"type":"integer"}},"type":"object"}'

@@ -45,7 +45,7 @@ FAULTS = {
         Fault("langgraph", "langchain-answers-nothing", "expect.requests.oslo: expected 2, got 1"),
         Fault("langgraph", "langgraph-5952", "no reply of rome is left for request 7"),
         Fault("langgraph", "langgraph-6533", "invariant answers-reach-their-calls"),
-        Fault("openai-agents", "openai-agents-4835", "request 2, which is of none of refunds"),
+        Fault("openai-agents", "openai-agents-4835", "request 2, which fits no `when` of refunds"),
     ),
 }
 MENDED = {"agents": ("agno-10086",), "clouds": ("google-genai-2044",)}

@@ -251,6 +251,9 @@ def test_the_hosts_of_providers_are_there_and_no_others() -> None:
 
     in_run(main)
     assert {host: found.error or str(found.status) for host, found in heard.items()} == HOSTS
+    bodies = [json.loads(found.body) for found in heard.values() if not found.error]
+    for body in bodies:  # of OpenAI and others, and of Amazon
+        assert body["error"]["message"] == body["message"] == "Unknown request URL: GET /v1/files."
 
 
 RESPONSES = "https://api.openai.com/v1"

@@ -132,7 +132,7 @@ def test_a_party_whose_replies_are_used_up_is_named() -> None:
 
 
 def test_a_request_of_no_party_is_told_apart_from_a_script_that_is_too_short() -> None:
-    says = "the script has no reply for request 1, which is of none of reviewer: "
+    says = "the script has no reply for request 1, which fits no `when` of reviewer: "
     with pytest.raises(ScriptExhausted, match=says):
         asked({"reviewer": party(REVIEWER)}, {})
 
@@ -152,10 +152,12 @@ def test_the_requests_of_a_party_are_counted() -> None:
     ("models: {a: {when: {role: user}, replies: [{say: 1}]}}",
      "models.a.replies.0.say: must be a text or a list of texts"),
     ("models: {a: {when: {roles: user}}}", "models.a.when.roles: unknown key"),
-    ("expect: {requests: {reviewer: 1}}", "expect.requests: there is no `reviewer` in models"),
+    ("expect: {requests: {reviewer: 1}}",
+     "expect.requests.reviewer: there is no `reviewer` in models"),
     ("models: {a: {when: {role: user}}}\nexpect: {requests: {a: -1}}",
      "expect.requests.a: must be at least 0"),
-    ("expect_on: {pi: {requests: {a: 1}}}", "expect_on.pi: there is no `a` in models"),
+    ("models: {b: {when: {role: user}}}\nexpect_on: {pi: {requests: {a: 1}}}",
+     "3:29: expect_on.pi.requests.a: there is no `a` in models: it has b"),
 ])  # fmt: skip
 def test_a_mistake_is_told_at_its_place(text: str, says: str) -> None:
     with pytest.raises(ScenarioError) as raised:

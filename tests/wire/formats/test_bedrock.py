@@ -7,30 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from wirereading import CALL, CALLS, OTHER, data, streamed, whole
+from wirereading import CALL, CALLS, OTHER, REPLY, data, streamed, whole
 
 from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
     Part,
-    ReasoningDelta,
     StreamError,
     TextDelta,
     ToolCall,
-    ToolCallDelta,
     ToolCallPart,
-    Usage,
 )
 from simloop.wire.formats.bedrock import Bedrock
 from simloop.wire.formats.wire_format import WireEvent
 from simloop.world.http import HttpRequest
 
 BEDROCK = Bedrock()
-PARTS: list[Part] = [
-    ReasoningDelta("Hm"), TextDelta("So"), ToolCallDelta("call-1", "look", '{"a'),
-    ToolCallPart(CALL), ToolCallPart(OTHER), Finish(CALLS.reason, CALLS.raw, Usage(11, 7)),
-]  # fmt: skip
 
 
 def messages(stream: bytes) -> Iterator[tuple[dict[str, str], bytes]]:
@@ -52,7 +45,7 @@ def messages(stream: bytes) -> Iterator[tuple[dict[str, str], bytes]]:
 
 
 def test_a_stream_has_the_events_of_the_provider() -> None:
-    events = streamed(BEDROCK, PARTS)
+    events = streamed(BEDROCK, REPLY)
     use = [{"toolUse": {"toolUseId": one.id, "name": "look"}} for one in (CALL, OTHER)]
     assert list(zip([one.name for one in events], data(events), strict=True)) == [
         ("messageStart", {"role": "assistant"}),
@@ -91,7 +84,7 @@ def test_a_whole_reply_has_its_blocks_in_order() -> None:
         for n, one in enumerate((CALL, OTHER), 1)
     ]
     content = [{"reasoningContent": thought}, {"text": "So"}, *uses]
-    assert whole(BEDROCK, PARTS) == {
+    assert whole(BEDROCK, REPLY) == {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": "tool_use", "usage": TOKENS, "metrics": {"latencyMs": 1},
     }  # fmt: skip

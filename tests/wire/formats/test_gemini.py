@@ -1,20 +1,17 @@
 """Gemini: replies are written as Google does."""
 
 import pytest
-from wirereading import CALL, CALLS, MODEL, OTHER, STOP, data, streamed, whole
+from wirereading import CALL, CALLS, MODEL, OTHER, REPLY, STOP, data, streamed, whole
 
 from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
     Part,
-    ReasoningDelta,
     StreamError,
     TextDelta,
     ToolCall,
-    ToolCallDelta,
     ToolCallPart,
-    Usage,
 )
 from simloop.wire.formats.gemini import Gemini
 from simloop.wire.formats.wire_format import WrongRequest
@@ -31,11 +28,7 @@ def call(each: ToolCall, at: int) -> dict[str, object]:
 
 
 def test_each_event_is_a_whole_reply_and_the_last_has_the_end() -> None:
-    parts: list[Part] = [
-        ReasoningDelta("Hm"), TextDelta("So"), ToolCallDelta("call-1", "look", '{"a'),
-        ToolCallPart(CALL), ToolCallPart(OTHER), Finish(CALLS.reason, CALLS.raw, Usage(11, 7)),
-    ]  # fmt: skip
-    *events, last = data(streamed(GEMINI, parts))
+    *events, last = data(streamed(GEMINI, REPLY))
     written = [
         {"text": "Hm", "thought": True}, {"text": "So"}, {**call(CALL, 1), **SIGNATURE},
         call(OTHER, 2),
@@ -49,7 +42,7 @@ def test_each_event_is_a_whole_reply_and_the_last_has_the_end() -> None:
     empty = {"role": "model", "parts": [{"text": ""}]}
     assert last == {"candidates": [{"content": empty, **ended}], "usageMetadata": tokens, **HEAD}
     content = {"role": "model", "parts": written}
-    assert whole(GEMINI, parts) == {
+    assert whole(GEMINI, REPLY) == {
         "candidates": [{"content": content, **ended}], "usageMetadata": tokens, **HEAD,
     }  # fmt: skip
 
