@@ -1,34 +1,18 @@
-"""A trace in memory, the summary of its rounds, and views for tests.
+"""A trace in memory, and views for tests.
 
 A view is computed from entries alone, so it works for a trace read from a file as for one just
 made; requests.py has the requests.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
 
-from simloop.messages import FinishReason, Outcome
+from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Ended, Footer, Header
-
-
-class Round(Struct, frozen=True):
-    """One main model call and what it cost.
-
-    `messages` and `tokens` summarise the request, `hooks_ns` is virtual time spent in hooks,
-    where hooks that run at once count once. `finish_reason` is None where the call failed.
-    """
-
-    request_number: int
-    messages: int
-    tokens: int
-    hooks_ns: int
-    finish_reason: FinishReason | None
-    tools: tuple[str, ...]
 
 
 class LoopTrace(Struct):
@@ -71,49 +55,6 @@ class LoopTrace(Struct):
     def has_machine(self) -> bool:
         """Return whether a loop machine made the run: only its transitions are in a trace."""
         return any(type(entry) is entries.Transition for entry in self.entries)
-
-    def rounds(self) -> Iterator[Round]:
-        finishes = {e.request: e.reason for e in self.entries if isinstance(e, entries.Finish)}
-        starts = list(_round_starts(self.entries))
-        for start, end in pairwise((*starts, len(self.entries))):
-            yield _round(self.entries[start:end], finishes)
-
-
-def _round_starts(record: list[AnyEntry]) -> Iterator[int]:
-    """Yield the position of the decision before each main request and before its hooks.
-
-    An agent without an engine records no decision: then it is the position of the request.
-    """
-    moved: int | None = None
-    for index, entry in enumerate(record):
-        if isinstance(entry, entries.Transition):
-            moved = index
-        elif isinstance(entry, entries.Request) and entry.purpose == "main":
-            yield index if moved is None else moved
-            moved = None
-
-
-def _round(span: list[AnyEntry], finishes: Mapping[int, FinishReason]) -> Round:
-    request = next(e for e in span if isinstance(e, entries.Request) and e.purpose == "main")
-    return Round(
-        request_number=request.number,
-        messages=request.kept + len(request.added),
-        tokens=request.tokens,
-        hooks_ns=_in_hooks_ns([e for e in span if isinstance(e, entries.Hook)]),
-        finish_reason=finishes.get(request.number),
-        tools=tuple(e.name for e in span if isinstance(e, entries.ToolStarted)),
-    )
-
-
-def _in_hooks_ns(hooks: list[entries.Hook]) -> int:
-    if not hooks:
-        return 0
-    total_ns, counted_ns = 0, hooks[-1].at_ns  # all from `counted_ns` on is in the total
-    for hook in reversed(hooks):  # an entry stands where its hook ended
-        start_ns = hook.at_ns - hook.took_ns
-        total_ns += max(0, min(hook.at_ns, counted_ns) - start_ns)
-        counted_ns = min(counted_ns, start_ns)
-    return total_ns
 
 
 class Call(NamedTuple):

@@ -22,6 +22,7 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops.react import ReactLoop
 from simloop.messages import Fault
 from simloop.runs.run import Simulation
+from simloop.trace.entries import Request
 
 
 class EverySecond(ExponentialBackoff):
@@ -42,8 +43,8 @@ def test_a_retry_policy_of_ones_own_decides() -> None:
 
 def test_a_token_estimate_of_ones_own_decides() -> None:
     scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
-    (only,) = run(scenario, estimate_tokens=lambda text: 90).trace.rounds()
-    assert only.tokens == 94
+    trace = run(scenario, estimate_tokens=lambda text: 90).trace
+    assert [each.tokens for each in trace.entries if isinstance(each, Request)] == [94]
 
 
 def test_an_argument_that_there_is_not_is_refused_with_the_known_ones() -> None:

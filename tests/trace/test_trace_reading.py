@@ -109,7 +109,6 @@ def everything(trace: LoopTrace) -> list[Any]:
     return [
         *timeline(trace),
         *calls(trace.entries),
-        *trace.rounds(),
     ]
 
 
