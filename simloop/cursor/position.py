@@ -155,10 +155,13 @@ class Position:
 
     @property
     def earlier_request(self) -> Request | None:
-        """Return the main request before the newest one, in this run or an earlier one."""
-        place = self.request_place
-        found = None if place is None else self.recording.index.previous(Landmark.STEP, place)
-        return None if found is None else self.sent(found)
+        """Return the main request of the same party before the newest one, of any run."""
+        found, newest = self.request_place, self.request
+        while found is not None and newest is not None:
+            found = self.recording.index.previous(Landmark.STEP, found)
+            if found is not None and self.sent(found).party == newest.party:
+                return self.sent(found)
+        return None
 
     @cached_property
     def shared(self) -> int:

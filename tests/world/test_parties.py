@@ -37,6 +37,7 @@ from simloop.fuzz.shrink import with_planned_faults
 from simloop.messages import AssistantMessage, ToolCall
 from simloop.scenario.writing import content, scenario_text
 from simloop.trace.codec import decode, encode
+from simloop.trace.entries import Request
 from simloop.trace.otel import otel
 from simloop.trace.timeline import timeline
 
@@ -200,6 +201,16 @@ def test_the_trace_the_timeline_the_replayer_and_the_spans_name_the_party() -> N
     recording = RecordedRun.of_trace(trace)
     newest = Position(recording, len(recording.entries) - 1)
     assert "party: reviewer" in [str(each).strip() for each in view(FactView.REQUEST, newest)]
+
+
+def test_the_replayer_compares_a_request_with_the_one_before_it_of_its_party() -> None:
+    recording = RecordedRun.of_trace(two().trace)
+    record = enumerate(recording.entries)
+    at = [Position(recording, n) for n, each in record if isinstance(each, Request)]
+    found = [(each.request, each.earlier_request, each.shared) for each in at]
+    assert [(now.number, old and old.number, kept) for now, old, kept in found if now] == [
+        (1, None, 0), (2, None, 0), (3, 2, 1),
+    ]  # fmt: skip
 
 
 def test_a_scenario_with_parties_is_read_as_it_was_written() -> None:
