@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -197,6 +198,12 @@ def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
     assert why.startswith("messages[0].role: Invalid value: 'tool\ufffd'")
 
 
+def test_a_refusal_has_the_shape_of_the_format_that_was_asked() -> None:
+    shapes = {"v1/messages": "type", "model/m/converse": "message", "v1/responses": "error"}
+    _, found = answers(*[posted(b"{", f"https://models.test/{path}") for path in shapes])
+    assert [next(iter(body)) for _, body in found] == [*shapes.values()]
+
+
 def test_a_request_that_only_a_script_cannot_answer_is_no_mistake_of_its_sender() -> None:
     async def main() -> None:
         await Heard().listen(posted({**ASK, "n": 2}))
@@ -213,6 +220,7 @@ def test_a_request_that_only_a_script_cannot_answer_is_no_mistake_of_its_sender(
         ("POST", "https://api.weather.test/v1/today"),
         ("POST", "https://api.weather.test:443/v1/today?zip=1"),
         ("GET", "https://models.test/v1/chat/completions"),
+        ("GET", "https://models.test/v1/models"),
     ],
 )
 def test_an_unknown_address_refuses_the_connection_and_the_run_records_it(
@@ -236,6 +244,7 @@ HOSTS = {
     "us-central1-aiplatform.googleapis.com": "404",
     "bedrock-runtime.eu-west-1.amazonaws.com": "404",
     "bedrock-runtime-fips.us-east-1.amazonaws.com": "404",
+    "bedrock-runtime.cn-north-1.amazonaws.com.cn": "404",
     "storage.googleapis.com": "ConnectionRefused", "s3.amazonaws.com": "ConnectionRefused",
     "api.openai.com.example.org": "ConnectionRefused",
     "metadata.google.internal": "ConnectionRefused",
@@ -324,6 +333,7 @@ GONE: dict[str, tuple[list[HttpRequest], int, str | None, str | None]] = {
          response("Hi", conversation="conv_1")],
         404, None, None,
     ),
+    "a conversation that is read": ([asking("GET", "conversations/conv_1")], 404, None, None),
 }  # fmt: skip
 
 
@@ -374,8 +384,35 @@ def test_a_conversation_has_the_items_of_each_response() -> None:
     first, rest = found[5][1], found[6][1]
     assert [each["id"] for each in first["data"]] == ["msg_2_0", "msg_1_0"]
     assert rest["data"][-2:] == first["data"][::-1]
-    assert (rest["first_id"], len(rest["data"])) == ("item_0", 6)
+    assert (rest["first_id"], rest["last_id"], len(rest["data"])) == ("item_0", "msg_2_0", 6)
     assert {status for status, _ in found} == {200}
+
+
+def test_a_conversation_without_items_has_no_first_one() -> None:
+    empty = asking("GET", "conversations/conv_1/items")
+    _, (_, (_, items)) = answers(asking("POST", "conversations", {}), empty)
+    assert (items["first_id"], items["last_id"], items["data"]) == (None, None, [])
+
+
+def test_what_is_deleted_is_named() -> None:
+    _, found = answers(
+        response("Hi"),
+        asking("DELETE", "responses/resp_1"),
+        asking("POST", "conversations", {}),
+        asking("DELETE", "conversations/conv_1"),
+        replies=(Reply(say="Hello."),),
+    )
+    assert [found[1][1], found[3][1]] == [
+        {"id": "resp_1", "object": "response.deleted", "deleted": True},
+        {"id": "conv_1", "object": "conversation.deleted", "deleted": True},
+    ]
+
+
+def test_a_response_that_is_kept_is_not_streamed_again() -> None:
+    again = asking("GET", "responses/resp_1?stream=true")
+    result, ((_, sent), (status, body)) = answers(response("Hi"), again, replies=(Reply(say="x"),))
+    assert (sent["id"], status, body["error"]["param"]) == ("resp_1", 400, "stream")
+    assert "simloop streams a response once" in told(result)[0]
 
 
 def test_what_asks_no_model_is_answered_and_noted() -> None:
@@ -389,37 +426,41 @@ def test_what_asks_no_model_is_answered_and_noted() -> None:
             "messages/count_tokens",
             {**ASK, "messages": [{"role": "user", "content": "x" * 40}]},
         ),
-        asking("GET", "models/gpt-5"),
+        asking("GET", "models/ft:gpt-5:shop::1"),
         replies=(Reply(say="Hello."),),
     )
     sent, kept, items, *sizes, model = (body for _, body in found)
     assert {status for status, _ in found} == {200}
     assert kept == sent
-    assert items["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
+    said = [{"type": "input_text", "text": "Hi"}]
+    assert (items["first_id"], items["data"][0]["content"]) == ("item_resp_1_0", said)
     assert [each["input_tokens"] for each in sizes] == [14, 14]
-    assert (model["id"], model["object"]) == ("gpt-5", "model")
+    assert (model["id"], model["object"]) == ("ft:gpt-5:shop::1", "model")
     assert [line.removeprefix("GET /v1/") for line in told(result)] == [
         "responses/resp_1 is answered without a model",
         "responses/resp_1/input_items is answered without a model",
         "POST /v1/responses/input_tokens is answered with 14 tokens",
         "POST /v1/messages/count_tokens is answered with 14 tokens",
-        "models/gpt-5 is answered without a model",
+        "models/ft:gpt-5:shop::1 is answered without a model",
     ]
     assert len(result.requests) == 1
 
 
 @pytest.mark.parametrize(
-    ("header", "names"),
+    ("header", "own"),
     [
-        ("", "gpt-5"),
-        ("anthropic-version", "claude-sonnet-5"),
-        ("x-goog-api-key", "models/gemini-3-pro"),
+        ("", {"id": "gpt-5", "object": "model"}),
+        ("anthropic-version", {"id": "claude-sonnet-5", "type": "model"}),
+        ("x-goog-api-key", {"name": "models/gemini-3-pro"}),
     ],
 )
-def test_each_provider_lists_models_of_its_own(header: str, names: str) -> None:
-    for path in ("models", f"models/{names.removeprefix('models/')}"):
-        request = dataclasses.replace(asking("GET", path), headers=((header, "x"),))
-        assert names in json.dumps(answers(request)[1])
+def test_each_provider_lists_models_of_its_own(header: str, own: dict[str, str]) -> None:
+    name = next(iter(own.values())).removeprefix("models/")
+    paths = [asking("GET", "models"), asking("GET", f"models/{name}")]
+    requests = [dataclasses.replace(each, headers=((header, "x"),)) for each in paths]
+    _, ((_, listed), (_, model)) = answers(*requests)
+    assert model.items() >= own.items()
+    assert listed["models" if "name" in own else "data"][0] == model
 
 
 def test_texts_with_common_words_have_near_vectors() -> None:
@@ -428,10 +469,11 @@ def test_texts_with_common_words_have_near_vectors() -> None:
     url = "https://gateway.test/v1/embeddings"
     others: tuple[dict[str, Any], ...] = (
         {}, {"encoding_format": "base64"}, {"input": "The cat sat.", "dimensions": 8},
-        {"input": [1, 2]}, {"input": []}, {"dimensions": -1},
+        {"input": [1, 2]}, {"model": "text-embedding-3-large", "input": "?!"}, {"input": []},
+        {"dimensions": -1}, {"dimensions": 4097},
     )  # fmt: skip
     requests = [posted({**asked, **more}, url) for more in others]
-    _, ((_, floats), (_, packed), (_, small), (_, tokens), *wrong) = answers(*requests)
+    _, ((_, floats), (_, packed), (_, small), (_, tokens), (_, large), *wrong) = answers(*requests)
     one, other, far = (each["embedding"] for each in floats["data"])
 
     def likeness(first: list[float], second: list[float]) -> float:
@@ -443,7 +485,9 @@ def test_texts_with_common_words_have_near_vectors() -> None:
     assert list(struct.unpack(f"<{len(one)}f", raw)) == one
     assert (len(one), len(small["data"][0]["embedding"]), len(tokens["data"])) == (1536, 8, 1)
     assert floats["usage"] == {"prompt_tokens": 10, "total_tokens": 10}
-    assert [status for status, _ in wrong] == [400, 400]
+    assert large["data"][0]["embedding"] == [1, *[0] * 3071]  # of a text without words
+    assert [each["index"] for each in floats["data"]] == [0, 1, 2]
+    assert [status for status, _ in wrong] == [400, 400, 400]
 
 
 @pytest.mark.parametrize("host", ["api.openai.com", "gateway.test"])
@@ -523,19 +567,38 @@ def test_raw_bodies_are_kept_on_demand_and_in_no_trace(kept: bool) -> None:  # n
     assert b"secret" not in encode(result.trace)
 
 
+def in_chat(prompt: str, text: str) -> HttpRequest:
+    call = {"id": "a", "type": "function", "function": {"name": "save", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": prompt},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": text},
+    ]
+    return posted({"model": "gpt-5", "messages": messages})
+
+
+def in_gemini(prompt: str, text: str) -> HttpRequest:
+    given = {"id": "a", "name": "save"}
+    contents = [
+        {"parts": [{"text": prompt}]},
+        {"role": "model", "parts": [{"functionCall": given}]},
+        {"parts": [{"functionResponse": {**given, "response": {"result": text}}}]},
+    ]
+    return posted({"contents": contents}, "https://models.test/v1/models/m:generateContent")
+
+
+@pytest.mark.parametrize("asked", [in_chat, in_gemini])
 @pytest.mark.parametrize(
     ("text", "is_error"), [("Error: the disk is full", True), ("It is full.", False)]
 )
-def test_a_failed_result_is_marked_if_its_text_came_back(text: str, is_error: bool) -> None:  # noqa: FBT001
+def test_a_failed_result_is_marked_if_its_text_came_back(
+    asked: Callable[[str, str], HttpRequest],
+    text: str,
+    is_error: bool,  # noqa: FBT001
+) -> None:
     async def agent(prompt: str, world: World) -> None:
         await world.tools.run(ToolCall("a", "save", "{}"))
-        call = {"id": "a", "type": "function", "function": {"name": "save", "arguments": "{}"}}
-        messages = [
-            {"role": "user", "content": prompt},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "a", "content": text},
-        ]
-        await Heard().listen(posted({"model": "gpt-5", "messages": messages}))
+        await Heard().listen(asked(prompt, text))
 
     broken = ScriptedTool(raises="the disk is full")
     scenario = Scenario(prompt="Save.", tools={"save": broken}, model=[Reply(say="No.")])

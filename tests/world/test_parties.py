@@ -124,6 +124,17 @@ def test_over_http_the_name_of_the_model_and_the_headers_count() -> None:
     assert heard == ["m1", "s", "b", "m2"]
 
 
+def test_a_request_for_a_summary_is_of_no_party() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        for purpose in ("main", "summary"):
+            await world.model.reply([UserMessage(prompt)], purpose=purpose)
+
+    models = {"a": party({"role": "user"}, "it")}
+    result = made(agent, models, summaries=[Reply(say="In short.")])
+    result.check()
+    assert parties(result.requests) == ["a", ""]
+
+
 def test_a_party_whose_replies_are_used_up_is_named() -> None:
     with pytest.raises(ScriptExhausted) as raised:
         asked({"a": party({"role": "user"}, "once")}, {}, {})

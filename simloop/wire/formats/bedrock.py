@@ -194,9 +194,7 @@ def _read_messages(body: JsonObject) -> Iterator[values.Message]:
         _check_results(open_ids, read, number)
         open_ids = [call.id for one in read for call in getattr(one, "calls", ())]
         yield from read
-        if "toolConfig" not in body and any(
-            {"toolUse", "toolResult"} & {*each} for _, each in blocks
-        ):
+        if "toolConfig" not in body and any("toolUse" in each for _, each in blocks):
             raise _refuse(_NO_TOOLS)
     _check_results(open_ids, [], len(given))
 
@@ -311,7 +309,7 @@ class _ConverseEncoder(replies.BlockEncoder):
         words = _words(fault)
         status = _known(replies.status_of(fault))
         kind = f"{_IN_STREAM.get(status, 'internalServer')}Exception"
-        if words.type == fault.code and fault.code.endswith("Exception"):
+        if fault.code.endswith("Exception"):
             kind = fault.code[:1].lower() + fault.code[1:]
         return _event(kind, message=replies.message_of(fault, words))
 

@@ -82,9 +82,9 @@ def _embeddings(request: HttpRequest, _: Storage, __: int) -> JsonObject:
 
 def _vector(text: str, count: int) -> list[float]:
     vector = [0.0] * count
-    for word in re.findall(r"\w+", text.lower()) or [text]:
+    for word in re.findall(r"\w+", text.lower()):
         digest = sha256(word.encode("utf-8", "replace")).digest()
-        vector[int.from_bytes(digest[:4]) % count] += 1 if digest[4] % 2 else -1
+        vector[int.from_bytes(digest[:4]) % count] += 1
     length = sqrt(sum(each * each for each in vector))
     return [each / length for each in vector] if length else [1.0, *vector[1:]]
 
@@ -152,7 +152,7 @@ def _listed(data: Sequence[JsonObject]) -> JsonObject:
 
 _ROUTES: dict[str, Callable[..., Any]] = {
     r"GET .*/models": _models,
-    r"GET .*/models/([^:]+)": _model,
+    r"GET .*/models/(.+)": _model,
     r"POST .*/embeddings": _embeddings,
     r"(?:GET|DELETE) .*/responses/([^/]+)": _response,
     r"GET .*/responses/([^/]+)/input_items": _input_items,

@@ -109,9 +109,17 @@ def test_the_model_stands_in_the_path(path: str) -> None:
     body = b'{"contents": [{"parts": [{"text": "hi"}]}]}'
     request = HttpRequest("POST", f"https://host{path}", (), body)
     assert GEMINI.answers(request)
+    assert not GEMINI.answers(HttpRequest("POST", f"{request.url}s", (), body))
     read = GEMINI.read(request)
     assert (read.model, read.streams) == (PATHS[path], False)
     assert bool(read.size_reply) == path.endswith("countTokens")
+
+
+def test_a_count_has_the_tools_of_the_request_inside_it() -> None:
+    tools = b'"tools": [{"functionDeclarations": [{"name": "look"}]}]'
+    body = b'{"generateContentRequest": {"contents": [{"parts": [{"text": "hi"}]}], %s}}' % tools
+    request = HttpRequest("POST", "https://host/v1/models/m:countTokens", (), body)
+    assert [each.name for each in GEMINI.read(request).tools] == ["look"]
 
 
 def test_a_stream_that_is_a_list_is_refused_as_a_limit_of_simloop() -> None:

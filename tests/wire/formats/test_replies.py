@@ -175,6 +175,7 @@ def test_an_overflow_has_the_words_of_the_provider(
         assert said in found.message
         assert (reply.status, found.type, found.code in (None, OVERFLOW)) == (400, kind, True)
         assert param is None or error(reply)["param"] == param
+        assert "details" not in json.loads(reply.body).get("error", ())
 
 
 def test_an_overflow_in_the_words_of_the_script_keeps_them() -> None:
