@@ -130,7 +130,7 @@ def test_a_request_for_a_summary_is_of_no_party() -> None:
             await world.model.reply([UserMessage(prompt)], purpose=purpose)
 
     models = {"a": party({"role": "user"}, "it")}
-    result = made(agent, models, summaries=[Reply(say="In short.")])
+    result = made(agent, models, summaries=[Reply(say="In short.", times="always")])
     result.check()
     assert parties(result.requests) == ["a", ""]
 
