@@ -74,7 +74,9 @@ WRONG: dict[str, tuple[Block, str, str]] = {
         sent(says("assistant", text("x"))), "", "must start with a user message",
     ),
     "users in a row": (sent(HI, HI), "", "must alternate between user and assistant"),
-    "a role": (sent(says("robot", text("x"))), "messages[0].role", "[user, assistant]"),
+    "a role": (
+        sent(says("robot", text("x"))), "", "Value 'robot' at 'messages.1.member.role' failed",
+    ),
     "no content": (sent(HI, says("assistant")), "", "Message object at messages.1 is empty"),
     "a blank text": (
         sent(says("user", text("hi"), text(" \n"))), "", "messages.0.content.1 is blank",

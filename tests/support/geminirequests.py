@@ -106,9 +106,11 @@ TOOLS = [
 ]
 UNANSWERED = "number of function response parts is equal"
 WRONG: dict[str, tuple[Part, str, str]] = {
-    "no contents": ({}, "contents", "contents is not specified"),
-    "no parts": (sent(says("user")), "contents[0].parts", "must not be empty"),
-    "a role": (sent(says("robot", text("x"))), "contents[0].role", "use a valid role"),
+    "no contents": ({}, "* GenerateContentRequest.contents", "contents is not specified"),
+    "no parts": (
+        sent(says("user")), "* GenerateContentRequest.contents[0].parts", "must not be empty",
+    ),
+    "a role": (sent(says("robot", text("x"))), "", "use a valid role"),
     "a call without a response": (sent(HI, BOTH, says("user", result(CALL))), "", UNANSWERED),
     "a text before the response": (sent(HI, BOTH, HI, says("user", result(CALL))), "", UNANSWERED),
     "a last call without a response": (sent(HI, BOTH), "", UNANSWERED),

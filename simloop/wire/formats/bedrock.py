@@ -148,7 +148,7 @@ def _words(fault: values.Fault) -> ErrorWords:
 # ---------------------------------------------------------------- requests
 
 # The refusals are those of agno-agi/agno#6698, langgenius/dify#12340 and #9294,
-# aws-samples/bedrock-engineer#8 and strands-agents/sdk-python#998.
+# aws-samples/bedrock-engineer#8, strands-agents/sdk-python#998 and continuedev/continue#1938.
 _FIRST = (
     "A conversation must start with a user message. "
     "Try again with a conversation that starts with a user message."
@@ -171,7 +171,10 @@ _TOO_MANY = (
     "of previous turn."
 )
 _NO_TOOLS = "The toolConfig field must be defined when using toolUse and toolResult content blocks."
-_ROLES = "Member must satisfy enum value set: [user, assistant]"
+_ROLES = (
+    "1 validation error detected: Value '{}' at 'messages.{}.member.role' failed to satisfy "
+    "constraint: Member must satisfy enum value set: [user, assistant]"
+)
 _Blocks = list[tuple[str, JsonObject]]
 
 
@@ -186,7 +189,7 @@ def _read_messages(body: JsonObject) -> Iterator[values.Message]:
     for number, (key, message) in enumerate(given):
         role, blocks = payload.text_at(message, "role", key), _blocks(message, key, number)
         if role not in ("user", "assistant"):
-            raise WrongRequest(f"{key}.role", _ROLES)
+            raise _refuse(_ROLES, role, number + 1)
         if role == before or not (before or role == "user"):
             raise _refuse(_TURNS if before else _FIRST)
         before = role

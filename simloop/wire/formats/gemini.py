@@ -118,7 +118,10 @@ def gemini_error(fault: values.Fault) -> JsonObject:
 
 # ---------------------------------------------------------------- requests
 
+# The refusals are those of google-gemini/gemini-cli#5443, the-open-agent/openagent#1666,
+# egoist/chatwise-releases#250 and langchain-ai/langchain-google#1393.
 _ROLES = "Please use a valid role: user, model."
+_PLACE = "* GenerateContentRequest."
 _UNANSWERED = (
     "Please ensure that the number of function response parts is equal to the number of function "
     "call parts of the function call turn."
@@ -143,7 +146,7 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
     for key, content in payload.objects_at(body, "contents"):
         role, parts = payload.text_at(content, "role", key), _parts(content, key)
         if not parts:
-            raise WrongRequest(f"{key}.parts", "contents.parts must not be empty.")
+            raise WrongRequest(f"{_PLACE}{key}.parts", "contents.parts must not be empty.")
         last = messages[-1] if messages else None
         if role == "model":
             reply = _read_model(parts, len(calls))
@@ -158,10 +161,10 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
         elif role in ("user", "function", ""):
             messages += _read_user(parts, unanswered)
         else:
-            raise WrongRequest(f"{key}.role", _ROLES)
+            raise WrongRequest("", _ROLES)
     _check(unanswered)
     if not messages:
-        raise WrongRequest("contents", "contents is not specified")
+        raise WrongRequest(f"{_PLACE}contents", "contents is not specified")
     instruction = payload.object_at(body, "systemInstruction", "")
     system = [_text(*each) for each in _parts(instruction, "systemInstruction")]
     return "\n".join(system), tuple(messages)
