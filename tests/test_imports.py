@@ -64,7 +64,6 @@ def test_the_version_is_cheap_to_ask_for() -> None:
     "name",
     [
         "simloop.cli.compare",
-        "simloop.check.compare",
         "simloop.prove.explore",
         "simloop.runs.isolation",
         "simloop.runs.program",

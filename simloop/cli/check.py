@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from simloop.check.compare import Row
 from simloop.check.trial import verify
-from simloop.cli.compare import reasons
+from simloop.cli.compare import Row, reasons
 from simloop.cli.options import (
     Target,
     formats,

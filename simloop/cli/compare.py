@@ -1,20 +1,21 @@
 """`simloop compare`: run scenarios on several loop designs, side by side.
 
-The output is a function of the scenarios and the loops alone. No meaning is by colour alone: a mark
-stands before each row that differs or is not as expected.
+Each loop runs a scenario once. A scenario that a loop cannot express gives a row with the reason,
+never a missing row. The output is a function of the scenarios and the loops alone. No meaning is by
+colour alone: a mark stands before each row that differs or is not as expected.
 """
 
-import dataclasses
 import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import click
+from msgspec import Struct
 
-from simloop.check.compare import Row, compare, unread
+from simloop.check.trial import Until, Verdict, verify
 from simloop.cli import report
 from simloop.cli.options import Target, comparison_settings, formats, settings_by_loop, targets_of
 from simloop.cli.terminal import (
@@ -29,11 +30,14 @@ from simloop.cli.terminal import (
     plain,
     verdict_word,
 )
-from simloop.errors import InternalError, ScenarioError
+from simloop.errors import CheckFailed, InternalError, ScenarioError, SimloopError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
 from simloop.runs.options import RunOptions
-from simloop.scenario.catalog import SUFFIX
+from simloop.runs.result import calls_of
+from simloop.scenario.loader import load_scenario
+from simloop.trace import entries
+from simloop.trace.looptrace import LoopTrace
 
 _WIDTH = 120
 _NARROWEST = 20
@@ -49,6 +53,11 @@ _LEGEND = {
     _SUMMARY: "two model calls, and one for a summary",
 }
 _HEADINGS = ("", "loop", "outcome", "model calls", "tool runs", "time", "text")
+_WAY = (
+    "outcome", "outcomes", "error", "cannot", "model_calls", "summaries", "tool_runs", "elapsed_ns",
+    "text",
+)  # fmt: skip
+"""The facts that are equal for two loops which go the same way."""
 
 
 @click.command("compare")
@@ -61,10 +70,11 @@ def command(
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A loop NAME is that of a
-    design, of a version of one (opencode@1.18.34), or module:attribute. A single scenario is shown
-    with a row for each loop, several with a line each. A scenario that a loop cannot express is
-    marked, with the reason, and is no failure. The exit code is the worst of all. `--judge-as` and
-    `--option` are for the loop of your own among the loops, or for the only loop.
+    design, of a version of one (opencode@1.18.34), or module:attribute. A scenario is shown with a
+    row for each loop; of several, only those are shown that differ from their own loop or are not
+    as expected, before a count. A scenario that a loop cannot express is marked, with the reason,
+    and is no failure. The exit code is the worst of all. `--judge-as` and `--option` are for the
+    loop of your own among the loops, or for the only loop.
     """
     settings = settings_by_loop(loops, given)
     with StatusLine(sys.stderr) as status:
@@ -82,15 +92,126 @@ def command(
             "scenarios": [one.json_format() for one in comparisons],
         }
         out(json_text(document, indent=2))
-    elif len(comparisons) == 1:
-        out_lines((*comparisons[0].table(width), *_legend(comparisons)))
     else:
-        out_lines(matrix(comparisons, loops, width))
+        out_lines(lines_of(comparisons, width))
     return exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Row(Struct, frozen=True):
+    """The run of a scenario on one loop.
+
+    `facts` are those of the JSON, null where nothing is known: a run that an error has ended has no
+    outcome, and retries are model calls of their own. `findings` are the expectations for that loop
+    that do not hold, and the errors that it does not expect.
+    """
+
+    facts: Mapping[str, Any]
+    findings: tuple[str, ...] = ()
+    exit_code: int = 0
+
+    @classmethod
+    def of(cls, loop: str, verdict: Verdict) -> Self:
+        cannot, exit_code = verdict.cannot, 0 if verdict.cannot else verdict.exit_code
+        facts = {
+            "loop": loop,
+            "status": report.status_for(exit_code, cannot=bool(cannot)),
+            **_course(None if cannot else verdict.trace),
+            "cannot": cannot or None,
+            "failures": report.failures_of(() if cannot else verdict.mismatches),
+            "errors": report.errors_of(verdict.errors),
+            "reproduce": None if cannot else _reproduce(verdict),
+        }
+        if cannot:
+            return cls(facts)
+        ended_by = verdict.worst or verdict.ended_by
+        facts["error"] = None if ended_by is None else type(ended_by).__name__
+        return cls(facts, (*verdict.failures, *map(_told, verdict.errors)), exit_code)
+
+    @property
+    def loop(self) -> str:
+        return str(self.facts["loop"])
+
+    @property
+    def cannot(self) -> str:
+        return self.facts["cannot"] or ""
+
+    @property
+    def ending(self) -> str:
+        """Return the outcome, or the name of the error in its place, or `cannot`."""
+        return "cannot" if self.cannot else self.facts["outcome"] or self.facts["error"] or ""
+
+    @property
+    def word(self) -> str:
+        return "cannot" if self.cannot else report.word_for(self.exit_code)
+
+    @property
+    def calls(self) -> str:
+        """Return the model calls as `2`, or as `2+1` with one for a summary."""
+        calls, summaries = self.facts["model_calls"], self.facts["summaries"]
+        return "-" if calls is None else f"{calls}+{summaries}" if summaries else str(calls)
+
+    def went_as(self, other: "Row") -> bool:
+        return all(self.facts[name] == other.facts[name] for name in _WAY)
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells below the headings but the first, safe to print; `-` if unknown."""
+        facts, ns = self.facts, self.facts["elapsed_ns"]
+        earlier = facts["outcomes"][:-1] if facts["outcome"] else facts["outcomes"]
+        return (
+            plain(self.loop),
+            ", ".join((*earlier, self.ending)),
+            self.calls,
+            "-" if facts["tool_runs"] is None else str(facts["tool_runs"]),
+            "-" if ns is None else format_duration(ns),
+            plain(facts["text"] or "") or "-",
+        )
+
+    def coloured(self) -> str:
+        return self.word if self.cannot else verdict_word(self.word, len(_INDENT) - 2)
+
+    def below(self) -> Iterator[str]:
+        """Yield the lines below a row: the reason, or the findings and how to see them."""
+        findings = [line for each in self.findings for line in each.split("\n")]
+        for finding in (self.cannot, *findings) if self.cannot else findings:
+            yield from textwrap.wrap(
+                plain(finding), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
+            )
+        if self.facts["reproduce"]:
+            yield f"{_INDENT}reproduce: {plain(self.facts['reproduce'])}"
+
+
+def _course(trace: LoopTrace | None) -> dict[str, Any]:
+    """Return the facts of a run that its trace shows."""
+    if trace is None:
+        return {**dict.fromkeys(_WAY), "outcomes": []}
+    outcomes, has_end = [*map(str, trace.outcomes)], trace.footer is not None
+    sent = Counter(each.purpose for each in trace.entries if type(each) is entries.Request)
+    return {
+        "outcome": outcomes[-1] if has_end else None,
+        "outcomes": outcomes,
+        "error": None,
+        "cannot": None,
+        "model_calls": sent["main"],
+        "summaries": sent["summary"],
+        "tool_runs": len(calls_of(trace)),
+        "elapsed_ns": trace.elapsed_ns,
+        "text": trace.ends[-1].text if has_end else None,
+    }
+
+
+def _told(error: SimloopError) -> str:
+    said = error.finding() if isinstance(error, CheckFailed) else str(error)
+    return f"{type(error).__name__}: {said}"
+
+
+def _reproduce(verdict: Verdict) -> str | None:
+    if verdict.failures and verdict.result:
+        return verdict.result.reproduce
+    found = (error.reproduce for error in verdict.errors if isinstance(error, CheckFailed))
+    return next(found, "") or None
+
+
+class Comparison(Struct, frozen=True):
     """One scenario under the name that the user gave, and its rows; `loop` is its own.
 
     `title` and `loop` are None, and all rows have the same error, if it could not be read.
@@ -115,23 +236,35 @@ class Comparison:
         An error of the file, or of simloop, is printed to stderr, after a call of `before_note`.
         Raises the error of an agent that cannot be made.
         """
-        if isinstance(target.file, ScenarioError):
-            path, rows = None, unread(target.file, tuple(loops))
-        else:
-            path, rows = str(target.file), compare(target.file, loops, seed=seed)
-        _explain(rows, before_note)
-        for row in rows:
-            if row.verdict is not None:
-                report.check_made(row.verdict)
-        scenario = rows[0].verdict.scenario if rows[0].verdict else None
-        title, loop = (scenario.title, scenario.loop) if scenario else (None, None)
-        # A trace can have millions of entries, and there are as many as scenarios and loops.
-        short = tuple(replace(row, verdict=None) for row in rows)
-        return cls(target.name, path, title, loop, short)
+        path = str(target.file) if isinstance(target.file, Path) else None
+        try:
+            if isinstance(target.file, ScenarioError):
+                raise target.file
+            scenario = load_scenario(target.file)
+        except ScenarioError as error:
+            before_note()
+            explain(error)
+            unread = Verdict(errors=[error])
+            return cls(target.name, path, None, None, tuple(Row.of(name, unread) for name in loops))
+        rows: list[Row] = []
+        for name, given in loops.items():
+            options: RunOptions = {**given, "loop": name, "seed": seed}
+            verdict = verify(scenario, Until.END, **options)
+            rows.append(Row.of(name, verdict))  # without the trace, which may be long
+            for wrong in [each for each in verdict.errors if isinstance(each, InternalError)]:
+                before_note()
+                explain(wrong)
+            report.check_made(verdict)
+        return cls(target.name, path, scenario.title, scenario.loop, tuple(rows))
 
     @property
     def was_read(self) -> bool:
         return self.loop is not None
+
+    @property
+    def is_remarkable(self) -> bool:
+        """Return whether a loop differs from its own, or is not as expected."""
+        return any(row.exit_code or self.mark(row) == _DIFFERS for row in self.rows)
 
     def mark(self, row: Row) -> str:
         """Return the mark of a row; none if the scenario's own loop has no row."""
@@ -151,7 +284,7 @@ class Comparison:
             "path": self.path,
             "title": self.title,
             "loop": self.loop,
-            "rows": [_row_json(row) for row in self.rows],
+            "rows": [row.facts for row in self.rows],
         }
 
     def table(self, width: int = _WIDTH) -> Iterator[str]:
@@ -163,71 +296,26 @@ class Comparison:
             yield report.verdict_line(report.word_for(self.rows[0].exit_code), self.name, _NOT_RUN)
             return
         yield f"{plain(self.name)}  {escape(self.title or '', width)}".rstrip()
-        texts = [(self.marks(row), *_cells_of(row)) for row in self.rows]
+        texts = [(self.marks(row), *row.cells()) for row in self.rows]
         widths = [max(map(cells, column)) for column in zip(_HEADINGS, *texts, strict=True)]
         taken = len(_INDENT) + sum(width + 2 for width in widths[:-1])
         widths[-1] = max(_NARROWEST, width - taken)
         yield f"{_INDENT}{_laid_out(_HEADINGS, widths)}"
         for row, one in zip(self.rows, texts, strict=True):
-            yield f"{_coloured(row)}  {_laid_out(one, widths)}"
-            yield from _below(row)
+            yield f"{row.coloured()}  {_laid_out(one, widths)}"
+            yield from row.below()
 
 
-def matrix(
-    comparisons: Sequence[Comparison], loops: Sequence[str], width: int = _WIDTH
-) -> Iterator[str]:
-    """Yield a line for each scenario with a column for each loop, the findings, count and legend.
-
-    Names of scenarios are shortened so that a line takes `width` cells, if there is room for that.
-    """
-    lines = [[_cell(one, row) for row in one.rows] for one in comparisons]
-    heads = [f"   {plain(loop)}" for loop in loops]
-    widths = [max(map(cells, column)) for column in zip(heads, *lines, strict=True)]
-    names = ["scenario", *(plain(one.name).removesuffix(SUFFIX) for one in comparisons)]
-    room = max(_NARROWEST, width - sum(one + 2 for one in widths))
-    name_width = min(room, max(map(cells, names)))
-    for name, texts in zip(names, [heads, *lines], strict=True):
-        # Shortened at the start, because the end distinguishes names that share a folder.
-        short = name if len(name) <= name_width else f"…{name[1 - name_width :]}"
-        fitted = [padded(short, name_width), *map(padded, texts, widths)]
-        yield "  ".join(fitted).rstrip()
-    wrong = [
-        line
-        for one in comparisons
-        for row in one.rows
-        if one.was_read and row.exit_code
-        for line in (f"{_coloured(row)}  {plain(one.name)} on {plain(row.loop)}", *_below(row))
-    ]
-    yield from ("", *wrong) if wrong else ()
+def lines_of(comparisons: Sequence[Comparison], width: int) -> Iterator[str]:
+    """Yield the tables, and the legend; of several only the remarkable ones, and a count."""
+    if len(comparisons) == 1:
+        yield from (*comparisons[0].table(width), *_legend(comparisons))
+        return
+    for one in comparisons:
+        if one.is_remarkable:
+            yield from (*one.table(width), "")
     rows = [row for one in comparisons for row in one.rows]
-    yield from ("", _count(comparisons), *_legend(comparisons), *reasons(rows))
-
-
-def _cell(comparison: Comparison, row: Row) -> str:
-    calls = f" {_calls_of(row)}" if row.model_calls is not None else ""
-    return f"{comparison.marks(row)} {row.ending}{calls}"
-
-
-def _cells_of(row: Row) -> tuple[str, ...]:
-    """Return the cells below the headings but the first, safe to print; `-` if unknown."""
-    time = "-" if row.elapsed_ns is None else format_duration(row.elapsed_ns)
-    tools = "-" if row.tool_runs is None else str(row.tool_runs)
-    return plain(row.loop), row.endings, _calls_of(row), tools, time, plain(row.text) or "-"
-
-
-def _calls_of(row: Row) -> str:
-    """Return the calls as `2`, or as `2+1` with one for a summary."""
-    if row.model_calls is None:
-        return "-"
-    return f"{row.model_calls}+{row.summaries}" if row.summaries else str(row.model_calls)
-
-
-def _word(row: Row) -> str:
-    return "cannot" if row.cannot else report.word_for(row.exit_code)
-
-
-def _coloured(row: Row) -> str:
-    return _word(row) if row.cannot else verdict_word(_word(row), len(_INDENT) - 2)
+    yield from (_count(comparisons), *_legend(comparisons), *reasons(rows))
 
 
 def _laid_out(texts: Sequence[str], widths: Sequence[int]) -> str:
@@ -235,20 +323,11 @@ def _laid_out(texts: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(map(padded, fitted, widths)).rstrip()
 
 
-def _below(row: Row) -> Iterator[str]:
-    findings = [line for failure in row.failures for line in failure.split("\n")]
-    for finding in (row.cannot, *findings) if row.cannot else findings:
-        yield from textwrap.wrap(
-            plain(finding), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
-        )
-    if row.reproduce:
-        yield f"{_INDENT}reproduce: {plain(row.reproduce)}"
-
-
 def _legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield the meaning of the marks that are used, and the loops missing from the comparison."""
-    used = {mark for one in comparisons for row in one.rows for mark in one.marks(row)}
-    used |= {_SUMMARY for one in comparisons for row in one.rows if row.summaries}
+    shown = [one for one in comparisons if one.is_remarkable or len(comparisons) == 1]
+    used = {mark for one in shown for row in one.rows for mark in one.marks(row)}
+    used |= {_SUMMARY for one in shown for row in one.rows if row.facts["summaries"]}
     yield from (f"{mark.ljust(3)}  {meaning}" for mark, meaning in _LEGEND.items() if mark in used)
     missing = [one.loop for one in comparisons if one.loop and _OWN not in map(one.mark, one.rows)]
     for loop, count in Counter(missing).items():
@@ -267,7 +346,7 @@ def reasons(rows: Iterable[Row]) -> list[str]:
 
 def _count(comparisons: Sequence[Comparison]) -> str:
     """Return `3 scenarios: 8 as expected, 4 differ from their own loop`; no count is zero."""
-    words = Counter(_word(row) for one in comparisons if one.was_read for row in one.rows)
+    words = Counter(row.word for one in comparisons if one.was_read for row in one.rows)
     counts = {
         "not as expected": words["FAILED"] + words["ERROR"],
         "cannot be expressed": words["cannot"],
@@ -282,30 +361,3 @@ def _count(comparisons: Sequence[Comparison]) -> str:
 
 def _scenarios(count: int) -> str:
     return f"{count} scenario{'s' * (count != 1)}"
-
-
-def _row_json(row: Row) -> dict[str, Any]:
-    return {
-        "loop": row.loop,
-        "status": report.status_for(row.exit_code, cannot=bool(row.cannot)),
-        "outcome": row.outcome or None,
-        "outcomes": [*row.earlier, *filter(None, [row.outcome])],
-        "error": row.error or None,
-        "cannot": row.cannot or None,
-        "model_calls": row.model_calls,
-        "summaries": row.summaries,
-        "tool_runs": row.tool_runs,
-        "elapsed_ns": row.elapsed_ns,
-        "text": row.text if row.outcome else None,
-        "failures": report.failures_of(row.mismatches),
-        "errors": [dataclasses.asdict(error) for error in row.errors],
-        "reproduce": row.reproduce or None,
-    }
-
-
-def _explain(rows: Sequence[Row], before_note: Callable[[], None]) -> None:
-    errors = [(row.verdict, error) for row in rows if row.verdict for error in row.verdict.errors]
-    shown = (e for verdict, e in errors if isinstance(e, InternalError) or not verdict.scenario)
-    for error in dict.fromkeys(shown):
-        before_note()
-        explain(error)
