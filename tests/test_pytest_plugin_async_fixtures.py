@@ -100,10 +100,17 @@ async def test_it(provider, reviewer):
 
 @pytest.mark.simloop
 async def test_unused(reviewer): pass
+
+@pytest.mark.simloop
+async def test_unknown(provider, reviewer):
+    provider.expect(requests={"revewer": 0})
 """
     result = play(project, source)
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*did not use models.reviewer.replies.0*"])
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines([
+        "*did not use models.reviewer.replies.0*",
+        "*expect.requests.revewer: there is no `revewer` in models: it has reviewer",
+    ])  # fmt: skip
 
 
 def test_fixtures_that_cannot_run_in_the_simulation_are_errors_with_their_names(

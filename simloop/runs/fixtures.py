@@ -433,6 +433,8 @@ class Provider(_OfTest):
                 hint = f"assert on what your agent returned; it takes {known}"
                 raise ScenarioError("an async test does not expect this", key=key, hint=hint)
         wanted, test = expected(given), self._begun
+        if unknown := wanted.unknown_party(test.simulation.scenario.models):
+            raise ScenarioError(unknown[1], key=f"expect.{unknown[0]}")
         test.violates.update(wanted.violates or {})
         found = mismatches_so_far(wanted, test.simulation.trace, test.simulation.elapsed_ns)
         if found:

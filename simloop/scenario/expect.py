@@ -4,7 +4,7 @@ Reading refuses an expectation that can never hold.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import EllipsisType
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, TypeVar
 
@@ -249,6 +249,14 @@ class Expect(fields.Strict):
                         field, f"a run that ends in {self.error} has no outcome to judge"
                     )
         return self
+
+    def unknown_party(self, parties: Collection[str]) -> tuple[str, str] | None:
+        """Return a key that counts the requests of none of the parties, and what is wrong."""
+        counts = self.requests if isinstance(self.requests, dict) else {}
+        for name in sorted(counts.keys() - {*parties}):
+            known = f": it has {', '.join(parties)}" if parties else ""
+            return f"requests.{name}", f"there is no `{name}` in models{known}"
+        return None
 
     @property
     def says_how_it_ends(self) -> bool:

@@ -407,12 +407,8 @@ class Scenario(Strict):
         expected = {"expect": self.expect}
         expected |= {f"expect_on.{name}": each for name, each in self.expect_on.items()}
         for key, each in expected.items():
-            counts = each.requests if isinstance(each.requests, dict) else {}
-            unknown = sorted(counts.keys() - self.models.keys())
-            if unknown:
-                known = f": it has {', '.join(self.models)}" if self.models else ""
-                place = f"{key}.requests.{unknown[0]}"
-                raise wrong(place, f"there is no `{unknown[0]}` in models{known}")
+            if unknown := each.unknown_party(self.models):
+                raise wrong(f"{key}.{unknown[0]}", unknown[1])
         return self
 
     _path: str = PrivateAttr(default="")
