@@ -105,7 +105,6 @@ class Endpoint:
     ) -> "Exchange | HttpReply":
         # Loaded with the first request, because most runs have none.
         from simloop.wire import exchange  # noqa: PLC0415
-        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
         services = self.services
         found = None if services is None else services.at(request.url)
@@ -113,6 +112,8 @@ class Endpoint:
             course = services.course(*found, request)
             if course is not None:
                 return exchange.Exchange(course, request, unreachable)
+        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
+
         form = next((each for each in self._formats() if each.answers(request)), None)
         try:
             asked = self._asked(form, request, unreachable) if form else self._looked_up(request)

@@ -62,16 +62,19 @@ class HttpBody:
     raises ConnectionLost or TimedOut.
     """
 
+    data: bytes | None = None
+    """The whole body, if it is there."""
+
     def __init__(self, data: bytes = b"") -> None:
-        self._data = data
+        self.data = data
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._data:
-            yield self._data
+        if self.data:
+            yield self.data
 
     def __iter__(self) -> Iterator[bytes]:
-        if self._data:
-            yield self._data
+        if self.data:
+            yield self.data
 
     async def aclose(self) -> None:
         """Give up the rest of the reply."""
@@ -80,8 +83,7 @@ class HttpBody:
         """Give up the rest of the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(NamedTuple):
     """The start of a reply, and its body."""
 
     status: int

@@ -77,7 +77,6 @@ class Programs:
             return None
         self._started += 1
         running = _Running(self, process, self._started)
-        running.record_start()
         if script is not None and not script.is_shell:
             return partial(running.play, script, words)
         return partial(running.shell, line or "")
@@ -113,17 +112,11 @@ class _Running:
         self._port = port
         self._process = process
         self._number = number
-        self._recorder = port._recorder
+        self._recorder = recorder = port._recorder
         process.at_end.append(self._record_end)
-
-    def record_start(self) -> None:
-        recorder, start = self._recorder, self._process.start
-        args = tuple(recordable(word) for word in start.args)
-        chars = sum(map(len, args)) + len(start.cwd)
-        entry = entries.ProgramStarted(
-            len(recorder.entries), recorder.now_ns, self._number, args, writable(start.cwd)
-        )
-        recorder.put(entry, chars)
+        args, cwd = tuple(map(recordable, process.start.args)), writable(process.start.cwd)
+        at = len(recorder.entries), recorder.now_ns
+        recorder.put(entries.ProgramStarted(*at, number, args, cwd), sum(map(len, (*args, cwd))))
 
     def _record_end(self, code: int) -> None:
         self._recorder.record(entries.ProgramEnded, self._number, code)
@@ -131,11 +124,10 @@ class _Running:
     async def _write(self, stream: str, text: str | bytes) -> None:
         if not text:
             return
-        if isinstance(text, str):
-            shown, data = text, text.encode(errors="replace")
-        else:
-            shown, data = text.decode(errors="backslashreplace"), text
-        shown = recordable(shown)
+        data = text.encode(errors="replace") if isinstance(text, str) else text
+        shown = recordable(
+            text if isinstance(text, str) else text.decode(errors="backslashreplace")
+        )
         self._recorder.record(entries.ProgramOutput, self._number, stream, shown)
         await self._process.write(2 if stream == "stderr" else 1, data)
 
@@ -147,8 +139,7 @@ class _Running:
 
     async def play(self, script: ProgramScript, args: Sequence[str]) -> int:
         """Play the script of a program that the agent has started."""
-        read = self._process.read_input() if script.reads else None
-        data = self._process.take_input() if read is None else await read
+        data = await self._process.read_input() if script.reads else self._process.take_input()
         text = self._note_input(data)
         code = await self.answer(script, args, text, self._write)
         self._note_input(self._process.take_input())

@@ -52,6 +52,7 @@ _PORTS = {"http": 80, "https": 443}
 _JSON = ("content-type", "application/json")
 _TEXT = ("content-type", "text/plain; charset=utf-8")
 _BYTES = ("content-type", "application/octet-stream")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 SERVES: ContextVar[bool] = ContextVar("serves", default=False)
@@ -239,8 +240,8 @@ class ServicesPort:
             return None
         number = self._record(service, rest, request)
         drawn = {} if self._sites is None else self._sites.drawn(SERVICE_FAULTS)
-        late_ns = self._play(drawn[Stage.LATE]).takes_ns if Stage.LATE in drawn else 0
-        if Stage.INSTEAD in drawn:  # no rule is used up: a retry gets its answer
+        late_ns = self._play(drawn[Stage.LATE]).takes_ns if drawn and Stage.LATE in drawn else 0
+        if drawn and Stage.INSTEAD in drawn:  # no rule is used up: a retry gets its answer
             inner: ReplyCourse = ScriptedCourse(self._play(drawn[Stage.INSTEAD]), request)
         elif found is not None:
             rule, values = found
@@ -332,8 +333,7 @@ def check_head(status: int, headers: Iterable[tuple[str, str]]) -> None:
 
 def json_bytes(value: Any) -> bytes:
     """Return JSON with the keys in the order of `value`. Raises TypeError or ValueError."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "replace")
+    return _encode(value).encode("utf-8", "replace")
 
 
 class ScriptedCourse(ReplyCourse):

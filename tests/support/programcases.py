@@ -186,6 +186,24 @@ def a_timeout(unit: float) -> Any:
     return found, child.communicate(), child.returncode
 
 
+def output_that_only_run_reads(unit: float) -> Any:
+    found: list[Any] = [run("hello", encoding="utf-16"), run("hello", errors="replace")]
+    for limit in (0, -1, unit):
+        try:
+            run("hangs", timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            found.append((error.timeout == limit, error.stdout if limit > 0 else b"", error.stderr))
+    try:
+        run("hello", encoding="nothing-like-it")
+    except LookupError as error:
+        found.append(str(error))
+    merged = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "timeout": unit * 9}
+    for options in ({"stderr": subprocess.PIPE}, merged, merged | {"text": True}):
+        done = subprocess.run(["ticks"], check=True, **options)
+        found.append((done.stdout, done.stderr))
+    return found
+
+
 def signals(unit: float) -> Any:
     child = subprocess.Popen(["stubborn"], stdout=subprocess.PIPE)
     assert child.stdout is not None
@@ -310,7 +328,8 @@ BLOCKING: dict[str, Callable[[float], Any]] = {
     for case in (
         output_and_errors, a_path_and_descriptors_that_stay_open, what_is_no_text,
         merged_and_bytes, an_input, large_output, an_error_of_check,
-        absent_programs, a_shell, polls_and_waits, a_timeout, signals, a_group,
+        absent_programs, a_shell, polls_and_waits, a_timeout,
+        output_that_only_run_reads, signals, a_group,
         waits_of_the_system, lines_as_they_come, a_pipeline, a_reader_that_goes_away,
         files_and_nothing, a_conversation, pipes_of_its_own, a_selector,
     )

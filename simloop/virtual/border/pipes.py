@@ -30,11 +30,12 @@ T = TypeVar("T")
 _read, _write, _close, _dup2, _fstat, _get_blocking = (
     os.read, os.write, os.close, os.dup2, os.fstat, os.get_blocking,
 )  # fmt: skip
-_pipe, _poll, _select = os.pipe, select.poll, select.select
+_poll, _select = select.poll, select.select
 READ, WRITE = select.POLLIN, select.POLLOUT
 PIPE_BUF = 4096
 """The bytes that a pipe which is ready surely takes; a larger write may block."""
-_CHUNK = 65_536
+PIPE_SIZE = 65_536
+"""The bytes that a pipe holds."""
 _get_running_loop = asyncio._get_running_loop  # noqa: SLF001 - the public one raises
 _WHAT = "a pipe"
 
@@ -59,8 +60,6 @@ class Pipes:
         self._noted: set[tuple[int, int]] = set()
         # The descriptors that are surely ends of noted pipes: to ask the kernel takes 1 us.
         self._ends: set[int] = set()
-        self.copied = self._ends.add
-        """Know a new descriptor as one of a noted pipe of the kernel."""
         self.lost = self._ends.discard
         """Forget the number of a descriptor that is closed: another one may get it."""
         self._readers: dict[tuple[int, int], Callable[[], object]] = {}
@@ -70,18 +69,8 @@ class Pipes:
         """The instants of the last poll that found nothing, and of the last that moved time."""
         self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
 
-    def open(self) -> tuple[int, int]:
-        """Return the ends of a new noted pipe, for reading and for writing."""
-        return self.note_pipe(_pipe())
-
-    def note_pipe(self, ends: tuple[int, int]) -> tuple[int, int]:
-        """Note a pipe of the kernel, whose ends have one inode."""
-        found = _fstat(ends[0])
-        self._noted.add((found.st_dev, found.st_ino))
-        self._ends.update(ends)
-        return ends
-
     def note(self, ends: tuple[int, int]) -> tuple[int, int]:
+        """Note both ends of a pipe, by their inodes, and return them."""
         self._noted.update(filter(None, map(_inode, ends)))
         return ends
 
@@ -251,7 +240,7 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
     """Read what is there, without waiting: nothing at its end, or if nothing has come yet."""
     found = bytearray()
     while is_ready(descriptor, READ):
-        piece = _read(descriptor, _CHUNK)
+        piece = _read(descriptor, PIPE_SIZE)
         if not piece:
             break
         found += piece
@@ -260,8 +249,8 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
     return bytes(found)
 
 
-def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `answer` with the run's pipes, and `original` elsewhere."""
+def exchanged(original: Any, answer: Callable[..., Any], what: str = "pipes") -> Callable[..., Any]:
+    """Return a function that calls `answer` with `what` of the run, and `original` elsewhere."""
 
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
@@ -270,15 +259,16 @@ def exchanged(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
         if type(run) is not VirtualLoop:
             thread = THREADS.get(get_ident())
             run = None if thread is None else thread.loop
-        if run is None or run.pipes is None:
+        found = None if run is None else getattr(run, what)
+        if found is None:
             return original(*args, **kwargs)
-        return answer(run.pipes, *args, **kwargs) if kwargs else answer(run.pipes, *args)
+        return answer(found, *args, **kwargs) if kwargs else answer(found, *args)
 
     return stand_in
 
 
-def _noting(original: Any, note: Callable[[Pipes, Any], Any]) -> Callable[..., Any]:
-    return exchanged(original, lambda pipes, *args: note(pipes, original(*args)))
+def _noting(original: Any) -> Callable[..., Any]:
+    return exchanged(original, lambda pipes, *args: pipes.note(original(*args)))
 
 
 def _read_from(pipes: Pipes, fd: int, n: int, /) -> bytes:
@@ -379,9 +369,8 @@ def _is_terminal(original: Callable[..., bool], number: Callable[[Any], int]) ->
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     os.isatty: _is_terminal(os.isatty, int),
-    **{getattr(os, name): _noting(getattr(os, name), note)
-       for name, note in (("pipe", Pipes.note_pipe), ("pipe2", Pipes.note_pipe),
-                          ("openpty", Pipes.note)) if hasattr(os, name)},
+    **{each: _noting(each) for name in ("pipe", "pipe2", "openpty")
+       if (each := getattr(os, name, None)) is not None},
     os.read: exchanged(os.read, _read_from),
     os.write: exchanged(os.write, _write_to),
     os.close: exchanged(os.close, _close_one),
@@ -424,7 +413,7 @@ def _read_whole(pipes: Pipes, file: io.FileIO) -> Any:
     fd = _descriptor(pipes, file)
     if fd < 0 or not _get_blocking(fd):
         return _FILES["readall"](file)
-    return b"".join(iter(functools.partial(_read_from, pipes, fd, _CHUNK), b""))
+    return b"".join(iter(functools.partial(_read_from, pipes, fd, PIPE_SIZE), b""))
 
 
 def _write_file(pipes: Pipes, file: io.FileIO, data: Any, /) -> Any:

@@ -6,9 +6,11 @@ and ends in virtual time. What has no script is not found.
 
 The stand-ins are in place only in runs that script programs or standard input.
 """
+# ruff: noqa: SLF001 - the seams of `Popen` are private
 
 import errno
 import functools
+import math
 import os
 import shlex
 import shutil
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from simloop.errors import SimloopError
@@ -25,6 +28,7 @@ from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.pipes import (
     KEPT_BY,
     PIPE_BUF,
+    PIPE_SIZE,
     READ,
     WRITE,
     Pipes,
@@ -51,8 +55,12 @@ _STREAMS = {1: "stdout", 2: "stderr"}
 _close, _dup, _kill, _killpg, _getpgid, _write, _read = (
     os.close, os.dup, os.kill, os.killpg, os.getpgid, os.write, os.read,
 )  # fmt: skip
-_internal_poll: Any = vars(subprocess.Popen)["_internal_poll"]
-_start_child: Any = vars(subprocess.Popen)["_execute_child"]
+_POPEN: Any = vars(subprocess.Popen)
+_make_handles, _start_child, _communicate, _internal_poll = [
+    _POPEN[name] for name in ("_get_handles", "_execute_child", "_communicate", "_internal_poll")
+]
+_RUN = subprocess.run.__code__
+_USUAL = frozenset({None, "utf-8", "UTF-8", "utf8"})  # these are known, as others may not be
 
 
 class Start(NamedTuple):
@@ -90,6 +98,9 @@ class Process:
         self.at_end: list[Callable[[int], object]] = []
         """Called with its exit status, or with minus the number of the signal that ended it."""
         self.fiber: Fiber | None = None
+        self.outputs: dict[int, list[bytes]] = {}
+        """Its output by stream, where no pipe carries it; `unread` are the last bytes of it."""
+        self.unread = 0
         self._descriptors: dict[int, int] = {}
         self._noted: set[int] = set()
         self._processes = processes
@@ -116,10 +127,9 @@ class Process:
             is_noted = pipes.has(given)
             # The real output may be the report of a test runner: it belongs to `sys.stdout`.
             if is_noted or given >= len(descriptors):
-                self._descriptors[number] = own = _dup(given)
+                self._descriptors[number] = _dup(given)
                 if is_noted:
                     self._noted.add(number)
-                    pipes.copied(own)
 
     async def run(self, script: ProcessScript) -> None:
         try:
@@ -130,30 +140,20 @@ class Process:
             self._processes.loop.escapes.append(error)
             self._finish(signal.SIGKILL)
 
-    def give_up(self) -> None:
-        """Close its descriptors at the end of the run, of which nothing more is told."""
-        self.at_end.clear()
-        self._finish(signal.SIGKILL)
-
     def send(self, number: int) -> None:
         if self.status is not None or number in _HARMLESS or number == 0:
             return
         if number == signal.SIGKILL or number not in self.ignores:
-            self.kill(number)
-
-    def kill(self, number: int) -> None:
-        """End the process by a signal."""
-        fiber = self.fiber
-        self._finish(number)
-        if fiber is not None and not fiber.is_done:
-            fiber.end()
+            fiber = self.fiber
+            self._finish(number)
+            if fiber is not None and not fiber.is_done:
+                fiber.end()
 
     def _finish(self, status: int) -> None:
         if self.status is not None:
             return
         self.status = status
         for each in self._descriptors.values():
-            self._pipes.lost(each)
             _close(each)
         self._descriptors.clear()
         self._pipes.changed()
@@ -162,23 +162,17 @@ class Process:
 
     # ------------------------------------------------------------ for scripts
 
-    @property
-    def has_input(self) -> bool:
-        """Return whether its standard input is a pipe or a file, and not that of the agent."""
-        return 0 in self._descriptors
-
     async def sleep(self, nanoseconds: int) -> None:
-        loop = self._processes.loop
         if nanoseconds:
-            await parked(loop.now_ns + nanoseconds, "time.sleep")
+            await parked(self._processes.loop.now_ns + nanoseconds, "time.sleep")
 
     async def hang(self) -> None:
         while True:
             await parked(None, "a signal")
 
     def take_input(self) -> bytes:
-        """Return what has come on its standard input, without waiting."""
-        return read_now(self._pipes, self._descriptors[0]) if self.has_input else b""
+        """Return what has come on its standard input, without waiting; of the agent's, nothing."""
+        return read_now(self._pipes, self._descriptors[0]) if 0 in self._descriptors else b""
 
     async def read_input(self) -> bytes:
         """Return its whole standard input, up to its end."""
@@ -200,6 +194,13 @@ class Process:
 
     async def write(self, stream: int, data: bytes) -> None:
         """Write to standard output (1) or error (2). Raises Signalled if nobody reads it."""
+        if stream in self.outputs:
+            if self.unread >= PIPE_SIZE:
+                await self._until(lambda: self.unread < PIPE_SIZE)
+            self.outputs[stream].append(data)
+            self.unread += len(data)
+            self._pipes.changed()
+            return
         descriptor = self._descriptors.get(stream, -1)
         if descriptor < 0:
             file = getattr(sys, _STREAMS[stream])
@@ -222,30 +223,27 @@ class Process:
 
     async def call(self, function: Callable[[], Any], name: str) -> Any:
         """Return the result of code of the user's, which may block: a simulated thread runs it."""
-        results: list[Any] = []
-        errors: list[BaseException] = []
+        result: Future[Any] = Future()
         fiber = self.fiber
         assert fiber is not None
 
         def work() -> None:
             try:
-                results.append(function())
+                result.set_result(function())
             except BaseException as error:  # noqa: BLE001 - it is raised in the script
-                errors.append(error)
+                result.set_exception(error)
             fiber.threads.wake(fiber)
 
         thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
         try:
-            while not results and not errors:
+            while not result.done():
                 await parked(None, f"the function of {name}")
         finally:
             running = simulated(thread)
-            if not (results or errors or running is None):
+            if not (result.done() or running is None):
                 running.threads.throw(running, ThreadEnded())
-        if errors:
-            raise errors.pop()
-        return results.pop()
+        return result.result()
 
 
 class Processes:
@@ -269,8 +267,8 @@ class Processes:
         self._next_pid += 1
         process.take(*descriptors)
         self._children[pid] = process
-        threads = threads_of(self.loop)
-        process.fiber = threads.start_fiber(f"program {start.args[0]}", process.run(script))
+        name = f"program {start.args[0]}"
+        process.fiber = threads_of(self.loop).start_fiber(name, process.run(script))
         return process
 
     def tell(self, pid: int, loop: Any, exited: Callable[[int], object]) -> None:
@@ -291,9 +289,6 @@ class Processes:
         """Return the process of that number, unless somebody has waited for it."""
         return self._children.get(pid)
 
-    def in_group(self, group: int) -> list[Process]:
-        return [each for each in self._children.values() if each.group == group]
-
     def unfinished(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each process that goes on, and the place that has started it."""
         for each in self._children.values():
@@ -302,17 +297,18 @@ class Processes:
 
     def end(self) -> None:
         for each in self._children.values():
-            each.give_up()
+            each.at_end.clear()  # nothing more is told of the run
+            each._finish(signal.SIGKILL)
 
     def wait(self, pid: int, options: int) -> Process | None:
         """Wait for a process, as `waitpid` does; None if none has ended with WNOHANG."""
-        usual = self._children.get(pid)
-        if usual is not None and usual.status is not None and options in {0, os.WNOHANG}:
-            del self._children[pid]
-            return usual
 
         def look() -> Process | None:
-            found = list(self._matching(pid))
+            found = [
+                each
+                for each in self._children.values()
+                if pid in {-1, each.pid, -each.group} or (pid == 0 and each.group == os.getpgrp())
+            ]
             if not found:
                 raise ChildProcessError(errno.ECHILD, os.strerror(errno.ECHILD))
             return next((each for each in found if each.status is not None), None)
@@ -322,11 +318,6 @@ class Processes:
         if ended is not None and not options & getattr(os, "WNOWAIT", 0):
             del self._children[ended.pid]
         return ended
-
-    def _matching(self, pid: int) -> Iterator[Process]:
-        for each in self._children.values():
-            if pid in {-1, each.pid, -each.group} or (pid == 0 and each.group == os.getpgrp()):
-                yield each
 
 
 def run_with_processes(loop: VirtualLoop, launcher: Any) -> None:
@@ -339,22 +330,52 @@ def run_with_processes(loop: VirtualLoop, launcher: Any) -> None:
 # ---------------------------------------------------------------- stand-ins
 
 
-def _scripted(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `answer` with the run's processes, if it has some."""
-
-    def inside(pipes: Pipes, *args: Any, **kwargs: Any) -> Any:
-        processes = pipes.loop.processes
-        if processes is None:
-            return original(*args, **kwargs)
-        return answer(processes, *args, **kwargs) if kwargs else answer(processes, *args)
-
-    return exchanged(original, inside)
-
-
 def _absent(processes: Processes, args: Sequence[Any]) -> FileNotFoundError:
-    if is_exempt(sys._getframe(2)):  # noqa: SLF001 - a question about the machine
+    if is_exempt(sys._getframe(2)):  # a question about the machine
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(args[0]))
     return absent(processes.loop, args)
+
+
+def _get_handles(_: Processes, popen: Any, stdin: Any, stdout: Any, stderr: Any) -> Any:
+    """Return the descriptors of a `Popen`, without pipes for what only `subprocess.run` reads.
+
+    Nobody else has that object. Two pipes and their files take longer than most scripts.
+    """
+    files, pipe = {1: stdout, 2: stderr}, subprocess.PIPE
+    outputs: dict[int, list[bytes]] = {n: [] for n, file in files.items() if file == pipe}
+    is_of_run = type(popen) is subprocess.Popen and sys._getframe(3).f_code is _RUN
+    if outputs and is_of_run and stdin != pipe and popen.encoding in _USUAL:
+        if 1 in outputs and stderr == subprocess.STDOUT:
+            outputs[2] = outputs[1]
+        # As after a first `communicate`, so that the next one asks `_communicate`.
+        popen._communication_started, popen._fileobj2output = True, outputs
+        stdout, stderr = (None if n in outputs else file for n, file in files.items())
+        if stdin is stdout is stderr is None:
+            return (-1,) * 6
+    return _make_handles(popen, stdin, stdout, stderr)
+
+
+def _gather(processes: Processes, popen: Any, given: Any, end_s: Any, timeout: Any) -> Any:
+    """Return the output for `communicate`, when the process has ended; see `_get_handles`."""
+    process = processes.child(popen.pid)
+    if process is None or not process.outputs:
+        return _communicate(popen, given, end_s, timeout)
+    stdout, stderr = map(process.outputs.get, _STREAMS)
+    stderr = None if stderr is stdout else stderr
+    while process.status is None:
+        seconds = popen._remaining_time(end_s)
+        if seconds is not None:
+            seconds = math.ceil(seconds * 1e3) * 1e-3  # Python waits for whole milliseconds
+        processes.pipes.wait_for(lambda: process.status is not None or process.unread, seconds)
+        process.unread = 0
+        processes.pipes.changed()
+        popen._check_timeout(end_s, timeout, stdout, stderr)
+    _poll_popen(processes, popen)
+    found = [None if each is None else b"".join(each) for each in (stdout, stderr)]
+    if not popen.text_mode:
+        return found
+    code = popen.encoding, popen.errors or "strict"
+    return [each if each is None else popen._translate_newlines(each, *code) for each in found]
 
 
 def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
@@ -362,7 +383,8 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
     # Python 3.11 to 3.14 have these in their places.
     args, executable, _, _, _, cwd, env, _, _, shell, *ends = given[:16]
     new_session, group = given[-2:]
-    words = [args] if isinstance(args, str | bytes | os.PathLike) else [*args]
+    is_list = isinstance(args, list) or not isinstance(args, str | bytes | os.PathLike)
+    words = [*args] if is_list else [args]
     if shell:
         words = [executable or "/bin/sh", "-c", *words]
     for pair in (env or {}).items():
@@ -375,8 +397,10 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
     started = processes.start(start, stdin, stdout, stderr, group=0 if new_session else group)
     if started is None:
         raise _absent(processes, words)
-    popen.pid, popen._child_created = started.pid, True  # noqa: SLF001
-    popen._close_pipe_fds(*ends)  # noqa: SLF001
+    popen.pid, popen._child_created = started.pid, True
+    started.outputs = vars(popen).get("_fileobj2output", started.outputs)
+    if max(ends) >= 0:
+        popen._close_pipe_fds(*ends)
 
 
 def _from_here(folder: str) -> str:
@@ -388,10 +412,7 @@ def _from_here(folder: str) -> str:
 def _system(processes: Processes, command: Any) -> int:
     started = processes.start(Start(_words(["sh", "-c", command])), -1, -1, -1)
     assert started is not None  # a shell is always there
-    ended = processes.wait(started.pid, 0)
-    assert ended is not None
-    assert ended.status is not None
-    return ended.status
+    return _waitpid(processes, started.pid, 0)[1]
 
 
 def _waitpid(processes: Processes, pid: int, options: int, /) -> tuple[int, int]:
@@ -415,7 +436,7 @@ def _kill_group(processes: Processes, group: int, number: int, /) -> None:
     if group in {0, os.getpgrp()}:
         _killpg(group, number)  # refused: the agent itself is in it
         return
-    members = processes.in_group(group)
+    members = [each for each in processes._children.values() if each.group == group]
     if not members:
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
     for each in members:
@@ -437,28 +458,24 @@ def _which(processes: Processes, cmd: Any, mode: int = 0, path: Any = None) -> A
 
 def _poll_popen(
     processes: Processes, popen: Any, _deadstate: int | None = None, *_: Any, **__: Any
-) -> int | None:
+) -> Any:
     """Return the exit status of a `Popen`, or None.
 
     Python keeps the real `waitpid` for this method, and calls it from finalizers too. A process of
     an earlier run may have the number of one of this run, so a finalizer never waits for it.
     """
     if popen.pid < FIRST_PID:
-        return _internal_poll(popen, _deadstate)  # type: ignore[no-any-return]
+        return _internal_poll(popen, _deadstate)
     if popen.returncode is None and _deadstate is not None:
         popen.returncode = _deadstate
-    elif popen.returncode is None and popen._waitpid_lock.acquire(False):  # noqa: FBT003, SLF001
+    elif popen.returncode is None and not popen._waitpid_lock.locked():
         try:
-            if popen.returncode is None:
-                pid, status = _waitpid(processes, popen.pid, os.WNOHANG)
-                if pid == popen.pid:
-                    popen._handle_exitstatus(status)  # noqa: SLF001
+            pid, status = _waitpid(processes, popen.pid, os.WNOHANG)
+            if pid == popen.pid:
+                popen._handle_exitstatus(status)
         except ChildProcessError:  # as in Python: somebody else has waited for it
             popen.returncode = 0
-        finally:
-            popen._waitpid_lock.release()  # noqa: SLF001
-    returncode: int | None = popen.returncode
-    return returncode
+    return popen.returncode
 
 
 _ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
@@ -468,15 +485,18 @@ _ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
 )  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     # In the place of a function that is not there in any run is its stand-in.
-    absence.FUNCTIONS.get(original, original): _scripted(original, answer)
+    absence.FUNCTIONS.get(original, original): exchanged(original, answer, "processes")
     for original, answer in ((getattr(module, name), answer) for module, name, answer in _ANSWERS)
 }
 """Original function -> its stand-in."""
 
-METHODS: tuple[tuple[type, str, Any], ...] = (
-    (subprocess.Popen, "_internal_poll", _scripted(_internal_poll, _poll_popen)),
-    (subprocess.Popen, "_execute_child", _scripted(_start_child, _execute_child)),
-)
+METHODS: tuple[tuple[type, str, Any], ...] = tuple(
+    (subprocess.Popen, original.__name__, exchanged(original, answer, "processes"))
+    for original, answer in (
+        (_make_handles, _get_handles), (_start_child, _execute_child),
+        (_communicate, _gather), (_internal_poll, _poll_popen),
+    )
+)  # fmt: skip
 """Class, attribute and stand-in of the methods that are exchanged."""
 
 _exchange = NameExchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))

@@ -41,7 +41,7 @@ class StandardInput:
     def __init__(self, pipes: Pipes, *, is_terminal: bool, who: Callable[[], str]) -> None:
         self._pipes = pipes
         self._who = who
-        self._reader, self._writer = pipes.open()
+        self._reader, self._writer = pipes.note(os.pipe())
         os.set_blocking(self._writer, False)
         self.file: Any = os.fdopen(_dup(self._reader), encoding="utf-8")
         self._is_asked = self._is_read = False

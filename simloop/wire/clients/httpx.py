@@ -82,10 +82,11 @@ class HttpxConversion:
                 return self._response(reply, request)
 
     def _response(self, reply: HttpReply, request: Any) -> Any:
+        body, whole = reply.body, reply.body.data
         return self._module.Response(
             reply.status,
             headers=list(reply.headers),
-            stream=self._stream(reply.body, request),
+            stream=self._stream(body, request) if whole is None else self._module.ByteStream(whole),
             extensions={"http_version": b"HTTP/1.1"},
         )
 
@@ -119,7 +120,8 @@ def _delays_s(retries: int) -> Iterator[float]:
 
 def _given(request: Any, body: bytes) -> HttpRequest:
     timeouts = request.extensions.get("timeout") or {}
-    headers = tuple((name.lower(), value) for name, value in request.headers.multi_items())
+    given, code = request.headers.raw, request.headers.encoding
+    headers = tuple([(name.lower().decode(code), value.decode(code)) for name, value in given])
     return HttpRequest(
         request.method,
         str(request.url),

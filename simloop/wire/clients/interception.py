@@ -55,12 +55,13 @@ def _patched(owner: Any, name: str, function: Callable[..., Any]) -> _Patch:
     return _Patch(owner, name, original, ours)
 
 
-def _endpoint_for(host: Any, port: int | None) -> Endpoint | None:
+def _endpoint_for(host_and_port: Callable[[], tuple[Any, int | None]]) -> Endpoint | None:
     """Return the endpoint that answers for a host; None for a server of the program itself."""
     endpoint = current_endpoint()
     network = None if endpoint is None else endpoint.port.loop.network
-    if network is not None and network.serves(str(host), port):
-        return None
+    if network is not None:
+        host, port = host_and_port()  # httpx reads them from the address anew
+        return None if network.serves(str(host), port) else endpoint
     return endpoint
 
 
@@ -73,7 +74,7 @@ def _httpx(module: Any) -> Iterator[_Patch]:
 
     def answering(original: Any, request: Any, pool: str, method: str) -> Endpoint | None:
         """Return the endpoint that answers, or None: a library that mocks the client is asked."""
-        endpoint = _endpoint_for(request.url.host, request.url.port)
+        endpoint = _endpoint_for(lambda: (request.url.host, request.url.port))
         if endpoint is None or not _is_mocked(original, core, pool, method):
             return endpoint
         return endpoint if endpoint.knows(request.method, str(request.url)) else None
@@ -143,7 +144,7 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
         report_session(loop_here(), session)
 
     async def connecting(original: Any, connector: Any, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - aiohttp's signature
-        endpoint = _endpoint_for(req.url.host, req.url.port)
+        endpoint = _endpoint_for(lambda: (req.url.host, req.url.port))
         if endpoint is None:
             return await original(connector, req, traces, timeout)
         return await connected(endpoint, connector, req, timeout)
@@ -181,7 +182,7 @@ def _connected(module: Any, socket: Callable[..., Any]) -> Iterator[_Patch]:
     def connecting(original: Any, connection: Any) -> None:
         host = connection._tunnel_host or connection.host  # noqa: SLF001 - what a proxy is asked for
         port = connection._tunnel_port or connection.port  # noqa: SLF001
-        endpoint = _endpoint_for(host, port)
+        endpoint = _endpoint_for(lambda: (host, port))
         if endpoint is None:
             original(connection)
             return
