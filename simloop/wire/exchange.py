@@ -78,8 +78,8 @@ class Exchange:
 
     def _reply(self, head: Any) -> HttpReply:
         if self._course.is_whole:
-            pieces: Any = list(self._steps)
-            return HttpReply(head.status, head.headers, HttpBody(b"".join(pieces)))
+            whole = b"".join(self._steps)  # type: ignore[arg-type]
+            return HttpReply(head.status, head.headers, HttpBody(whole))
         return HttpReply(head.status, head.headers, ReplyBody(self))
 
     async def next(self) -> Head | bytes | None:

@@ -73,8 +73,7 @@ class HttpBody:
             yield self.data
 
     def __iter__(self) -> Iterator[bytes]:
-        if self.data:
-            yield self.data
+        return iter([self.data] if self.data else [])
 
     async def aclose(self) -> None:
         """Give up the rest of the reply."""

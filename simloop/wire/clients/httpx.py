@@ -58,28 +58,24 @@ class HttpxConversion:
         given, delays_s = _given(request, await request.aread()), _delays_s(retries)
         while True:
             try:
-                reply = await endpoint.answer(given)
+                return self._response(await endpoint.answer(given), request)
             except (ConnectionLost, TimedOut) as error:
-                delay_s = next(delays_s, None) if error.phase == "connect" else None
-                if delay_s is None:
-                    raise self.error(error, request) from error
-                await asyncio.sleep(delay_s)
-            else:
-                return self._response(reply, request)
+                await asyncio.sleep(self._delay_s(error, request, delays_s))
 
     def answer_blocking(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
         """Return the endpoint's response to a request of a synchronous client, as `answer` does."""
         given, delays_s = _given(request, request.read()), _delays_s(retries)
         while True:
             try:
-                reply = endpoint.answer_blocking(given)
+                return self._response(endpoint.answer_blocking(given), request)
             except (ConnectionLost, TimedOut) as error:
-                delay_s = next(delays_s, None) if error.phase == "connect" else None
-                if delay_s is None:
-                    raise self.error(error, request) from error
-                run_blocking(asyncio.sleep(delay_s))
-            else:
-                return self._response(reply, request)
+                run_blocking(asyncio.sleep(self._delay_s(error, request, delays_s)))
+
+    def _delay_s(self, error: Any, request: Any, delays_s: Iterator[float]) -> float:
+        delay_s = next(delays_s, None) if error.phase == "connect" else None
+        if delay_s is None:
+            raise self.error(error, request) from error
+        return delay_s
 
     def _response(self, reply: HttpReply, request: Any) -> Any:
         body, whole = reply.body, reply.body.data

@@ -55,14 +55,13 @@ def _patched(owner: Any, name: str, function: Callable[..., Any]) -> _Patch:
     return _Patch(owner, name, original, ours)
 
 
-def _endpoint_for(host_and_port: Callable[[], tuple[Any, int | None]]) -> Endpoint | None:
+def _endpoint_for(host_and_port: Callable[[], tuple[str, int | None]]) -> Endpoint | None:
     """Return the endpoint that answers for a host; None for a server of the program itself."""
     endpoint = current_endpoint()
     network = None if endpoint is None else endpoint.port.loop.network
-    if network is not None:
-        host, port = host_and_port()  # httpx reads them from the address anew
-        return None if network.serves(str(host), port) else endpoint
-    return endpoint
+    # Asked only then: httpx reads them from the address each time.
+    is_own = network is not None and network.serves(*host_and_port())
+    return None if is_own else endpoint
 
 
 # The conversions are loaded with the client that needs them.
@@ -182,7 +181,7 @@ def _connected(module: Any, socket: Callable[..., Any]) -> Iterator[_Patch]:
     def connecting(original: Any, connection: Any) -> None:
         host = connection._tunnel_host or connection.host  # noqa: SLF001 - what a proxy is asked for
         port = connection._tunnel_port or connection.port  # noqa: SLF001
-        endpoint = _endpoint_for(lambda: (host, port))
+        endpoint = _endpoint_for(lambda: (str(host), port))
         if endpoint is None:
             original(connection)
             return
