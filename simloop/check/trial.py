@@ -69,9 +69,17 @@ SENTENCES = {
 }
 """The properties besides the invariants, by the name of the failure."""
 
+SPLIT = frozenset({"no-mistake-in-the-code"})
+"""The invariants whose violations have different causes if their texts begin with other words."""
+
 _TAIL = 60
 """The number of entries at the end of a runaway run that are inspected: a few rounds."""
 _ENCODER = msgspec.json.Encoder()
+
+
+def first_word(text: str) -> str:
+    """Return the text before its first colon, such as the class of an error."""
+    return text.partition(":")[0]
 
 
 class Failure(NamedTuple):
@@ -97,9 +105,15 @@ class Failure(NamedTuple):
         text = error.finding() if isinstance(error, CheckFailed) else escape(describe(error))
         return cls.named(name, text)
 
+    @classmethod
+    def of_violation(cls, found: Violation) -> "Failure":
+        return cls(found.name, found.text, found.invariant.sentence)
+
     @property
     def identity(self) -> str:
         """Return the text that two failures must share to count as the same failure."""
+        if self.name in SPLIT:
+            return f"{self.name} {first_word(self.text)}"
         return self.text if self.name == EXPECTATION else self.name
 
 
@@ -213,10 +227,22 @@ class Verdict(Struct):
         lines = () if found is None else tuple(printed(self.output))
         return found._replace(printed=lines) if found is not None and lines else found
 
+    def every_failure(self) -> list[Failure]:
+        """Return each violation as a failure, and then the other failure of the run, if any.
+
+        Raises ScenarioError as `failure` does.
+        """
+        other = self._other_failure()
+        found = [*map(Failure.of_violation, self.violations), *([] if other is None else [other])]
+        lines = tuple(printed(self.output)) if found else ()
+        return [each._replace(printed=lines) for each in found]
+
     def _failure(self) -> Failure | None:
         if self.violations:
-            first = self.violations[0]
-            return Failure(first.name, first.text, first.invariant.sentence)
+            return Failure.of_violation(self.violations[0])
+        return self._other_failure()
+
+    def _other_failure(self) -> Failure | None:
         # The agent may have swallowed the first error, and another one ended its run.
         cause = self.error and ((self.run and self.run.error) or self.error)
         if cause is not None and self.ended_by is None and not self._compacts_by_design(cause):
@@ -309,6 +335,11 @@ def trial(
     if until is Until.TWICE:
         run_again(verdict)
     return verdict
+
+
+def only(name: str) -> list[Invariant] | None:
+    """Return the invariant of that name alone, or None if there is none: then all are judged."""
+    return [each for each in all_invariants() if each.name == name] or None
 
 
 def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -> Failure | None:

@@ -28,6 +28,7 @@ from simloop.cli.terminal import StatusLine, json_text, note, out, out_lines, pl
 from simloop.errors import ScenarioError
 from simloop.fuzz import executor
 from simloop.fuzz.search import Group
+from simloop.kernel.durations import parse_duration
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loader import load_scenario, parse_scenario
@@ -37,7 +38,18 @@ from simloop.trace.storage import create_folder, write_file
 
 _NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
 _S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
-_SECONDS = 30.0
+_BUDGET = "30s"
+
+
+def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    """Return the seconds of a duration."""
+    try:
+        seconds = None if value is None else parse_duration(value) / _NS_PER_S
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=option) from error
+    if seconds == 0:
+        raise click.BadParameter("must be longer than 0", param=option)
+    return seconds
 
 
 @click.command("fuzz")
@@ -51,12 +63,19 @@ _SECONDS = 30.0
 )
 @program_option
 @click.option(
-    "--seconds",
-    type=click.FloatRange(0, min_open=True),
-    help=f"Search for this many seconds; by default {_SECONDS:.0f}.",
+    "--budget",
+    callback=_budget_s,
+    metavar="DURATION",
+    help=f"Search for this much time of the processor; by default {_BUDGET}.",
 )
 @click.option(
     "--runs", type=click.IntRange(1), help="Make this many runs, instead of searching for a time."
+)
+@click.option(
+    "--provider",
+    type=click.Choice(["strict", "any"]),
+    help="The provider of your own agent: one that keeps the contract of its API, by default, or "
+    "also one that breaks it, by equal ids or missing finish reasons.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63, max_open=True), default=0, show_default=True,
@@ -98,7 +117,8 @@ def command(
     *,
     loop: str | None,
     program: str,
-    seconds: float | None,
+    budget: float | None,
+    provider: str,
     runs: int | None,
     seed: int,
     sources: tuple[str, ...],
@@ -118,9 +138,10 @@ def command(
     check_loop_exists(loop)
     scenarios = tuple(scenario_text(each) for each in _read(sources))
     code = executor.code_digest() if folder else ""
-    settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate)
-    if runs is None and seconds is None:
-        seconds = _SECONDS
+    settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
+                                       breaches=provider == "any")  # fmt: skip
+    if runs is None and budget is None:
+        budget = parse_duration(_BUDGET) / _NS_PER_S
     sums = Sums(settings)
     files = journal = None
     if folder:
@@ -128,7 +149,7 @@ def command(
         files, journal = _Files(folder, settings), executor.Journal(folder, settings)
     here = jobs == 1 and not dask
     ranges = executor.Ranges(
-        runs, seconds,
+        runs, budget,
         most=sys.maxsize if here else executor.MOST_OF_WORKER,
         shrinks=folder is not None,
         store=journal.append if journal else lambda _: None,
@@ -142,7 +163,8 @@ def command(
         executor.workers(jobs, dask) as pool,
     ):
         for result in executor.results_of(*pool, settings, ranges):
-            _take(sums.add(result), files, status if output_format == "text" else None)
+            for each in sums.add(result):
+                _take(each, files, status if output_format == "text" else None)
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
@@ -159,7 +181,8 @@ def _resume(
 ) -> None:
     for known in journal.results:
         for result in ranges.add(known):
-            _take(sums.add(result), files)
+            for each in sums.add(result):
+                _take(each, files)
     if sums.runs:
         note(plain(f"{journal.path} has {sums.runs:,} runs of this search already"))
 
@@ -178,10 +201,8 @@ def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
 
 
 def _take(
-    finding: executor.SearchFinding | None, files: "_Files | None", shown: StatusLine | None = None
+    finding: executor.SearchFinding, files: "_Files | None", shown: StatusLine | None = None
 ) -> None:
-    if finding is None:
-        return
     if shown is not None:
         shown.clear()
         out(f"FAILED {finding.name} in run {finding.run}: {plain(finding.text)}")
@@ -239,10 +260,11 @@ class Sums:
         self.cpu_s = 0.0
         self.goals = dict(settings.search().goals.counts)
         self.counts: dict[Group, int] = {}
+        self.calls: dict[str, int] = {}
         self.failures: dict[Group, executor.SearchFinding] = {}
 
-    def add(self, result: executor.RangeResult) -> executor.SearchFinding | None:
-        """Add the next result; return its failure if that is the first of its group."""
+    def add(self, result: executor.RangeResult) -> list[executor.SearchFinding]:
+        """Add the next result; return those of its failures that are the first of a group."""
         self.runs += result.runs
         self.cpu_s += result.cpu_s
         self.virtual_ns += result.virtual_ns
@@ -251,11 +273,12 @@ class Sums:
             self.goals[name] += runs
         for group, runs in result.counts:
             self.counts[group] = self.counts.get(group, 0) + runs
-        if result.finding is None:
-            return None
-        group = Group.of(result.finding.name, result.finding.text)
-        is_new = group not in self.failures
-        return self.failures.setdefault(group, result.finding) if is_new else None
+        for name, calls in result.calls.items():
+            self.calls[name] = self.calls.get(name, 0) + calls
+        groups = {Group.of(each.name, each.text): each for each in result.findings}
+        new = {group: each for group, each in groups.items() if group not in self.failures}
+        self.failures |= new
+        return [*new.values()]
 
     @property
     def virtual_h(self) -> float:
@@ -277,6 +300,8 @@ def report_lines(sums: Sums, written: Mapping[int, str]) -> Iterator[str]:
     for group, finding in sums.failures.items():
         yield from _failure(finding, sums.counts[group], written.get(finding.run))
     yield ""
+    if sums.calls:
+        yield from _calls(sums.calls)
     yield from _goals(sums)
     count = len(sums.failures)
     failures = f"{count or 'no'} failure{'s' * (count != 1)}"
@@ -287,14 +312,23 @@ def report_lines(sums: Sums, written: Mapping[int, str]) -> Iterator[str]:
 def _failure(finding: executor.SearchFinding, count: int, file: str | None) -> Iterator[str]:
     yield ""
     yield f"{finding.name}: {plain(finding.sentence)}"
-    yield f"  {plain(finding.text)}"
-    runs = "1 run" if count == 1 else f"{count} runs"
-    yield f"  first in run {finding.run}; {runs} in total"
+    yield f"  world:    {plain(finding.world) or 'no fault'}"
+    yield f"  the loop: {plain(finding.shown)}"
+    worlds = "1 world" if count == 1 else f"{count} worlds"
+    yield f"  found in {worlds}, first in run {finding.run}"
     if finding.reproduced is False:
         yield f"  {_NOT_REPRODUCED}"
-    yield from (f"  {plain(line)}" for line in finding.printed)
     if file is not None:
-        yield f"  written to {plain(file)}"
+        yield f"  file:     {plain(file)}"
+        yield f"  run it:   simloop run {shlex.quote(plain(file))}"
+
+
+def _calls(calls: Mapping[str, int]) -> Iterator[str]:
+    called = [f"{plain(name)} {count:,}" for name, count in calls.items() if count]
+    never = [plain(name) for name, count in calls.items() if not count]
+    yield f"calls of tools: {', '.join(called) or 'none'}"
+    if never:
+        yield f"never called: {', '.join(never)}"
 
 
 def _goals(sums: Sums) -> Iterator[str]:
@@ -318,11 +352,13 @@ def report_json(sums: Sums, written: Mapping[int, str]) -> str:
             "virtual_s": sums.virtual_ns / _NS_PER_S,
             "goals": sums.goals,
             "runs_looked_at": sums.looked_at,
+            "calls": sums.calls,
             "failures": [
                 {
                     "name": finding.name,
                     "sentence": finding.sentence,
                     "text": plain(finding.text),
+                    "world": plain(finding.world),
                     "printed": list(finding.printed),
                     "run": finding.run,
                     "count": sums.counts[group],

@@ -4,7 +4,8 @@ The first value of each list is the benign one, or the default. Axes are drawn o
 any two values can meet. A tool or hook that hangs has a limit: no loop could end without one.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from itertools import chain, islice, repeat
@@ -37,49 +38,83 @@ from simloop.scenario.schema import (
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 TOOLS = ("read", "search", "write", "shell")
-"""The names of the tools that replies call."""
+"""The names of the tools that replies call if a loop does not offer its own."""
 
 
 def _path(n: int) -> Keys:
     return {"path": f"file-{n}"}
 
 
-CONTENTS: Mapping[str, Callable[[int], Keys]] = {
-    "text": lambda n: {"say": f"Answer {n}."},
-    "call": lambda n: {"call": {"read": _path(n)}},
-    "text and call": lambda n: {"say": f"Look {n}.", "call": {"search": _path(n)}},
-    "two calls": lambda n: {"call": {"read": _path(n), "search": _path(n)}},
-    "all tools": lambda n: {"say": f"Four {n}.", "call": dict.fromkeys(TOOLS, _path(n))},
-    "equal calls": lambda n: {"call": [{"read": _path(n)}, {"read": _path(n)}]},
-    "many calls": lambda n: {"call": [{TOOLS[i % 4]: _path(12 * n + i)} for i in range(12)]},
-    "writing call": lambda n: {"call": {"write": _path(n)}},
-    "repeated call": lambda _: {"call": {"shell": {"path": "again"}}},
-    "thought and text": lambda n: {"think": f"Thought {n}.", "say": f"Said {n}."},
-    "thought and call": lambda n: {"think": f"Thought {n}.", "call": {"write": _path(n)}},
-    "thought": lambda n: {"think": f"Only a thought {n}."},
-    "nothing": lambda _: {},
-    "blank": lambda _: {"say": " "},
-    "long text": lambda n: {"say": [f"Long {n}: ", "word " * 150]},
-    "huge text": lambda n: {"say": [f"Huge {n}: " + "many words " * 2_000]},
-    "odd text": lambda n: {"say": [f"\x1b[31mred {n}\x00", "\U0001f600 [b]x[/b]", "\n\n"]},
-    "malformed arguments": lambda _: {"call": {"read": '{"path": '}},
-    "empty arguments": lambda _: {"call": {"read": ""}},
-    "null arguments": lambda _: {"call": {"read": "null"}},
-    "list arguments": lambda _: {"call": {"read": "[1]"}},
-    "wrong type": lambda n: {"call": {"read": {"path": n}}},
-    "missing argument": lambda _: {"call": {"read": {}}},
-    "extra argument": lambda n: {"call": {"read": {"path": "a", "extra": n}}},
-    "unknown tool": lambda n: {"call": {"nonesuch": _path(n)}},
-    "capital name": lambda n: {"call": {"READ": _path(n)}},
-    "good and unknown": lambda n: {"call": {"read": _path(n), "nonesuch": {}, "search": _path(n)}},
-    "good and malformed": lambda n: {"call": {"read": _path(n), "write": "{"}},
-    "pieces": lambda n: {"call": {"read": _path(n)}, "fragments": 3},
-    "interleaved": lambda n: {
-        "call": {"read": _path(n), "write": _path(n)}, "fragments": 2, "interleave": True,
+class Tools:
+    """The tools that replies call: their names, and the arguments of each by a number."""
+
+    names: Sequence[str] = TOOLS
+
+    def arguments(self, _place: int, number: int) -> Keys:
+        """Return valid arguments of the tool at a place; number 0 has the plain ones."""
+        return _path(number)
+
+    def broken(self, _place: int, number: int) -> Any:
+        """Return arguments of the tool at a place that its schema refuses, if it refuses any."""
+        return ({"path": number}, {}, {"path": "a", "extra": number})[number % 3]
+
+    def name(self, place: int) -> str:
+        return self.names[place % len(self.names)] if self.names else "nonesuch"
+
+    def call(self, place: int, number: int) -> dict[str, Any]:
+        name = self.name(place)
+        return {name: self.arguments(self.names.index(name), number) if self.names else {}}
+
+
+FIXED = Tools()
+
+
+def _several(tools: Tools, places: Iterable[int], n: int) -> list[dict[str, Any]]:
+    return [tools.call(place, n) for place in places]
+
+
+CONTENTS: Mapping[str, Callable[[int, Tools], Keys]] = {
+    "text": lambda n, _: {"say": f"Answer {n}."},
+    "call": lambda n, of: {"call": of.call(0, n)},
+    "text and call": lambda n, of: {"say": f"Look {n}.", "call": of.call(1, n)},
+    "two calls": lambda n, of: {"call": _several(of, (0, 1), n)},
+    "all tools": lambda n, of: {
+        "say": f"All {n}.", "call": _several(of, range(len(of.names)), n),
     },
-    "half call": lambda _: {"half_call": {"read": '{"pa'}},
-    "text and half call": lambda n: {"say": f"Cut {n}.", "half_call": {"write": '{"path": "'}},
-    "call and half call": lambda n: {"call": {"read": _path(n)}, "half_call": {"write": "{"}},
+    "equal calls": lambda n, of: {"call": _several(of, (0, 0), n)},
+    "many calls": lambda n, of: {"call": [of.call(i, 12 * n + i) for i in range(12)]},
+    "writing call": lambda n, of: {"call": of.call(2, n)},
+    "repeated call": lambda _, of: {"call": of.call(3, 0)},
+    "thought and text": lambda n, _: {"think": f"Thought {n}.", "say": f"Said {n}."},
+    "thought and call": lambda n, of: {"think": f"Thought {n}.", "call": of.call(2, n)},
+    "thought": lambda n, _: {"think": f"Only a thought {n}."},
+    "nothing": lambda *_: {},
+    "blank": lambda *_: {"say": " "},
+    "long text": lambda n, _: {"say": [f"Long {n}: ", "word " * 150]},
+    "huge text": lambda n, _: {"say": [f"Huge {n}: " + "many words " * 2_000]},
+    "odd text": lambda n, _: {"say": [f"\x1b[31mred {n}\x00", "\U0001f600 [b]x[/b]", "\n\n"]},
+    "malformed arguments": lambda _, of: {"call": {of.name(0): '{"path": '}},
+    "empty arguments": lambda _, of: {"call": {of.name(0): ""}},
+    "null arguments": lambda _, of: {"call": {of.name(0): "null"}},
+    "list arguments": lambda _, of: {"call": {of.name(0): "[1]"}},
+    "wrong type": lambda n, of: {"call": {of.name(n): of.broken(n, 3 * n)}},
+    "missing argument": lambda n, of: {"call": {of.name(n): of.broken(n, 3 * n + 1)}},
+    "extra argument": lambda n, of: {"call": {of.name(n): of.broken(n, 3 * n + 2)}},
+    "unknown tool": lambda n, _: {"call": {"nonesuch": _path(n)}},
+    "capital name": lambda n, of: {"call": {of.name(0).upper(): of.arguments(0, n)}},
+    "good and unknown": lambda n, of: {
+        "call": [of.call(0, n), {"nonesuch": {}}, of.call(1, n)],
+    },
+    "good and malformed": lambda n, of: {"call": [of.call(0, n), {of.name(2): "{"}]},
+    "pieces": lambda n, of: {"call": of.call(0, n), "fragments": 3},
+    "interleaved": lambda n, of: {
+        "call": _several(of, (0, 2), n), "fragments": 2, "interleave": True,
+    },
+    "half call": lambda _, of: {"half_call": {of.name(0): '{"pa'}},
+    "text and half call": lambda n, of: {
+        "say": f"Cut {n}.", "half_call": {of.name(2): '{"path": "'},
+    },
+    "call and half call": lambda n, of: {"call": of.call(0, n), "half_call": {of.name(2): "{"}},
 }  # fmt: skip
 
 _PLAIN = ReplyFault("plain", Stage.END, {})
@@ -144,8 +179,8 @@ class Recipe(NamedTuple):
 
 
 @lru_cache(maxsize=20_000)
-def reply_of(recipe: Recipe) -> Reply:
-    """Return the reply of a recipe; equal recipes share it.
+def reply_of(recipe: Recipe, tools: Tools = FIXED) -> Reply:
+    """Return the reply of a recipe that calls `tools`; equal recipes share it.
 
     If two choices contradict each other, the end decides. A reply is a copy of a validated one with
     validated values, because validating each combination takes as long as a run.
@@ -155,9 +190,9 @@ def reply_of(recipe: Recipe) -> Reply:
     if fault.stage is Stage.INSTEAD:
         if "http" in end:
             update["http"] = _http_of(recipe.end, recipe.wait, recipe.body)
-        return _content_of(_NOTHING, 0).model_copy(update=update)
+        return _content_of(_NOTHING, 0, tools).model_copy(update=update)
     silent = recipe.content == _NOTHING and "mid-output" in fault.keys.values()
-    content = _content_of(0 if silent else recipe.content, recipe.number)
+    content = _content_of(0 if silent else recipe.content, recipe.number, tools)
     if recipe.ids and content.call:
         update["ids"] = IDS[recipe.ids](len(calls_of(content.call)))
     if end.keys() <= {"finish"}:
@@ -173,8 +208,8 @@ def _end_of(end: int) -> Keys:
 
 
 @lru_cache(maxsize=1_000)
-def _content_of(content: int, number: int) -> Reply:
-    keys = _CONTENT_LIST[content](number)
+def _content_of(content: int, number: int, tools: Tools) -> Reply:
+    keys = _CONTENT_LIST[content](number, tools)
     return Reply(**keys) if keys else Reply(finish="stop")
 
 
@@ -350,13 +385,18 @@ class Abilities(NamedTuple):
     """The abilities of a loop: `lacks` has the features that the loop does not support.
 
     `has_engine` is false for an agent. `ends` says that the loop ends with any model. `limits` are
-    those that an agent declares.
+    those that an agent declares, and `tools` those that the model calls. With `breaches`, the
+    provider may break the contract of its API. `bounds_streams` says that a reply which stalls ends
+    for the loop: the client of a provider bounds it, and that of simloop leaves it to the agent.
     """
 
     lacks: Collection[Feature] = ()
     has_engine: bool = True
     ends: bool = True
     limits: Limits | None = None
+    tools: Tools = FIXED
+    breaches: bool = True
+    bounds_streams: bool = False
 
     @property
     def summarises(self) -> bool:
@@ -371,12 +411,21 @@ class Abilities(NamedTuple):
             return cls(
                 frozenset(loop.unsupported),
                 has_engine=False,
+                bounds_streams=not _takes_world(loop.declares),
                 ends=max(limits.max_steps, limits.max_error_count) < inf,
                 limits=loop.declared_limits and limits.or_usual,
             )
         bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
         endless = bool(getattr(machine, "endless", "")) or not bounded
         return cls(frozenset(loop.unsupported), ends=not endless)
+
+
+def _takes_world(agent: Any) -> bool:
+    call = agent.__call__ if isinstance(agent, type) else agent
+    try:
+        return "world" in inspect.signature(call).parameters
+    except (TypeError, ValueError):  # written in C
+        return False
 
 
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {

@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,9 +26,19 @@ from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
 from simloop.check.trial import FINISHES, Failure
 from simloop.errors import CheckFailed, ScenarioError, install_hint
-from simloop.fuzz.processes import OVERDUE, PATIENCE_S, Twin, begin_worker
-from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
+from simloop.fuzz.processes import (
+    NURSERIES,
+    OVERDUE,
+    PATIENCE_S,
+    Nursery,
+    Twin,
+    begin_worker,
+)
+from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search, cpu_s
 from simloop.fuzz.shrink import smallest
+from simloop.fuzz.wording import world_in_words
+from simloop.runs.isolation import can_isolate
+from simloop.scenario.designs import names_own
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.virtual.border.output import captured
@@ -52,19 +61,26 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
     code: str = ""
     invariants: tuple[str, ...] = ()
     isolate: bool | None = None
+    breaches: bool = False
 
     def search(self) -> Search:
         """Return a search with these settings, before its first world. Raises ScenarioError."""
         add_invariants(*self.invariants)  # in another process
         varied = [parse_scenario(text) for text in self.scenarios]
-        return Search(self.loop, seed=self.seed, scenarios=varied, isolate=self.isolate)
+        return Search(
+            self.loop,
+            seed=self.seed,
+            scenarios=varied,
+            isolate=self.isolate,
+            breaches=self.breaches,
+        )
 
 
 class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
     """The first failure of a group, and the number of its run.
 
     `scenario` is the text of the smallest scenario, or empty if no file can hold it, and `shown`
-    the text of that scenario's failure.
+    the text of that scenario's failure. `world` is that scenario in one line.
     """
 
     name: str
@@ -74,6 +90,7 @@ class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
     reproduced: bool | None
     scenario: str
     shown: str
+    world: str = ""
     printed: tuple[str, ...] = ()
 
     @classmethod
@@ -82,11 +99,13 @@ class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
         scenario, failure = found.scenario, found.failure
         if shrinks:
             scenario, failure = smallest(found, {"loop": loop})
-        text = ""
+        text, world = "", world_in_words(scenario)
+        scenario = scenario.model_copy(update={"about": world})
         with suppress(ScenarioError):  # text with half a surrogate pair
             text = scenario_text(scenario)
         name, said, sentence, printed = found.failure
-        return cls(name, said, sentence, found.run, found.reproduced, text, failure.text, printed)
+        return cls(name, said, sentence, found.run, found.reproduced, text, failure.text, world,
+                   printed)  # fmt: skip
 
 
 class Range(Struct, frozen=True):
@@ -109,8 +128,9 @@ class RangeResult(Struct, frozen=True, tag_field="line", tag="range"):
     goals: dict[str, int] = {}
     looked_at: int = 0
     counts: tuple[tuple[Group, int], ...] = ()
-    finding: SearchFinding | None = None
+    findings: tuple[SearchFinding, ...] = ()
     ended: bool = False
+    calls: dict[str, int] = {}
 
 
 class Overdue(KeyboardInterrupt):
@@ -119,33 +139,36 @@ class Overdue(KeyboardInterrupt):
 
 def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     """Play a range in this process."""
+    start_s = cpu_s()
+    if not NURSERIES and names_own(settings.loop) and can_isolate():
+        NURSERIES.append(Nursery())  # before the first run of this process
     search = settings.search()
     search.number, search.failures = due.first - 1, FoundFailures(due.known)
     in_main = threading.current_thread() is threading.main_thread()
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
-    finding, found, ended = None, None, False
+    findings: list[SearchFinding] = []
+    found, ended = list[FoundFailure](), False
     with captured(), _patience(in_main=in_main) as begins:
         try:
             begins()
             for found in search.steps(runs=due.end - due.first, seconds=due.seconds):
-                if found is not None:
+                if found:
                     break
                 begins()
-            found = found or search.answer_elsewhere()
-            if found is not None:
-                finding = SearchFinding.of(found, settings.loop, shrinks=due.shrinks)
+            new = found or search.answer_elsewhere()
+            findings = [SearchFinding.of(each, settings.loop, shrinks=due.shrinks) for each in new]
         except KeyboardInterrupt as error:
             ended = True
             if isinstance(error, Overdue):
                 search.runs += 1
                 world, failure = search.world(search.number), Failure.named(FINISHES, OVERDUE)
                 search.failures.add(failure, world, search.number)
-    if finding is None and len(search.failures):  # broken off before it was run again, or shrunk
-        finding = SearchFinding.of(next(iter(search.failures)), settings.loop, shrinks=False)
+    if not findings and len(search.failures):  # broken off before it was run again, or shrunk
+        findings = [SearchFinding.of(next(iter(search.failures)), settings.loop, shrinks=False)]
     goals = {name: count for name, count in search.goals.counts.items() if count}
-    return RangeResult(due.first, search.runs, search.cpu_s, search.virtual_ns, goals,
-                       search.goals.looked_at, tuple(search.failures.counts.items()), finding,
-                       ended)  # fmt: skip
+    return RangeResult(due.first, search.runs, cpu_s() - start_s, search.virtual_ns, goals,
+                       search.goals.looked_at, tuple(search.failures.counts.items()),
+                       tuple(findings), ended, search.calls)  # fmt: skip
 
 
 @contextmanager
@@ -170,8 +193,8 @@ def _patience(*, in_main: bool) -> Iterator[Callable[[], object]]:
 class Ranges:
     """The ranges of a search that are still to play, and the results in the order of their worlds.
 
-    A range has at most `most` runs. `store` gets each result as it comes. If `stopped` is true, no
-    further range is begun.
+    A range has at most `most` runs. `seconds` are of computing, of all processes together. `store`
+    gets each result as it comes. If `stopped` is true, no further range is begun.
     """
 
     def __init__(
@@ -182,11 +205,10 @@ class Ranges:
         most: int = sys.maxsize,
         shrinks: bool = False,
         store: Callable[[RangeResult], object] = lambda _: None,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._end = sys.maxsize if runs is None else runs + 1
-        self._most, self._shrinks, self._store, self._now = most, shrinks, store, now
-        self._end_s = inf if seconds is None else now() + seconds
+        self._most, self._shrinks, self._store = most, shrinks, store
+        self._left_s = inf if seconds is None else seconds
         self._left: list[tuple[int, int]] = []
         self._next = self._due = 1
         self.waiting: dict[int, RangeResult] = {}
@@ -194,7 +216,7 @@ class Ranges:
         self.stopped = False
 
     def take(self) -> Range | None:
-        if self.stopped or (left_s := self._end_s - self._now()) <= 0:
+        if self.stopped or self._left_s <= 0:
             return None
         if not self._left:
             self._put_back(self._next, self._next + self._most)
@@ -204,7 +226,7 @@ class Ranges:
         if first >= end:
             return None
         known = tuple(group for group, run in self._found.items() if run < first)
-        return Range(first, end, min(_SLICE_S, left_s), known, self._shrinks)
+        return Range(first, end, min(_SLICE_S, self._left_s), known, self._shrinks)
 
     def _put_back(self, first: int, end: int) -> None:
         if first < end:
@@ -218,12 +240,13 @@ class Ranges:
             self._put_back(self._next, result.first)
             self._next = after
         else:
+            self._left_s -= result.cpu_s
             self.stopped |= result.ended
             self._put_back(after, due.end)
             self._store(result)
         if result.runs:
             self.waiting[result.first] = result
-        if finding := result.finding:
+        for finding in result.findings:
             group = Group.of(finding.name, finding.text)
             self._found[group] = min(finding.run, self._found.get(group, finding.run))
         while (released := self.waiting.pop(self._due, None)) is not None:
@@ -253,19 +276,20 @@ class Journal:
 
     def __init__(self, folder: Path, settings: SearchSettings) -> None:
         self.path = folder / "search.jsonl"
-        known, finding, results = None, None, list[RangeResult]()
+        known, results = None, list[RangeResult]()
+        findings: list[SearchFinding] = []
         with self._usable("a+b") as file:
             file.seek(0)
             data = file.read()
             whole = data.rfind(b"\n") + 1
             for line in map(_LINE.decode, data[:whole].splitlines()):
                 if isinstance(line, SearchSettings):
-                    known, finding, results = line, None, []
+                    known, results, findings = line, [], []
                 elif isinstance(line, SearchFinding):
-                    finding = line
+                    findings.append(line)
                 else:
-                    results.append(msgspec.structs.replace(line, finding=finding))
-                    finding = None
+                    results.append(msgspec.structs.replace(line, findings=tuple(findings)))
+                    findings = []
             file.truncate(whole)  # a line that was cut off
             if known != settings:
                 results = []
@@ -273,9 +297,9 @@ class Journal:
         self.results = sorted(results, key=lambda each: each.first)
 
     def append(self, result: RangeResult) -> None:
-        stored = msgspec.structs.replace(result, finding=None, ended=False)
+        stored = msgspec.structs.replace(result, findings=(), ended=False)
         with self._usable("ab") as file:
-            file.writelines(_ENCODE(each) + b"\n" for each in (result.finding, stored) if each)
+            file.writelines(_ENCODE(each) + b"\n" for each in (*result.findings, stored))
 
     @contextmanager
     def _usable(self, mode: str) -> Iterator[IO[bytes]]:
@@ -295,11 +319,17 @@ class _Here(Executor):
         return future
 
 
+def _end_nurseries() -> None:
+    while NURSERIES:
+        NURSERIES.pop().end()
+
+
 @contextmanager
 def workers(jobs: int, dask: str = "") -> Iterator[tuple[Executor, int]]:
     """Provide so many processes, or the Dask cluster at an address, and their number."""
     with ExitStack() as stack:
         stack.callback(TWIN.end)
+        stack.callback(_end_nurseries)
         if dask:
             yield stack.enter_context(dask_cluster(dask))
         elif jobs == 1:

@@ -5,8 +5,10 @@ one process and differently in it. `failure_alone` starts a new process for one 
 that keeps state between runs behaves there as in a test, which has made no run before.
 """
 
+import contextlib
 import hashlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,6 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -26,9 +30,11 @@ from simloop.check.trial import (
     Failure,
     Rules,
     failure_of,
+    only,
     trial,
 )
-from simloop.errors import ScenarioError, SimloopError
+from simloop.errors import CheckFailed, RunawayRun, ScenarioError, SimloopError
+from simloop.runs.isolation import isolated
 from simloop.runs.plan import Plan, content_of
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
@@ -49,14 +55,18 @@ def digest_of(record: Iterable[AnyEntry]) -> str:
     return hashlib.blake2b(msgspec.json.encode(list(record)), digest_size=16).hexdigest()
 
 
-def failure_alone(scenario: Scenario, judge: _Judging) -> Failure | None:
+def failure_alone(scenario: Scenario, judge: _Judging, rule: str = "") -> Failure | None:
     """Run a scenario, which names its loop, in a new process, and return its failure.
+
+    `rule` is the one invariant that is judged there, if there is one of this name.
 
     Raises ScenarioError if no file can hold the scenario.
     """
+    if NURSERIES:
+        return NURSERIES[-1].failure(scenario, judge, rule)
     with _started({}) as process:
         try:
-            answered, _ = process.communicate(_request(scenario, judge), timeout=PATIENCE_S)
+            answered, _ = process.communicate(_request(scenario, judge, rule), timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             return Failure.named(FINISHES, OVERDUE)
@@ -65,6 +75,50 @@ def failure_alone(scenario: Scenario, judge: _Judging) -> Failure | None:
             raise
     found = json.loads(answered or "null")  # empty if the run has ended its process
     return None if found is None else Failure(*found)
+
+
+NURSERIES: list["Nursery"] = []
+"""The nursery of this process, if it has one."""
+
+
+class Nursery:
+    """A fork of this process from before the first run, which forks again for each scenario.
+
+    So a failure is tried in a process that has made no run, and that need not import an SDK again.
+    """
+
+    def __init__(self) -> None:
+        forking = multiprocessing.get_context("fork")
+        self._pipe, theirs = forking.Pipe()
+        self._process = forking.Process(target=_nurse, args=(theirs, self._pipe), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def failure(self, scenario: Scenario, judge: _Judging, rule: str) -> Failure | None:
+        """Return what `failure_alone` returns."""
+        self._pipe.send((judge, rule, content_of(scenario)))
+        found = self._pipe.recv()
+        return None if found is None else Failure(*found)
+
+    def end(self) -> None:
+        self._pipe.close()
+        self._process.join()
+
+
+def _nurse(pipe: Connection, parents: Connection) -> None:
+    parents.close()
+    begin_worker(os.getppid())
+    with contextlib.suppress(EOFError):
+        while True:
+            judge, rule, content = pipe.recv()
+            answer = partial(_answered, judge, rule, content, isolates=False)
+            try:
+                found = isolated(answer, limit_s=PATIENCE_S)
+            except RunawayRun:
+                found = Failure.named(FINISHES, OVERDUE)
+            except CheckFailed:  # the run has ended its process
+                found = None
+            pipe.send(found)
 
 
 class Twin:
@@ -112,8 +166,10 @@ class Twin:
         return (number, world) if answer not in (None, digest) else None
 
 
-def _request(scenario: Scenario, judge: _Judging, *, isolates: bool = False) -> bytes:
-    asked = json.dumps({"judge": judge, "isolates": isolates})
+def _request(
+    scenario: Scenario, judge: _Judging, rule: str = "", *, isolates: bool = False
+) -> bytes:
+    asked = json.dumps({"judge": judge, "rule": rule, "isolates": isolates})
     return asked.encode() + b"\n" + content_of(scenario) + b"\n"
 
 
@@ -154,12 +210,12 @@ def main(given: str, parent: str) -> None:
             answers.flush()
 
 
-def _answered(judge: _Judging, content: bytes, *, isolates: bool) -> Any:
+def _answered(judge: _Judging, rule: str, content: bytes, *, isolates: bool) -> Any:
     try:
         scenario = Scenario.model_validate_json(content)
         if judge == "digest":
             return digest_of(trial(Plan(scenario, {"isolate": isolates}), UNJUDGED).entries)
-        rules = Rules(expectations=judge.startswith("file"))
+        rules = Rules(only(rule), expectations=judge.startswith("file"))
         return failure_of(Plan(scenario, {}), rules, twice=judge.endswith("twice"))
     except ScenarioError as error:
         return None if judge == "digest" else Failure.of_error(error)

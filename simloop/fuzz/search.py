@@ -19,14 +19,27 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import inf
 from typing import Any, NamedTuple
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.trial import Failure, Rules, Until, failure_of, run_again, trial
+from simloop.check.trial import (
+    FINISHES,
+    SPLIT,
+    Failure,
+    Rules,
+    Until,
+    failure_of,
+    first_word,
+    only,
+    run_again,
+    trial,
+)
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
+from simloop.fuzz.course import Course
 from simloop.fuzz.goals import GOALS, Goals
 from simloop.fuzz.processes import Twin, failure_alone
 from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
@@ -36,6 +49,7 @@ from simloop.runs.loop import Loop, is_made, kept_limits, loop_of
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
+from simloop.trace.entries import AnyEntry, ToolCall
 from simloop.virtual.border.seal import kept_border
 
 # A quote behind a letter is an apostrophe.
@@ -45,13 +59,20 @@ _SHAPE_CHARS = 160
 
 
 class Group(NamedTuple):
-    """The name of the failures of a group, and the shape of their texts: probably one cause."""
+    """The name of the failures of a group, and of an error the shape of its texts.
+
+    The violations of one invariant are one group: their texts have other ids and finish reasons.
+    """
 
     name: str
     shape: str
 
     @classmethod
     def of(cls, name: str, text: str) -> "Group":
+        if name in SPLIT:
+            return cls(name, first_word(text))
+        if only(name) or name == FINISHES:
+            return cls(name, "")
         line = text.partition("\n")[0]
         return cls(name, _NUMBER.sub("0", _QUOTED.sub("''", line))[:_SHAPE_CHARS])
 
@@ -68,6 +89,9 @@ class FoundFailure:
     scenario: Scenario
     run: int
     reproduced: bool | None = None
+
+    rule: Sequence[Invariant] | None = None
+    """The one invariant that a smaller scenario must violate: an agent may violate several."""
 
     @property
     def name(self) -> str:
@@ -92,13 +116,19 @@ class FoundFailures:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def add(self, failure: Failure, scenario: Scenario, run: int) -> FoundFailure | None:
-        """Add a failure; return its group if the group is new."""
+    def add(
+        self, failure: Failure, scenario: Scenario, run: int, *, alone: bool = False
+    ) -> FoundFailure | None:
+        """Add a failure; return its group if the group is new.
+
+        `alone` says that other rules may be violated as well.
+        """
         group = Group.of(failure.name, failure.text)
         self.counts[group] = self.counts.get(group, 0) + 1
         if group in self._groups or group in self._known:
             return None
-        found = self._groups[group] = FoundFailure(failure, scenario, run)
+        rule = only(failure.name) if alone else None
+        found = self._groups[group] = FoundFailure(failure, scenario, run, rule=rule)
         return found
 
 
@@ -126,7 +156,9 @@ class Search:
     `runs`, `cpu_s` and `virtual_ns` are those so far. A further call of `run` continues the search.
     `number` is the number of the newest world; a caller that sets it to n continues with world
     n + 1. With `scenarios`, each world is a variation of one of them. `invariants` replace the
-    catalogue. `twin` is the process that repeats runs. With `isolate`, each run is made in a
+    catalogue. `twin` is the process that repeats runs. An agent is first played in small worlds, in
+    which one circumstance disturbs its course; with `breaches` also in those of a provider that
+    breaks the contract of its API. With `isolate`, each run is made in a
     process of its own; without True or False, those of an agent of the user's own are, if that
     costs less than a third of them. Raises ScenarioError if `loop` is not a loop, or if it cannot
     run one of the scenarios.
@@ -140,6 +172,7 @@ class Search:
         scenarios: Sequence[Scenario] = (),
         invariants: Sequence[Invariant] | None = None,
         isolate: bool | None = None,
+        breaches: bool = False,
         **given: Any,
     ) -> None:
         self.loop, self.seed = loop, seed
@@ -151,15 +184,21 @@ class Search:
         machine = chosen.machine
         self._isolation = _isolation_of(chosen, isolate=isolate)
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
-        self._abilities = Abilities.of(chosen)
+        self._abilities = Abilities.of(chosen)._replace(breaches=breaches or machine is not None)
         self._bases = [base_of(each, self._abilities, self._named) for each in scenarios]
         for base in self._bases:
             Plan(base, self._given)  # raises ScenarioError for what the loop cannot run
+        self._course: Course | None = None
+        if machine is None:
+            self._course = Course.of(self._bases, self._named, self._given, self._abilities)
+            self._abilities = self._course.abilities(self._abilities)
         self.failures = FoundFailures()
         self.twin: Twin | None = None
         self.goals = Goals(GOALS, self._abilities)
         self.number = 0
         self.runs = 0
+        self.calls: dict[str, int] = {}
+        """The calls of the tools that an agent offers, by their names."""
         self.cpu_s = 0.0
         self.virtual_ns = 0
         self._family: tuple[int, Iterator[tuple[Plan, Rules]]] = 0, iter(())
@@ -168,12 +207,13 @@ class Search:
         self, *, runs: int | None = None, seconds: float | None = None
     ) -> Iterator[FoundFailure]:
         """Search for `runs` further runs or for `seconds`, and yield each new failure."""
-        yield from filter(None, self.steps(runs=runs, seconds=seconds))
+        for found in self.steps(runs=runs, seconds=seconds):
+            yield from found
 
     def steps(
         self, *, runs: int | None = None, seconds: float | None = None
-    ) -> Iterator[FoundFailure | None]:
-        """Search as `run` does, and yield after each run its failure if it is new, or None."""
+    ) -> Iterator[list[FoundFailure]]:
+        """Search as `run` does, and yield after each run its failures that are new."""
         until = inf if runs is None else self.runs + runs
         end_s = inf if seconds is None else time.monotonic() + seconds
         with kept_border(), _rare_collections():
@@ -182,7 +222,18 @@ class Search:
 
     def worlds(self, number: int) -> Iterator[tuple[Plan, Rules]]:
         """Yield the worlds from `number` to the end of its family, each with its rules."""
+        course = self._course
+        if course is not None:
+            if number <= len(course.small):
+                yield from course.small_from(number, self._invariants)
+                return
+            number -= len(course.small)
         family, place = divmod(number - 1, _RUNS_OF_FAMILY)
+        if course is not None and family % 2 == 0:
+            first = family // 2 * _RUNS_OF_FAMILY
+            drawn = course.together(self.seed, first, _RUNS_OF_FAMILY, self._invariants)
+            yield from islice(drawn, place, None)
+            return
         choices = SeededChoices(self.seed, f"family {family}")
         while True:
             with contextlib.suppress(ScenarioError):  # settings that contradict each other
@@ -213,56 +264,76 @@ class Search:
         self._family = self.number + 1, family
         return found
 
-    def _next(self) -> FoundFailure | None:
-        start_s = _cpu_s()
+    def _next(self) -> list[FoundFailure]:
+        start_s = cpu_s()
         plan, rules = self._next_world()
         world = plan.source
         isolates = self._isolation.is_chosen
+        # The first violation of an agent hides the others, and may be one that its author accepts.
+        until = Until.VIOLATION if self._course is None else Until.END
         with self._isolation.timed():
-            verdict = trial(plan.isolated() if isolates else plan, rules, Until.VIOLATION)
+            verdict = trial(plan.isolated() if isolates else plan, rules, until)
         self.runs += 1
         record = verdict.entries
-        failure, elsewhere = verdict.failure(), None
+        failures, found = verdict.every_failure(), []
         if record:
             self.virtual_ns += record[-1].at_ns
-        if failure is None and self.number % _TWICE == 0:
+        if not failures and self.number % _TWICE == 0:
             run_again(verdict)
-            failure = verdict.failure()
+            failures = verdict.every_failure()
             if self.twin is not None and self.number % _ELSEWHERE == 0:
                 sent = self.twin.send(self.number, world, record, isolates=isolates)
-                elsewhere = self._found_elsewhere(sent)
+                found += self._found_elsewhere(sent)
         if self.number % _LOOKED_AT == 0:
             self.goals.add(record)
-        self.cpu_s += _cpu_s() - start_s
-        if failure is None:
-            return elsewhere
-        found = self.failures.add(failure, world, self.number)
-        if found is not None:
-            again = self.alone(world, found.name)
-            found.reproduced = again is not None and again.name == found.name
+        if self._course is not None:
+            self._count_calls(record)
+        self.cpu_s += cpu_s() - start_s
+        for failure in failures:
+            several = len(failures) > 1
+            new = self.failures.add(failure, world, self.number, alone=several)
+            if new is not None:
+                again = self.alone(world, new.name)
+                new.reproduced = again is not None and again.name == new.name
+                found.append(new)
         return found
 
-    def answer_elsewhere(self) -> FoundFailure | None:
-        """Wait for the last run in the other process; return its failure if it is new."""
-        return None if self.twin is None else self._found_elsewhere(self.twin.answer())
+    def _count_calls(self, record: Iterable[AnyEntry]) -> None:
+        assert self._course is not None
+        self.calls = self.calls or dict.fromkeys(self._course.offered, 0)
+        for entry in record:
+            if type(entry) is ToolCall and entry.name in self.calls:
+                self.calls[entry.name] += 1
 
-    def _found_elsewhere(self, differed: tuple[int, Scenario] | None) -> FoundFailure | None:
+    def answer_elsewhere(self) -> list[FoundFailure]:
+        """Wait for the last run in the other process; return its failure if it is new."""
+        return [] if self.twin is None else self._found_elsewhere(self.twin.answer())
+
+    def _found_elsewhere(self, differed: tuple[int, Scenario] | None) -> list[FoundFailure]:
         if differed is None:
-            return None
+            return []
         number, world = differed
         error = ReplayDiverged("a run in another process, with another PYTHONHASHSEED, differs")
-        return self.failures.add(Failure.of_error(error), world, number)
+        found = self.failures.add(Failure.of_error(error), world, number)
+        return [] if found is None else [found]
 
     def alone(self, world: Scenario, name: str) -> Failure | None:
-        """Run a scenario in a new process; in this one if it needs objects of the caller."""
+        """Run a scenario in a new process; in this one if it needs objects of the caller.
+
+        Of an agent, the one rule of that name is judged.
+        """
         twice = name == ReplayDiverged.__name__
         plan = Plan(world, self._given)
         if self._invariants is not None or not plan.has_file:
-            return failure_of(plan, Rules(self._invariants, expectations=False), twice=twice)
-        return failure_alone(plan.by_itself(), "search twice" if twice else "search")
+            known = [each for each in self._invariants or () if each.name == name]
+            rules = Rules(known or only(name), expectations=False)
+            return failure_of(plan, rules, twice=twice)
+        judge: Any = "search twice" if twice else "search"
+        return failure_alone(plan.by_itself(), judge, "" if self._course is None else name)
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
+    """Return the seconds of computing of this process, and of those that have ended in it."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
 

@@ -127,7 +127,7 @@ def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]
     if found.reproduced:
         scenario = found.scenario.model_copy(update={"expect": _ANY_END})
         with suppress(ScenarioError):
-            shrunk = shrink(scenario, given)
+            shrunk = shrink(scenario, given, invariants=found.rule)
             if shrunk is not None and shrunk.failure.name == found.name:
                 return shrunk.scenario, shrunk.failure
     return found.scenario, found.failure

@@ -40,6 +40,19 @@ _CALLS = tuple(
 )
 _USELESS = tuple(alphabet.CONTENT_NAMES.index(name) for name in ("nothing", "blank", "thought"))
 _TROUBLE = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.weight > 1)
+_REAL_TROUBLE = tuple(n for n in _TROUBLE if not alphabet.ENDS[n].is_breach)
+_BREACHES = tuple(n for n, fault in enumerate(alphabet.ENDS) if fault.is_breach)
+_OF_BREACHES = frozenset({"usage", "steps", "ids"})
+_BROKEN_CONTENTS = tuple(
+    alphabet.CONTENT_NAMES.index(name)
+    for name in ("null arguments", "list arguments", "half call", "text and half call",
+                 "call and half call")
+)  # fmt: skip
+_CALLING = tuple(
+    place
+    for place, content in enumerate(alphabet.CONTENTS.values())
+    if content(0, alphabet.FIXED).keys() & {"call", "half_call"}
+)
 _ENDLESS = [n for n, fault in enumerate(alphabet.ENDS) if "stall" in fault.keys]
 
 
@@ -71,6 +84,8 @@ class Weights(NamedTuple):
     entries: Sequence[str]
     limits: Limits | None = None
     ends_storms: bool = True
+    tools: alphabet.Tools = alphabet.FIXED
+    breaches: bool = True
 
 
 def features_for(choices: Choices, abilities: alphabet.Abilities) -> frozenset[str]:
@@ -110,14 +125,23 @@ def usual_weights(abilities: alphabet.Abilities) -> Weights:
 def _weights(
     abilities: alphabet.Abilities,
     on: frozenset[str],
-    contents: Sequence[int],
+    contents: list[int],
     ends: list[int],
     draw: Callable[[int], Sequence[int]],
 ) -> Weights:
     lacks = abilities.lacks
-    if not abilities.has_engine:
-        for stalled in _ENDLESS:  # only the code of an agent bounds a stream that stalls
+    if not (abilities.has_engine or abilities.bounds_streams):
+        for stalled in _ENDLESS:
             ends[stalled] = 0
+    if not abilities.breaches:
+        on -= _OF_BREACHES
+        for place in _BREACHES:
+            ends[place] = 0
+        for place in _BROKEN_CONTENTS:
+            contents[place] = 0
+        contents[0] = contents[0] or 1
+    for place in () if abilities.tools.names else _CALLING:
+        contents[place] = 0
     summaries: Sequence[int] | None = None
     if abilities.has_engine:
         summaries = () if Feature.COMPACTION in lacks else draw(len(alphabet.SUMMARIES))
@@ -136,6 +160,8 @@ def _weights(
         entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else ENGINE_TRIGGERS)),
         limits=abilities.limits,
         ends_storms=abilities.ends,
+        tools=abilities.tools,
+        breaches=abilities.breaches,
     )
 
 
@@ -172,7 +198,8 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
     else:
         content = choices.weighted(weights.contents)
     return alphabet.reply_of(
-        alphabet.Recipe(content, end, wait, body, pace, usage, steps, ids, number % _NUMBERS)
+        alphabet.Recipe(content, end, wait, body, pace, usage, steps, ids, number % _NUMBERS),
+        weights.tools,
     )
 
 
@@ -181,20 +208,21 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
     replies = choices.several(weights.length, lambda n: reply_for(choices, weights, n))
     if "long" in weights.on:
         own_limits = weights.limits or limits
-        first = choices.maybe(0.3, lambda own: _up_to_a_limit(own, own_limits))
+        first = choices.maybe(0.3, lambda own: _up_to_a_limit(own, own_limits, weights))
         replies = replies if first is None else [first, *replies]
     if replies and "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
         return [*replies[:-1], replies[-1].model_copy(update={"times": "always"})]
     return [*replies, alphabet.LAST]
 
 
-def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
+def _up_to_a_limit(choices: Choices, limits: Limits, weights: Weights) -> Reply:
     if choices.boolean(0.3):
         most = limits.max_error_count
-        reply = alphabet.reply_of(alphabet.Recipe(end=one_of(choices, _TROUBLE)))
+        ends = _TROUBLE if weights.breaches else _REAL_TROUBLE
+        reply = alphabet.reply_of(alphabet.Recipe(end=one_of(choices, ends)))
     else:
         most = limits.max_steps
-        reply = alphabet.reply_of(alphabet.Recipe(one_of(choices, _CALLS)))
+        reply = alphabet.reply_of(alphabet.Recipe(one_of(choices, _CALLS)), weights.tools)
     times = min(most, _LONGEST) - choices.integer(0, 3)
     return reply.model_copy(update={"times": max(times, 1)})
 

@@ -139,13 +139,17 @@ class Plan:
         """Return this plan for a scenario with another script, or other actions of the user.
 
         `scenario` differs from that of the plan in nothing but `prompt`, `then`, `model`, `models`,
-        `summaries`, `services`, `programs`, `abort`, `queue` and `seed`. That costs no validation
-        and no JSON, so the header of such a run has no content of its scenario: a search makes
-        thousands of runs, and nobody reads their headers.
+        `summaries`, `tools`, `services`, `programs`, `abort`, `queue` and `seed`. That costs no
+        validation and no JSON, so the header of such a run has no content of its scenario: a search
+        makes thousands of runs, and nobody reads their headers.
         """
         other = copy.copy(self)
         other.source = other.scenario = scenario
         other._script = script_of(scenario)  # noqa: SLF001 - of the same class
+        if scenario.tools is not self.scenario.tools:
+            other._tools = {**scripted_tools(scenario), **self.given.get("tools", {})}  # type: ignore[dict-item] # noqa: SLF001
+            if self.behaviours is not None:
+                other.behaviours = behaviours_of(scenario.tools)
         if scenario.services is not self.scenario.services:
             other._services = _services_of(scenario, self.given)  # noqa: SLF001
         other.content, other._digest = b"null", ""  # noqa: SLF001

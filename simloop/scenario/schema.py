@@ -279,6 +279,8 @@ class Scenario(Strict):
 
     title: str = ""
     """What must hold, as a sentence."""
+    about: str = ""
+    """The world of the scenario in a line; the report of a failure shows it."""
     loop: str = "reference"
     """The loop design to run; module:attribute for a loop of your own, or a dollar, a blank and the
     command line of a Python program, such as `$ llm {prompt}`."""

@@ -59,6 +59,15 @@ class ReplyFault(Struct, frozen=True, eq=False):
     named_only: bool = False
 
     @property
+    def is_breach(self) -> bool:
+        """Return whether only a provider that breaks the contract of its API causes the fault.
+
+        Finish reasons that a provider does not have, or that do not fit the reply, are such faults.
+        """
+        is_odd = self.name.startswith("finish ") and self.name not in _REAL_FINISHES
+        return is_odd or self.name in {"unfinished", "empty body", "raises"}
+
+    @property
     def reply(self) -> dict[str, Any]:
         """Return the keys of a whole reply with this fault: one that comes says a few words."""
         said = {} if self.stage is Stage.INSTEAD else {"say": "This reply"}
@@ -125,6 +134,8 @@ _FINISHES = (
     "stop", "tool_calls", "error", "weird_reason", "network_error", "",
     "end_turn", "max_tokens", "refusal", "malformed_function_call", "STOP", "unknown", "tool_use",
 )  # fmt: skip
+
+_REAL_FINISHES = frozenset({"finish length", "finish content_filter"})
 
 _USUAL: Final = 4
 """The weight of a usual fault."""

@@ -55,15 +55,16 @@ def test_so_many_runs_are_given_out_and_no_more() -> None:
     assert taken(ranges(runs=45)) == [(1, 20), (21, 20), (41, 5)]
 
 
-def test_a_search_for_a_time_ends_with_its_time() -> None:
-    now = [0.0]
-    due = ranges(seconds=8, now=lambda: now[0])
-    assert due.take() == Range(1, 21, 0.5)
-    now[0] = 7.9
+def test_a_search_for_a_time_ends_when_its_processes_have_computed_so_long() -> None:
+    due = ranges(seconds=8)
+    first = due.take()
+    assert first is not None
+    assert first == Range(1, 21, 0.5)
+    list(due.add(RangeResult(1, 20, cpu_s=7.9), first))
     last = due.take()
     assert last is not None
     assert last.seconds == pytest.approx(0.1)
-    now[0] = 8.0
+    list(due.add(RangeResult(21, 20, cpu_s=0.2), last))
     assert due.take() is None
 
 
@@ -115,7 +116,7 @@ def test_a_group_is_known_to_the_ranges_behind_its_first_run() -> None:
     """So a range in front of it reports the failure as well, and the first run is always found."""
     of = ranges(runs=60)
     taken(of, 2)
-    released(of, RangeResult(21, 20, finding=finding(25)))
+    released(of, RangeResult(21, 20, findings=(finding(25),)))
     list(of.add(RangeResult(1, 0), Range(1, 21)))
     front, behind = of.take(), of.take()
     assert front is not None
@@ -131,9 +132,9 @@ def played(first: int, runs: int, known: tuple[Group, ...] = ()) -> RangeResult:
 @pytest.mark.slow
 def test_a_range_ends_with_the_first_failure_of_a_new_group() -> None:
     one = played(1, 60)
-    assert one.finding is not None
-    assert one.finding.run == one.runs < 60
-    group = Group.of(one.finding.name, one.finding.text)
+    (found,) = one.findings
+    assert found.run == one.runs < 60
+    group = Group.of(found.name, found.text)
     more = played(1, 60, (group,))
     assert more.runs > one.runs
     assert dict(more.counts)[group] >= 1
@@ -154,8 +155,8 @@ def test_a_range_gives_what_the_whole_search_gives_for_its_worlds() -> None:
 
 def _all() -> RangeResult:
     known: tuple[Group, ...] = ()
-    while (result := played(1, 60, known)).finding is not None:
-        known = (*known, Group.of(result.finding.name, result.finding.text))
+    while (result := played(1, 60, known)).findings:
+        known = (*known, *(Group.of(each.name, each.text) for each in result.findings))
     return result
 
 
@@ -168,7 +169,7 @@ def test_ctrl_c_in_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) ->
     next_world = Search._next_world
     monkeypatch.setattr(Search, "_next_world", world)
     result = play_range(SearchSettings("react"), Range(1, 61, UNTIMED))
-    assert (result.runs, result.ended, result.finding) == (7, True, None)
+    assert (result.runs, result.ended, result.findings) == (7, True, ())
 
 
 def test_a_run_that_computes_for_ever_is_ended_and_a_failure(
@@ -177,9 +178,9 @@ def test_a_run_that_computes_for_ever_is_ended_and_a_failure(
     monkeypatch.setattr(executor, "PATIENCE_S", 0.3)
     before = signal.getsignal(signal.SIGALRM)
     result = play_range(SearchSettings("searching:looks"), Range(1, 100, UNTIMED))
-    assert result.finding is not None
-    assert (result.ended, result.finding.name) == (True, "finishes")
-    assert result.finding.run == result.runs
+    (found,) = result.findings
+    assert (result.ended, found.name) == (True, "finishes")
+    assert found.run == result.runs
     assert signal.getsignal(signal.SIGALRM) is before
 
 
@@ -201,7 +202,7 @@ OF_JOURNAL = SearchSettings("reference", seed=7)
 FINDING = SearchFinding("rule", "it is wrong", "It is right.", 25, True, "prompt: Go.", "wrong")  # noqa: FBT003
 RESULTS = [
     RangeResult(1, 20, 0.5, 10**9, {"a-goal": 3}, 5),
-    RangeResult(21, 5, counts=((Group("rule", "it is wrong"), 1),), finding=FINDING),
+    RangeResult(21, 5, counts=((Group("rule", "it is wrong"), 1),), findings=(FINDING,)),
 ]
 
 

@@ -61,9 +61,10 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
     alarms: list[str] = []
     while search.cpu_s < seconds:
         with applied(fault):
-            found = next(steps)
-        if found is None:
+            new = next(steps)
+        if not new:
             continue
+        found = new[0]
         world = found.scenario
         clean = _failure(world, alone)
         if not found.reproduced or (clean is not None and clean.name == found.name):

@@ -87,7 +87,7 @@ async def hashes(prompt: str, world: World) -> str:
 async def looks(prompt: str, world: World) -> str:
     """Spin for ever after a certain reply."""
     text = await asks(prompt, world)
-    while "Look" in text:
+    while "words" in text:
         pass
     return text
 

@@ -226,6 +226,32 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     return f"request {entry.number} repeats one that failed permanently: {words}"
 
 
+_MISTAKES = (
+    "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
+    "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
+)  # fmt: skip
+
+
+@invariant(
+    "A run of an agent does not fail by a mistake in its code, such as a KeyError.",
+    "BUGS.md D16, D17, E4",
+    sees=[Ended],
+    needs=[Need.AGENT],
+)
+def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
+    """A model may call a tool that does not exist, or write arguments that are no JSON.
+
+    An agent that means to give up raises an error that says so.
+    """
+    cause = entry.message.removeprefix("Error: ")
+    if entry.outcome is not Outcome.FAILED or not cause.startswith(_MISTAKES):
+        return ""
+    reply = subject.facts.reply
+    calls = "" if reply is None else ", ".join(call.name for call in reply.calls)
+    after = f" after a reply that calls {calls}" if calls else ""
+    return f"{cause:.160}{after}"
+
+
 class _Spent:
     """The steps and the errors of a conversation in the run, counted as the limits define them.
 

@@ -6,7 +6,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from simloop.virtual.border import absence, answers, refusals, thread_stand_ins
+from simloop.virtual.border import (
+    absence,
+    answers,
+    certificates,
+    refusals,
+    thread_stand_ins,
+)
 from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
@@ -27,7 +33,11 @@ _OF_BORDER = StandIns(
     | refusals.FUNCTIONS
     | absence.FUNCTIONS
     | _OF_DATABASES,
-    answers.METHODS + thread_stand_ins.METHODS + refusals.METHODS + absence.METHODS,
+    answers.METHODS
+    + thread_stand_ins.METHODS
+    + refusals.METHODS
+    + absence.METHODS
+    + certificates.METHODS,
     kept_by=REAL_CLOCKS,
     everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | absence.FUNCTIONS,
 )

@@ -1,0 +1,305 @@
+"""The circumstances of an agent: the catalogue of disturbances of its course, one by one.
+
+A circumstance that only a provider causes which breaks the contract of its API is a *breach*: a
+real provider rarely does that.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple
+
+from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.offers import Offer
+from simloop.scenario.programs import with_fault as with_program_fault
+from simloop.scenario.replies import Pace, Reply, calls_of, reply_of_fault
+from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
+from simloop.scenario.services import with_fault
+from simloop.world.faults import (
+    BODIES,
+    FAULTS,
+    PROGRAM_FAULTS,
+    SERVICE_FAULTS,
+    WAITS,
+    ReplyFault,
+    Stage,
+)
+
+FURTHER = "And then?"
+_STORM = 16
+
+
+class Draft:
+    """A world in the making: the replies, and the other keys of a scenario."""
+
+    def __init__(self, base: Scenario, offer: Offer) -> None:
+        self.base, self.offer = base, offer
+        self.replies = list(offer.course)
+        self.keys: dict[str, Any] = {}
+
+    def get(self, key: str) -> Any:
+        return self.keys.get(key, getattr(self.base, key))
+
+    def at(self, place: int) -> int:
+        """Return the place of a reply: that one, or the last before the answer."""
+        return min(place, len(self.replies))
+
+    def insert(self, place: int, *replies: Reply) -> None:
+        at = self.at(place)
+        self.replies[at:at] = replies
+
+    def reply(self, place: int) -> Reply:
+        """Return the reply at a place, for once."""
+        at = self.at(place)
+        found = self.replies[at] if at < len(self.replies) else self.offer.last
+        return found.model_copy(update={"times": None})
+
+    def scenario(self) -> Scenario:
+        replies = [*self.replies, self.offer.last]
+        return self.base.model_copy(update={**self.keys, "model": replies})
+
+
+class Circumstance(NamedTuple):
+    """One disturbance: `act` brings it into a world at a place of its course.
+
+    `is_breach`: only a provider that breaks its contract causes it.
+    """
+
+    name: str
+    act: Callable[[Draft, int], object]
+    is_breach: bool = False
+
+
+def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Circumstance]:
+    """Return the circumstances that the agent can meet: by turns one of each kind."""
+    kinds = (_failures(), _cuts(), _calls(offer), _tools(base, offer), _user(), _others(base))
+    turns = chain.from_iterable(zip_longest(*kinds))
+    return [
+        each
+        for each in turns
+        if each is not None
+        and (abilities.breaches or not each.is_breach)
+        and (abilities.bounds_streams or "stall" not in each.name)
+    ]
+
+
+# ---------------------------------------------------------------- the model
+
+
+def _failures() -> Iterator[Circumstance]:
+    for fault in FAULTS:
+        if fault.stage is Stage.INSTEAD:
+            yield Circumstance(fault.name, _inserted(fault.keys), is_breach=fault.is_breach)
+    for status in (429, 503):
+        for wait in WAITS[1:]:
+            keys = {"http": {"status": status, **wait}}
+            yield Circumstance(f"http {status} {wait}", _inserted(keys))
+    for body in BODIES[1:]:
+        keys = {"http": {"status": body.statuses[-1], **body.keys}}
+        yield Circumstance(f"http {body}", _inserted(keys))
+    for status in (500, 429, 503):
+        for times in (3, _STORM):
+            act = _inserted({"http": {"status": status}, "times": times})
+            yield Circumstance(f"{times} times http {status}", act)
+    yield Circumstance("3 lost connections", _inserted({"lost": "before-headers", "times": 3}))
+
+
+def _inserted(keys: Mapping[str, Any]) -> Callable[[Draft, int], None]:
+    reply = Reply(**keys)
+    return lambda draft, place: draft.insert(place, reply)
+
+
+def _cuts() -> Iterator[Circumstance]:
+    for fault in FAULTS:
+        if fault.stage in (Stage.AMID, Stage.END):
+            breach = fault.is_breach
+            for where, say in (("a call", ""), ("a text", "Some words")):
+                act = _broken(fault, say)
+                yield Circumstance(f"{fault.name} in {where}", act, is_breach=breach)
+    for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
+        yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
+    for name, keys, breach in (
+        ("empty", {"finish": "stop"}, False),
+        ("blank", {"say": " "}, False),
+        ("only a thought", {"think": "Hm.", "finish": "stop"}, False),
+        ("no calls", {"say": "Let me look.", "finish": "tool_calls"}, True),
+        ("cut amid a thought", {"think": "Hm", "finish": "length"}, False),
+        ("filtered without words", {"finish": "content_filter"}, False),
+    ):
+        yield Circumstance(name, _inserted(keys), is_breach=breach)
+
+
+def _broken(fault: ReplyFault, say: str = "") -> Callable[[Draft, int], None]:
+    """Insert a reply that breaks; the model makes it whole when it is asked again."""
+    broken = reply_of_fault(fault)
+    update = {key: getattr(broken, key) for key in fault.keys}
+
+    def act(draft: Draft, place: int) -> None:
+        whole = Reply(say=say) if say else draft.reply(place)
+        if not (whole.say or whole.call):
+            whole = Reply(say="Some words")
+        draft.insert(place, whole.model_copy(update={"finish": None, **update}))
+
+    return act
+
+
+def _changed(**update: Any) -> Callable[[Draft, int], None]:
+    """Exchange keys of the reply at a place."""
+
+    def act(draft: Draft, place: int) -> None:
+        at = draft.at(place)
+        draft.replies[at : at + 1] = [draft.reply(place).model_copy(update=update)]
+
+    return act
+
+
+# ---------------------------------------------------------------- calls
+
+
+def _calls(offer: Offer) -> Iterator[Circumstance]:
+    yield Circumstance("unknown tool", _inserted({"call": {"no_such_tool": {"a": 1}}}))
+    if not offer.tools:
+        return
+    first, second = offer.call(0), offer.call(1, 1)
+    name, text = calls_of(first)[0]
+    several: list[dict[str, Any]] = [first, second]
+    for what, keys in (
+        ("two calls", {"call": several}),
+        ("a call and an unknown tool", {"call": [first, {"no_such_tool": {}}]}),
+        ("text and two calls", {"say": "Let me see.", "call": several}),
+        ("one tool twice", {"call": [first, offer.call(0, 1)]}),
+        ("equal calls", {"call": [first, first]}),
+        ("all tools", {"call": [offer.call(place) for place in range(len(offer.tools))]}),
+        ("12 calls", {"call": [offer.call(place, place) for place in range(12)]}),
+        ("9 pieces", {"call": several, "fragments": 9}),
+        ("pieces in turn", {"call": several, "fragments": 3, "interleave": True}),
+        ("malformed arguments", {"call": {name: text[: len(text) // 2] or "{"}}),
+        ("half a call", {"half_call": {name: text[: len(text) // 2] or "{"}, "finish": "length"}),
+        ("a call and half a call",
+         {"call": first, "half_call": {offer.names[-1]: "{"}, "finish": "length"}),
+        ("no arguments", {"call": {name: ""}}),
+    ):  # fmt: skip
+        yield Circumstance(what, _inserted(keys))
+    for what, value in (("null", "null"), ("a list", "[1]")):
+        yield Circumstance(
+            f"{what} as arguments", _inserted({"call": {name: value}}), is_breach=True
+        )
+    for ids in (["a", "a"], ["", ""], ["call-1", "call-2"]):
+        yield Circumstance(f"ids {ids}", _inserted({"call": several, "ids": ids}), is_breach=True)
+    for tool, arguments in offer.tools.items():
+        chosen = [("broken", each) for each in arguments.broken[:4]]
+        chosen += [("edge", each) for each in arguments.edges[:8]]
+        for number, (what, each) in enumerate(chosen):
+            yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))
+
+
+# ---------------------------------------------------------------- tools, the user, other parties
+
+_TOOLS: Sequence[Mapping[str, Any]] = (
+    {"raises": "the disk is full"}, {"takes": "20s"}, {"takes": "45s"}, {"takes": "120s"},
+    {"returns": ""}, {"returns": None}, {"returns": {"of": [1, 2]}}, {"returns_chars": 60_000},
+    {"returns": "\x1b[2J \U0001f600"}, {"cancels": True}, {"hangs": True, "timeout": "180s"},
+    {"raises": "late", "takes": "30s"},
+)  # fmt: skip
+
+
+def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
+    """Yield the ends of tools whose runs simloop sees, alone and beside another call."""
+    names = [name for name in offer.names if name in offer.ran]
+    for number, keys in enumerate(_TOOLS if names else ()):
+        name = names[number % len(names)]
+        if name not in base.tools and keys.keys() & {"returns", "returns_chars"}:
+            continue  # the agent's own code uses what its function returns
+        yield Circumstance(f"{name} {keys}", _tool(base, name, keys, [{name: 0}]))
+        if len(names) > 1 and keys.keys() & {"raises", "takes", "hangs"}:
+            other = names[(number + 1) % len(names)]
+            yield Circumstance(f"{name} {keys} beside {other}",
+                               _tool(base, name, keys, [{name: 0}, {other: 0}]))  # fmt: skip
+
+
+def _tool(
+    base: Scenario, name: str, keys: Mapping[str, Any], calls: Sequence[Mapping[str, int]]
+) -> Callable[[Draft, int], None]:
+    known = base.tools.get(name)
+    plain = {} if known is None else {
+        key: getattr(known, key) for key in ("description", "parameters", "json_schema")
+    }  # fmt: skip
+    tool = ScriptedTool(**plain, **keys)
+
+    def act(draft: Draft, place: int) -> None:
+        draft.keys["tools"] = {**draft.get("tools"), name: tool}
+        made = [{one: draft.offer.tools[one].plain} for each in calls for one in each]
+        draft.insert(place, Reply(call=made))
+
+    return act
+
+
+_PHASES = ("request", "part", "text-delta", "tool-call", "finish", "tool-started", "tool-result")
+
+
+def _user() -> Iterator[Circumstance]:
+    """Yield the user's stops in each phase, each with a further prompt, and messages."""
+    for phase in _PHASES:
+        for nth in (1, 2):
+            yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
+    for keys, wait in (({"http": {"status": 503}, "times": 2}, "100ms"),
+                       ({"pace": {"first_part": "20s"}, "say": "Late."}, "5s")):  # fmt: skip
+        yield Circumstance(f"abort in {keys}", _both(_inserted(keys), _stopped(at=wait)))
+    yield Circumstance("a further prompt", _further)
+    failing = _inserted({"http": {"status": 500}, "times": _STORM})
+    yield Circumstance("a further prompt after a failure", _both(failing, _further))
+    refused = _inserted({"http": {"status": 401}})
+    yield Circumstance("a further prompt after a refusal", _both(refused, _further))
+    for phase in ("request", "tool-started", "finish"):
+        yield Circumstance(f"a message after {phase}", _told(phase))
+
+
+def _both(*acts: Callable[[Draft, int], object]) -> Callable[[Draft, int], None]:
+    def act(draft: Draft, place: int) -> None:
+        for each in acts:
+            each(draft, place)
+
+    return act
+
+
+def _stopped(**trigger: Any) -> Callable[[Draft, int], None]:
+    def act(draft: Draft, place: int) -> None:
+        draft.keys["abort"] = Trigger(**trigger)
+        _further(draft, place)
+
+    return act
+
+
+def _further(draft: Draft, _: int) -> None:
+    draft.keys["then"] = draft.get("then") or [FURTHER]
+
+
+def _told(phase: str) -> Callable[[Draft, int], None]:
+    def act(draft: Draft, _: int) -> None:
+        number = len(draft.get("queue")) + 1
+        message = Queued(say=f"Message {number}.", after=phase)
+        draft.keys["queue"] = [*draft.get("queue"), message]
+
+    return act
+
+
+def _others(base: Scenario) -> Iterator[Circumstance]:
+    """Yield the faults of the services and the programs of a scenario."""
+    for key, faults, change in (
+        ("services", SERVICE_FAULTS, with_fault),
+        ("programs", PROGRAM_FAULTS, with_program_fault),
+    ):
+        for name in getattr(base, key):
+            for fault in faults:
+                for times in (1, 4):
+                    act = _disturbed(key, name, fault, change, times)
+                    yield Circumstance(f"{times} {fault.site} of {name}", act)
+
+
+def _disturbed(
+    key: str, name: str, fault: Any, change: Callable[..., Any], times: int
+) -> Callable[[Draft, int], None]:
+    def act(draft: Draft, _: int) -> None:
+        known = draft.get(key)
+        draft.keys[key] = {**known, name: change(known[name], fault, times)}
+
+    return act

@@ -1,0 +1,125 @@
+"""The worlds of an agent: its course with one circumstance each, then with several together.
+
+A *small world* is what a developer would try first: the agent's plain course, disturbed once. The
+search plays every small world before it combines two circumstances, and all of them once before
+any of them twice. Small worlds are short, and an SDK converts the whole history for each request,
+so they are also fast.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import cycle
+from typing import Any
+
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.trial import Rules
+from simloop.fuzz.alphabet import TOOLS, Abilities, tool_for, transitions_of
+from simloop.fuzz.choices import Choices, SeededChoices
+from simloop.fuzz.circumstances import Circumstance, Draft, circumstances
+from simloop.fuzz.offers import Offer, Offered, offer_of
+from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan, content_of
+from simloop.scenario.schema import Scenario
+from simloop.virtual.seeds import Seeds
+
+_TOGETHER = 3
+_PLACES = 5
+"""The places in a course at which circumstances come together."""
+
+
+class _Base:
+    """A scenario whose course is disturbed, with the offer of the agent and its circumstances."""
+
+    def __init__(self, scenario: Scenario, given: RunOptions, abilities: Abilities) -> None:
+        self.offer: Offer = offer_of(scenario, given)
+        script = {} if scenario.model else {"model": [self.offer.last]}
+        self.scenario = scenario.model_copy(update=script)
+        self.plan = Plan(self.scenario, given)
+        self.circumstances: Sequence[Circumstance] = circumstances(
+            self.scenario, self.offer, abilities
+        )
+
+    def draft(self) -> Draft:
+        return Draft(self.scenario, self.offer)
+
+    def small(self) -> Iterator[Scenario]:
+        """Yield the course alone, then with one circumstance each: by turns late and early."""
+        yield self.draft().scenario()
+        for each, place in zip(self.circumstances, cycle((1, 0)), strict=False):
+            draft = self.draft()
+            each.act(draft, place)
+            yield draft.scenario()
+
+
+class Course:
+    """The courses of an agent, one for each scenario that the search varies, or the one it has."""
+
+    def __init__(
+        self, bases: Sequence[Scenario], named: str, given: RunOptions, abilities: Abilities
+    ) -> None:
+        self._bases = [_Base(each, given, abilities) for each in bases or [_plain(named)]]
+
+    @classmethod
+    def of(
+        cls, bases: Sequence[Scenario], named: str, given: RunOptions, abilities: Abilities
+    ) -> "Course":
+        """Return the course; one that a name and scenarios determine is made once in a process."""
+        if given.keys() != {"loop"} or not isinstance(given["loop"], str):
+            return cls(bases, named, given, abilities)
+        key = named, abilities.breaches, *map(content_of, bases)
+        if key not in _KNOWN:
+            _KNOWN[key] = cls(bases, named, given, abilities)
+        return _KNOWN[key]
+
+    @cached_property
+    def small(self) -> list[tuple[Plan, Scenario]]:
+        """The small worlds, each with a plan that can play it."""
+        return [(base.plan, world) for base in self._bases for world in base.small()]
+
+    def abilities(self, abilities: Abilities) -> Abilities:
+        """Return the abilities of the agent with the tools that it offers."""
+        tools = {name: each for base in self._bases for name, each in base.offer.tools.items()}
+        return abilities._replace(tools=Offered(tools))
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for base in self._bases for name in base.offer.tools))
+
+    def small_from(
+        self, number: int, invariants: Sequence[Invariant] | None
+    ) -> Iterator[tuple[Plan, Rules]]:
+        """Yield the small worlds from `number`, which counts from 1."""
+        rules = {base.plan: Rules(invariants, expectations=False) for base in self._bases}
+        for plan, world in self.small[number - 1 :]:
+            yield plan.playing(world), rules[plan]
+
+    def together(
+        self, seed: int, first: int, runs: int, invariants: Sequence[Invariant] | None
+    ) -> Iterator[tuple[Plan, Rules]]:
+        """Yield `runs` worlds with several circumstances, from number `first` of such worlds."""
+        rules = Rules(invariants, expectations=False)
+        base = self._bases[first // runs % len(self._bases)]
+        for number in range(first, first + runs):
+            choices = SeededChoices(seed, f"together {number}")
+            yield base.plan.playing(self._drawn(choices, base, seed, number)), rules
+
+    def _drawn(self, choices: Choices, base: _Base, seed: int, number: int) -> Scenario:
+        known = base.circumstances
+        turn, place = divmod(number, len(known))
+        order = Seeds(seed).stream(f"turn {turn}").sample(range(len(known)), len(known))
+        more = choices.integer(1, _TOGETHER - 1)
+        numbers = [order[place], *(choices.integer(0, len(known) - 1) for _ in range(more))]
+        draft = base.draft()
+        for each in numbers:
+            known[each].act(draft, choices.integer(0, _PLACES - 1))
+        return draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
+
+
+_KNOWN: dict[Any, Course] = {}
+
+
+def _plain(named: str) -> Scenario:
+    """Return a scenario without a script, with the tools that an agent of the world has."""
+    tools = {name: tool_for(SeededChoices(0), name, ()) for name in TOOLS}
+    most = transitions_of(Abilities(has_engine=False))
+    return Scenario(loop=named, prompt="Do the work.", tools=tools, max_transitions=most)

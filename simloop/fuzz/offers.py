@@ -1,0 +1,167 @@
+"""What an agent offers a model: the tools in its own requests, learned from runs without faults.
+
+Without a scenario, a model calls each tool once with plain arguments, then answers. Its replies are
+the *course* of the agent: worlds disturb it. With a scenario, its script is the course, and a run
+of it shows the tools.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from simloop.check.trial import UNJUDGED, trial
+from simloop.fuzz.alphabet import LAST, Tools
+from simloop.fuzz.arguments import Arguments
+from simloop.messages import Message, Request, ToolMessage, json_value
+from simloop.runs.isolation import can_isolate
+from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+_ROUNDS = 4
+"""The most runs that look for the tools: one that ends the run hides those after it."""
+_MOST = 60
+_LONG = 20_000
+_IDS = re.compile(r"\b(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[A-Za-z0-9][\w-]*\w").findall
+
+
+class Offered(Tools):
+    """The tools of an agent, as the alphabet of replies calls them."""
+
+    def __init__(self, tools: Mapping[str, Arguments]) -> None:
+        self.of = tools
+        self.names = tuple(tools)
+
+    def arguments(self, place: int, number: int) -> Mapping[str, Any]:
+        """Return valid arguments: the plain ones for every other number, else an edge."""
+        arguments = self.of[self.names[place]]
+        return arguments.number((number + 1) // 2) if number % 2 else arguments.plain
+
+    def broken(self, place: int, number: int) -> Any:
+        broken = self.of[self.name(place)].broken if self.of else ()
+        return broken[number % len(broken)] if broken else {}
+
+
+class Offer(Struct, frozen=True, eq=False):
+    """The tools of an agent with arguments for them, its course, and the reply that ends a run.
+
+    `ran` are the tools whose runs the trace shows: a scenario can state how they behave.
+    """
+
+    tools: Mapping[str, Arguments] = {}
+    course: Sequence[Reply] = ()
+    last: Reply = LAST
+    ran: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.tools)
+
+    def call(self, place: int, number: int = 0) -> dict[str, Any]:
+        """Return a call of the tool at a place, with the arguments of a number."""
+        name = self.names[place % len(self.tools)]
+        return {name: self.tools[name].number(number)}
+
+
+def offer_of(base: Scenario, given: RunOptions) -> Offer:
+    """Return what the agent offers in runs of `base`, whose script is used if it has one.
+
+    An agent that cannot be run offers nothing: the search shows why. The runs leave nothing in this
+    process.
+    """
+    given = {**given, "isolate": True} if can_isolate() else given
+    if base.model or base.models:
+        record = trial(Plan(base, given), UNJUDGED).entries
+        return _offer(record, base.model[:-1], base.model[-1] if base.model else LAST)
+    ending: list[str] = []
+    for _ in range(_ROUNDS):
+        model = _Caller(ending)
+        record = trial(Plan(base, {**given, "model": model}), UNJUDGED).entries
+        played = _played(record)
+        last = played[-1] if played else LAST
+        if not last.call or ending[-1:] == [*last.call]:
+            break
+        ending += [*last.call]  # nothing was asked after it
+    course = [each for each in played if each.call]
+    if last.call:
+        course = course[:-1]
+    return _offer(record, course, last.model_copy(update={"times": "always"}))
+
+
+def _played(record: Sequence[AnyEntry]) -> list[Reply]:
+    """Return the replies of a model that calls one tool at a time, as the trace has them."""
+    calls = {each.request: each for each in record if type(each) is entries.ToolCall}
+    numbers = [each.number for each in record if type(each) is entries.Request]
+    return [
+        Reply(call={calls[number].name: json_value(calls[number].arguments, {})})
+        if number in calls
+        else LAST
+        for number in numbers
+    ]
+
+
+def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> Offer:
+    schemas: dict[str, Any] = {}
+    known: dict[str, list[Any]] = {}
+    for entry in record:
+        if type(entry) is entries.Request:
+            keep_values(entry.added, known)
+            for spec in () if entry.tools is UNSET else entry.tools:
+                schemas.setdefault(spec.name, json_value(_text(spec.parameters), {}))
+    ran = frozenset(each.name for each in record if type(each) is entries.ToolStarted)
+    tools = {name: Arguments(schema, known) for name, schema in schemas.items()}
+    return Offer(tools, course, last, ran)
+
+
+def _text(raw: msgspec.Raw) -> str:
+    return bytes(raw).decode()
+
+
+class _Caller:
+    """A model that calls each tool once, those in `ending` last, and then answers."""
+
+    def __init__(self, ending: Sequence[str]) -> None:
+        self._ending = ending
+        self._called: set[str] = set()
+        self._known: dict[str, list[Any]] = {}
+
+    def __call__(self, request: Request) -> Reply:
+        keep_values(request.messages, self._known)
+        due = [spec for spec in request.tools if spec.name not in self._called]
+        due.sort(key=lambda spec: spec.name in self._ending)  # stable
+        if not due or len(self._called) >= _MOST:
+            return LAST
+        self._called.add(due[0].name)
+        schema = json_value(_text(due[0].parameters), {})
+        return Reply(call={due[0].name: Arguments(schema, self._known).plain})
+
+
+def keep_values(messages: Iterable[Message], known: dict[str, list[Any]]) -> None:
+    """Keep the values that tools have returned, by their keys: a later call may need an id.
+
+    A word with a letter and a digit in a text that is no JSON is taken as an id.
+    """
+    for message in messages:
+        if type(message) is ToolMessage:
+            value = json_value(message.text[:_LONG])
+            _keep(
+                value if value is not None else [{"id": one} for one in _IDS(message.text[:_LONG])],
+                known,
+            )
+
+
+def _keep(value: Any, known: dict[str, list[Any]]) -> None:
+    if isinstance(value, list):
+        for each in value:
+            _keep(each, known)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if isinstance(each, str | int | float) and each not in known.setdefault(key, []):
+                known[key].append(each)
+            _keep(each, known)

@@ -1,0 +1,130 @@
+"""The world of a scenario in one line, in the words of somebody who uses an SDK."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simloop.kernel.durations import format_duration
+from simloop.messages import json_value
+from simloop.scenario.replies import Reply, calls_of
+from simloop.scenario.schema import Scenario, ScriptedTool
+
+_CHARS = 400
+_PLACES = {
+    "before-connect": "before it is made",
+    "before-headers": "before an answer",
+    "after-headers": "after the headers",
+    "mid-output": "amid the reply",
+}
+
+
+def world_in_words(scenario: Scenario) -> str:
+    """Return what happens in a scenario, in the order of its script."""
+    events = [words for reply in scenario.model for words in _reply(reply)]
+    for name, party in scenario.models.items():
+        events += [f"for {name}: {words}" for reply in party.replies for words in _reply(reply)]
+    sides = [f"{name} {words}" for name, tool in scenario.tools.items() if (words := _tool(tool))]
+    sides += [*_others(scenario), *_user(scenario)]
+    line = "; ".join([", then ".join(events), *sides] if events else sides)
+    return line if len(line) <= _CHARS else f"{line[:_CHARS]}..."
+
+
+def _reply(reply: Reply) -> Iterator[str]:
+    if reply.times == "always" and not (reply.call or _end(reply)):
+        return
+    often = {None: "", 1: "", "always": " each time"}.get(reply.times, f" {reply.times} times")
+    late = f" after {format_duration(reply.pace.first_part)}" if reply.pace.first_part else ""
+    slow = f", {format_duration(reply.pace.per_part)} a part" if reply.pace.per_part else ""
+    words = " and ".join(filter(None, [_said(reply), _end(reply)])) or "the model says nothing"
+    yield f"{words}{often}{late}{slow}"
+
+
+def _said(reply: Reply) -> str:
+    calls = [_call(*each) for each in calls_of(reply.call)]
+    calls += [f"{name} with half of its arguments" for name in reply.half_call]
+    if calls:
+        return f"the model calls {', '.join(calls)}"
+    if reply.say:
+        blank = "" if "".join(reply.say).strip() else " only blanks"
+        return f"the model says{blank or ' a text'}"
+    return "the model only thinks" if reply.think else ""
+
+
+def _call(name: str, arguments: str) -> str:
+    if not isinstance(json_value(arguments), dict):
+        return f"{name} with the arguments {arguments[:20]!r}, which are no JSON object"
+    short = arguments if len(arguments) <= len("x" * 60) else f"{arguments[:60]}..."
+    return f"{name}({short})"
+
+
+def _end(reply: Reply) -> str:
+    if (http := reply.http) is not None:
+        wait = http.retry_after
+        asked = [] if wait is None else [f"Retry-After {format_duration(wait)}"]
+        asked += [f"{key} {value}" for key, value in http.headers.items()]
+        said = http.code or http.message or _body(http.body)
+        words = [f"with {', '.join(asked)}"] if asked else []
+        words += [f"({said[:60]})"] if said else []
+        return " ".join([f"the provider answers {http.status}", *words])
+    if reply.lost or reply.stall:
+        what = "the connection is lost" if reply.lost else "nothing more comes"
+        return f"{what} {_PLACES[reply.lost or reply.stall or '']}"
+    if reply.error is not None:
+        return f"the stream carries the error {reply.error.code or reply.error.message!r}"
+    if reply.unfinished:
+        return "the stream ends without a finish reason"
+    if reply.raises is not None:
+        return "the client's code raises an exception"
+    return f"the reply ends with `{reply.finish}`" if reply.finish else ""
+
+
+def _body(body: Any) -> str:
+    return body if isinstance(body, str) else json.dumps(body) if body else ""
+
+
+def _tool(tool: ScriptedTool) -> str:
+    words = [f"takes {format_duration(tool.takes)}"] if tool.takes else []
+    words += ["never returns"] if tool.hangs else []
+    words += ["is cancelled by itself"] if tool.cancels else []
+    words += ["fails"] if tool.raises is not None else []
+    words += [f"returns {tool.returns_chars:,} characters"] if tool.returns_chars else []
+    return " and ".join(words)
+
+
+def _others(scenario: Scenario) -> Iterator[str]:
+    for address, routes in scenario.services.items():
+        for route in routes:
+            if words := _answer(route):
+                yield f"{address} {words}"
+    for name, given in scenario.programs.items():
+        for each in given if isinstance(given, list) else [given]:
+            if words := _answer(each):
+                yield f"{name} {words}"
+
+
+def _answer(answer: Any) -> str:
+    found: Mapping[str, Any] = answer.model_dump(exclude_defaults=True) if hasattr(
+        answer, "model_dump"
+    ) else {}  # fmt: skip
+    words = [f"answers {found['status']}"] if found.get("status", 200) >= 400 else []  # noqa: PLR2004
+    words += ["loses the connection"] if found.get("lost") else []
+    words += ["does not answer"] if found.get("stall") or found.get("hangs") else []
+    words += [f"takes {format_duration(answer.takes)}"] if found.get("takes") else []
+    words += [f"exits with {found['exit']}"] if found.get("exit") else []
+    words += [f"dies by {found['signal']}"] if found.get("signal") else []
+    return " and ".join(words)
+
+
+def _user(scenario: Scenario) -> Iterator[str]:
+    if (abort := scenario.abort) is not None:
+        yield f"the user stops the run {_when(abort)}"
+    for queued in scenario.queue:
+        yield f"the user sends a message {_when(queued)}"
+    for prompt in scenario.then:
+        yield f"the user asks again: {getattr(prompt, 'say', prompt)}"
+
+
+def _when(trigger: Any) -> str:
+    if trigger.after is None:
+        return f"after {format_duration(trigger.at)}"
+    return f"after the entry {trigger.after}{f' {trigger.nth}' if trigger.nth > 1 else ''}"

@@ -1,0 +1,50 @@
+"""The certificates of a TLS context, which a run leaves unread.
+
+A client of an SDK reads about 200 KB of them when it is made. That takes longer than a short run,
+and no run uses them, because the world answers above TLS. A context that is used after its run
+reads them then.
+"""
+
+import functools
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simloop.virtual.border.answers import Answers, is_importing, stand_in
+
+_UNREAD = "_simloop_unread"
+
+
+def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
+    def read(_: Answers, context: Any, *args: Any, **kwargs: Any) -> None:
+        paths = [*args, *kwargs.values()]
+        is_usual = all(path is None or (isinstance(path, str) and Path(path).exists())
+                       for path in paths)  # fmt: skip
+        if is_importing() or not is_usual or not hasattr(context, "__dict__"):
+            original(context, *args, **kwargs)
+            return
+        load = functools.partial(original, context, *args, **kwargs)
+        vars(context).setdefault(_UNREAD, []).append(load)
+
+    return stand_in(original, read)
+
+
+def _using(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def use(context: Any, *args: Any, **kwargs: Any) -> Any:
+        for load in vars(context).pop(_UNREAD, ()):
+            load()
+        return original(context, *args, **kwargs)
+
+    return use
+
+
+_NATIVE: Any = ssl.SSLContext.__base__
+METHODS = tuple(
+    (_NATIVE, name, _reading(getattr(_NATIVE, name)))
+    for name in ("load_verify_locations", "set_default_verify_paths")
+)
+# Not exchanged with the others: the context may be used after its run.
+for _name in ("wrap_socket", "wrap_bio", "get_ca_certs", "cert_store_stats"):
+    setattr(ssl.SSLContext, _name, _using(getattr(ssl.SSLContext, _name)))
