@@ -188,7 +188,7 @@ _ANSWERS: dict[str, Any] = {"prompt": "Hi", "model": [{"say": "Hello."}]}
 _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "expect": {"violates": {"x": "y"}}},
     {**_ANSWERS, "expect": {"text": {"contains": "x"}}},
-    {**_ANSWERS, "judge_as": "x"},
+    {**_ANSWERS, "judge_as": "x", "about": "x"},
     {**_ANSWERS, "input": ["x"]},
     {
         "prompt": "Go.",

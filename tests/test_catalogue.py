@@ -203,6 +203,7 @@ KEYS = [
 
 
 KEYS_WITHOUT_A_SCENARIO = {
+    ("Scenario", "about"): "a search writes it: tests/cli/test_cli_fuzz.py",
     ("Scenario", "shuffle_ties"): "for what a search found: tests/runs/test_simulation.py",
     ("Scenario", "mcp"): "for agents with MCP: tests/wire/test_mcp_server.py",
     ("Scenario", "wire"): "for agents on SDKs: tests/wire/test_endpoint.py",

@@ -79,6 +79,8 @@ class Report(Struct):
             return
         yield verdict_line(word_for(self.exit_code), self.name, self._ending(), name_width)
         verdict = self.verdict
+        if self.exit_code and verdict.scenario is not None and verdict.scenario.about:
+            yield from indented(iter([f"world: {verdict.scenario.about}"]))
         yield from indented(iter(verdict.failures))
         run = verdict.result or verdict.ended_by  # an error that is expected leaves no result
         if verdict.failures and isinstance(run, Result | CheckFailed):
