@@ -241,10 +241,12 @@ _MISTAKES = (
 def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     """A model may call a tool that does not exist, or write arguments that are no JSON.
 
-    An agent that means to give up raises an error that says so.
+    An agent that means to give up raises an error that says so. A scenario may expect the failure.
     """
     cause = entry.message.removeprefix("Error: ")
     if entry.outcome is not Outcome.FAILED or not cause.startswith(_MISTAKES):
+        return ""
+    if subject.scenario is not None and subject.scenario.expect.outcome is Outcome.FAILED:
         return ""
     reply = subject.facts.reply
     calls = "" if reply is None else ", ".join(call.name for call in reply.calls)
