@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from msgspec import Struct
 
 from simloop.cli.options import Decorator, formats, loop_names, loop_options
 from simloop.cli.report import FORMAT_VERSION, status_for
@@ -20,9 +19,8 @@ from simloop.cli.terminal import StatusLine, out, out_lines, plain
 from simloop.kernel.checks import as_written
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Edge, LegalMap, Machine, mermaid
+from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES, describe
-from simloop.kernel.states import Ready
 from simloop.prove.graph import Step
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import check_limits, machine_for
@@ -64,18 +62,11 @@ def _limit(name: str, least: int) -> Decorator:
 @_limit("max_error_count", 1)
 @_limit("max_compaction_attempts", 0)
 @loop_options
-@click.option(
-    "--through",
-    default="",
-    metavar="WORDS",
-    help='Show the shortest lasso with a signal of these words, such as "model-replied other".',
-)
-@formats("json", "mermaid")
+@formats("json")
 def command(
     *,
     loop: str,
     loop_options: dict[str, Any],
-    through: str,
     output_format: str,
     **limits_given: int,
 ) -> int:
@@ -93,11 +84,9 @@ def command(
     machine = machine_for(loop, limits, chosen)
     check_limits(loop, machine, limits)
     with StatusLine(sys.stderr) as status:
-        proof = prove(machine, limits, loop=loop, through=through, say=status.say)
+        proof = prove(machine, limits, loop=loop, say=status.say)
     if output_format == "json":
         out(proof_json(proof, limits, options_of(machine)))
-    elif output_format == "mermaid":
-        out(proof_mermaid(proof, machine.legal))
     else:
         out_lines(plain(line) for line in proof_lines(proof, limits, _unusual(machine)))
     return 0 if proof.holds else 1
@@ -215,13 +204,3 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
 def steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:
     """Return all transitions of an example."""
     return [{"signal": describe(step.signal), "state": describe(step.run.state)} for step in steps]
-
-
-def proof_mermaid(proof: Proof, legal: LegalMap) -> str:
-    """Return the edges that can be taken; those of the lasso have a star."""
-    marked: set[Edge] = set()
-    state: type[Struct] = Ready
-    for step in () if proof.lasso is None else (*proof.lasso.prefix, *proof.lasso.cycle):
-        marked.add((state, type(step.signal), type(step.run.state)))
-        state = type(step.run.state)
-    return mermaid(legal, without=proof.untaken, marked=marked)

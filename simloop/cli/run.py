@@ -12,7 +12,6 @@ from simloop.check.trial import Until, verify
 from simloop.cli.options import Target, formats, scenario_settings, targets_of
 from simloop.cli.report import Report, made, print_each, print_json
 from simloop.cli.terminal import cells, note, out_lines, plain
-from simloop.engine.hooks import POINTS, Hooks
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.result import last_raised
@@ -20,7 +19,6 @@ from simloop.runs.run import Simulation
 from simloop.trace.codec import write_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
-from simloop.world.user_functions import UserFunction
 
 
 @click.command("run")
@@ -32,19 +30,12 @@ from simloop.world.user_functions import UserFunction
     type=click.Path(path_type=Path),
     help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
 )
-@click.option(
-    "--hooks",
-    multiple=True,
-    metavar="MODULE:ATTRIBUTE",
-    help="Add a Python hook, or Hooks, to those of the scenarios; may be repeated.",
-)
 @formats("json")
 def command(
     *,
     targets: tuple[str, ...],
     given: RunOptions,
     trace_file: Path | None,
-    hooks: tuple[str, ...],
     output_format: str,
 ) -> int:
     """Run scenarios and check their expectations.
@@ -60,37 +51,12 @@ def command(
         if len(found) != 1:
             raise click.UsageError(f"--trace needs a single scenario, and these are {len(found)}")
         _check_trace_file(trace_file, found[0])
-    if hooks:
-        given["hooks"] = _hooks_named(hooks)
     reports = made((_play(target, given, trace_file) for target in found), loop)
     if output_format == "json":
         return print_json(reports)
     if len(found) == 1:
         return _print_one(next(reports))
     return print_each(reports, max(cells(plain(target.name)) for target in found))
-
-
-def _hooks_named(names: tuple[str, ...]) -> Hooks:
-    """Return the hooks at these names, each at the points that the user states.
-
-    Raises ScenarioError if there is no hook, or if nothing says where a hook is to run.
-    """
-    from simloop.bench.hook_bench import given_hooks  # noqa: PLC0415 - in case of need
-
-    by_point: dict[str, list[UserFunction]] = {point: [] for point in POINTS}
-    for name in names:
-        for point, function, is_stated in given_hooks(name):
-            if not is_stated:
-                message = f"nothing says at which point `{name}` is to run"
-                hint = (
-                    "annotate its first parameter with the input of a point, such as "
-                    "BeforeToolCall, or name Hooks(before_tool_call=[...])"
-                )
-                raise ScenarioError(message, key="--hooks", hint=hint)
-            by_point[point].append(function)
-    hooks = Hooks(**by_point)
-    hooks.names = names
-    return hooks
 
 
 def _check_trace_file(trace_file: Path, target: Target) -> None:

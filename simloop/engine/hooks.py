@@ -210,9 +210,6 @@ HookList = Iterable[Callable[..., Any] | UserFunction]
 class Hooks:
     """Hooks by point, in the order in which they run. Each is a plain or an async function."""
 
-    names: tuple[str, ...] = ()
-    """The names of the form `module:attribute` by which a command line has given the hooks."""
-
     def __init__(
         self,
         *,

@@ -5,7 +5,7 @@ number and touches no world. `run` is frozen and hashable, and equal runs of one
 equally for ever after; that is what lets `explore` visit all of them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -225,32 +225,3 @@ def reply_of(run: Run) -> ReplyFacts:
 
 Edge = tuple[type[Struct], type[Struct], type[Struct]]
 """An edge of a map: the types of a state, a signal, and the state that it leads to."""
-
-
-def mermaid(
-    legal: LegalMap, *, without: Collection[Edge] = (), marked: Collection[Edge] = ()
-) -> str:
-    """Return the map as a Mermaid state diagram, without signals that can arrive in every state.
-
-    Edges in `without` are left out too, those in `marked` have a star.
-    """
-    arrows = _arrows(legal, without, marked)
-    return "\n".join(["stateDiagram-v2", *(f"    {line}" for line in arrows)])
-
-
-def _arrows(legal: LegalMap, without: Collection[Edge], marked: Collection[Edge]) -> Iterator[str]:
-    states = [state.__name__ for state in legal]
-    yield f"[*] --> {states[0]}"
-    for state, accepted in legal.items():
-        signals_to: dict[str, list[str]] = {}
-        for signal, targets in accepted.items():
-            for target in targets:
-                edge = (state, signal, target)
-                ends_anywhere = signal in ENDINGS and target is Finished
-                if not ends_anywhere and edge not in without:
-                    star = "*" if edge in marked else ""
-                    signals_to.setdefault(target.__name__, []).append(signal.__name__ + star)
-        for name in sorted(signals_to, key=states.index):
-            yield f"{state.__name__} --> {name}: {', '.join(signals_to[name])}"
-        if not accepted:
-            yield f"{state.__name__} --> [*]"

@@ -38,11 +38,3 @@ def describe(value: Struct) -> str:
             words.append(str(given))
     name = NAMES[type(value)]
     return f"{name}: {', '.join(words)}" if words else name
-
-
-def is_described_by(value: Struct, words: str) -> bool:
-    """Return whether `describe(value)` has each of `words`, such as `model-replied other`."""
-    return set(_WORD.findall(words)) <= set(_WORD.findall(describe(value)))
-
-
-_WORD = re.compile(r"[\w-]+")

@@ -106,7 +106,6 @@ def way_back(came: Came, node: int) -> tuple[int, tuple[Arrow, ...]]:
 
 Weigh = Callable[[tuple[Effect, ...]], int]
 """The cost of a transition, computed from the effects that it requests."""
-Follow = Callable[[Signal], bool]
 
 _FROM_OUTSIDE = frozenset((*ENDINGS, signals.HookFailed(), signals.CallBlocked()))
 _TAKING_TIME = (CallModel, RunTools, Backoff)
@@ -205,13 +204,13 @@ def trapped(graph: Graph) -> int | None:
     return min(_without_dead_ends(inside, caught), default=None)
 
 
-def shortest_lasso(graph: Graph, through: Follow) -> Lasso | None:
-    """Return the shortest lasso with a signal that `through` accepts, or None without one.
+def shortest_lasso(graph: Graph) -> Lasso | None:
+    """Return the shortest lasso, or None without one.
 
     A lasso that needs no further messages of the user takes precedence over one that does.
     """
     for follow in (_without_user, lambda _: True):
-        found = _Rounds(graph, follow, through).shortest()
+        found = _shortest(graph, follow)
         if found is not None:
             return found
     return None
@@ -221,81 +220,49 @@ def _without_user(signal: Signal) -> bool:
     return not (isinstance(signal, signals.StepClosed) and (signal.steering or signal.follow_up))
 
 
-class _Rounds:
-    """The cycles in a graph, over the signals that are followed.
-
-    `through` is asked once for each signal, not for each arrow, because it reads words.
-    """
-
-    def __init__(self, graph: Graph, follow: Follow, through: Follow) -> None:
-        self._graph = graph
-        passing = {
-            signal: through(signal)
-            for signal in dict.fromkeys(signal for arrows in graph.arrows for signal, _ in arrows)
-            if follow(signal)
-        }
-        arrows = [
-            [(signal, target) for signal, target in row if signal in passing]
-            for row in graph.arrows
-        ]
-        self._came = _breadth_first(arrows)
-        self._on_cycles = _without_dead_ends(arrows, {0, *self._came})
-        self._arrows = [_first_of_each(row, passing, self._on_cycles) for row in arrows]
-
-    def shortest(self) -> Lasso | None:
-        best, found = len(self._graph) * 2 + 1, None
-        for node in (node for node in (0, *self._came) if node in self._on_cycles):
-            far = len(self._way_in(node))
-            if far + 1 >= best:
-                break  # only to be quick: a graph of many nodes would take the square of them
-            cycle = self._round(node, best - far - 1)
-            if cycle is not None:
-                best, found = far + len(cycle), (node, cycle)
-        if found is None:
-            return None
-        start, cycle = found
-        return Lasso(self._graph.steps(self._way_in(start)), self._graph.steps(cycle))
-
-    def _round(self, start: int, longest: int) -> list[Arrow] | None:
-        came: dict[tuple[int, bool], tuple[tuple[int, bool], Signal]] = {}
-        frontier, length, goal = [(start, False)], 0, (start, True)
-        while goal not in came and frontier and length < longest:
-            length += 1
-            reached = []
-            for place in frontier:
-                for signal, target, passes in self._arrows[place[0]]:
-                    to = target, place[1] or passes
-                    if to not in came:
-                        came[to] = place, signal
-                        reached.append(to)
-            frontier = reached
-        if goal not in came:
-            return None
-        cycle: list[Arrow] = []
-        place = goal
-        while not cycle or place != (start, False):
-            before, signal = came[place]
-            cycle.append((signal, place[0]))
-            place = before
-        return cycle[::-1]
-
-    def _way_in(self, goal: int) -> list[Arrow]:
-        way = []
-        while goal:
-            node, signal = self._came[goal]
-            way.append((signal, goal))
-            goal = node
-        return way[::-1]
+def _shortest(graph: Graph, follow: Callable[[Signal], bool]) -> Lasso | None:
+    arrows = [[arrow for arrow in row if follow(arrow[0])] for row in graph.arrows]
+    came = _breadth_first(arrows)
+    on_cycles = _without_dead_ends(arrows, {0, *came})
+    inside = [[arrow for arrow in row if arrow[1] in on_cycles] for row in arrows]
+    best, found = len(graph) * 2 + 1, None
+    for node in (node for node in (0, *came) if node in on_cycles):
+        way_in = _way_to(came, node)
+        if len(way_in) + 1 >= best:
+            break  # only to be quick: a graph of many nodes would take the square of them
+        cycle = _round(inside, node, best - len(way_in) - 1)
+        if cycle is not None:
+            best = len(way_in) + len(cycle)
+            found = Lasso(graph.steps(way_in), graph.steps(cycle))
+    return found
 
 
-def _first_of_each(
-    row: list[Arrow], passing: Mapping[Signal, bool], wanted: frozenset[int]
-) -> list[tuple[Signal, int, bool]]:
-    first: dict[tuple[int, bool], Signal] = {}
-    for signal, target in row:
-        if target in wanted:
-            first.setdefault((target, passing[signal]), signal)
-    return [(signal, target, passes) for (target, passes), signal in first.items()]
+def _round(arrows: list[list[Arrow]], start: int, longest: int) -> list[Arrow] | None:
+    """Return the shortest way from a node back to it, of fewer than `longest` arrows."""
+    came: dict[int, tuple[int, Signal]] = {}
+    frontier, length = [start], 0
+    while start not in came and frontier and length < longest:
+        length += 1
+        reached = []
+        for node in frontier:
+            for signal, target in arrows[node]:
+                if target not in came:
+                    came[target] = node, signal
+                    reached.append(target)
+        frontier = reached
+    if start not in came:
+        return None
+    before, signal = came[start]
+    return [*_way_to(came, before, start), (signal, start)]
+
+
+def _way_to(came: Mapping[int, tuple[int, Signal]], goal: int, start: int = 0) -> list[Arrow]:
+    way: list[Arrow] = []
+    while goal != start:
+        before, signal = came[goal]
+        way.append((signal, goal))
+        goal = before
+    return way[::-1]
 
 
 def _breadth_first(arrows: list[list[Arrow]]) -> dict[int, tuple[int, Signal]]:

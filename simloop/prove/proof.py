@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from simloop.errors import ScenarioError
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Edge, Machine
-from simloop.kernel.names import NAMES, is_described_by
+from simloop.kernel.names import NAMES
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
@@ -95,14 +94,12 @@ def prove(
     limits: Limits,
     *,
     loop: str = "",
-    through: str = "",
     say: Say = lambda _: None,
 ) -> Proof:
-    """Explore `machine`, and find the shortest lasso that passes the signal `through`.
+    """Explore `machine`, and find the shortest lasso if a run may not end.
 
-    `through` is words as in a report: `context-compacted`, or `model-replied other`. `say` receives
-    the progress of the exploration. Raises RunawayRun if there is no end to its runs, ScenarioError
-    if no lasso passes the signal.
+    `say` receives the progress of the exploration. Raises RunawayRun if there is no end to its
+    runs.
     """
     graph, violations, taken = explore(machine, limits, say)
     order = ends_first(graph)
@@ -127,7 +124,7 @@ def prove(
         states=len(graph),
         transitions=sum(map(len, graph.arrows)),
         longest=_longest(graph, order or {}, machine.policies.retry) if known else None,
-        lasso=_lasso(graph, through, ends=order is not None),
+        lasso=shortest_lasso(graph) if order is None else None,
         endings=first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn),
@@ -135,14 +132,6 @@ def prove(
         followed=not graph.cut,
         endless=endless,
     )
-
-
-def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
-    lasso = None if ends else shortest_lasso(graph, partial(is_described_by, words=through))
-    if lasso is None and through:
-        hint = "the words are those of a report, such as `model-replied other`"
-        raise ScenarioError(f"no cycle contains `{through}`", key="through", hint=hint)
-    return lasso
 
 
 def _longest(graph: Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -> Longest:

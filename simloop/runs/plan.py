@@ -525,13 +525,9 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
     expect_on = given.get("expect_on")
     file = expect_on.path if isinstance(expect_on, Expectations) else ""
     if scenario.path and isinstance(loop, str) and (file or not expect_on):
-        hooks = given.get("hooks")
-        hook_names = () if hooks is None else hooks.names
-        verb = "run" if hook_names else verb  # no other verb takes hooks
         flags = [("--loop", loop)] if loop != scenario.loop else []
         flags += [("--judge-as", judge_as)] if judge_as else []
         flags += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
-        flags += [("--hooks", name) for name in hook_names]
         flags += [("--expect", file)] if file else []
         after = "".join(f" {flag} {shlex.quote(word)}" for flag, word in flags)
         after += " --isolate" * bool(given.get("isolate"))

@@ -127,11 +127,6 @@ class Result(Struct, frozen=True, kw_only=True):
         """Return the waits before retries, in virtual seconds."""
         return [delay_ns / 1e9 for delay_ns in looptrace.backoffs_ns(self.trace.entries)]
 
-    @property
-    def hook_log(self) -> list[looptrace.HookRun]:
-        """Return the hooks that ran: point, name and effect."""
-        return list(looptrace.hook_log(self.trace.entries))
-
     def expect(self, **expected: Any) -> Self:
         """Check the given expectations, keyed as `expect` in a scenario file; return the result.
 
@@ -270,8 +265,9 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
         waited = [format_duration(delay_ns) for delay_ns in looptrace.backoffs_ns(record)]
         yield from _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff))
     if expect.hooks is not None:
-        ran = [" ".join(run) for run in looptrace.hook_log(record)]
-        yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
+        hooks = _of_kind(entries.Hook)(record)
+        ran = [f"{each.point} {each.hook} {each.result}" for each in hooks]
+        yield from _listed("hooks", expect.hooks, ran, [each.seq for each in hooks])
     if expect.sent is not None:
         roles = [_roles(request.messages) for request in requests(record)]
         yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)

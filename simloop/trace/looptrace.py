@@ -64,14 +64,6 @@ class Call(NamedTuple):
     arguments: dict[str, Any]
 
 
-class HookRun(NamedTuple):
-    """A hook that ran: where, which, and its result (ok, blocked, failed, timed-out)."""
-
-    point: str
-    hook: str
-    result: str
-
-
 def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:
     """Yield every tool call that was run, in the order of the starts."""
     for entry in record:
@@ -87,10 +79,3 @@ def backoffs_ns(record: Iterable[AnyEntry]) -> list[int]:
 def refused(record: Iterable[AnyEntry]) -> list[entries.Refused]:
     """Return the refusals that no scenario means, in order."""
     return [entry for entry in record if type(entry) is entries.Refused and not entry.meant]
-
-
-def hook_log(record: Iterable[AnyEntry]) -> Iterator[HookRun]:
-    """Yield every hook run, in order."""
-    for entry in record:
-        if isinstance(entry, entries.Hook):
-            yield HookRun(entry.point, entry.hook, entry.result)

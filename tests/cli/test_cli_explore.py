@@ -158,34 +158,6 @@ class TestJson:
         assert lasso["cycle"][-1]["state"] == lasso["prefix"][-1]["state"]
 
 
-def test_mermaid_draws_the_edges_that_can_be_taken_and_marks_those_of_the_lasso(cli: Cli) -> None:
-    drawn = cli("explore", "--loop", "react", *SMALL, "--format", "mermaid").stdout
-    assert drawn.startswith("stateDiagram-v2\n    [*] --> Ready\n")
-    assert "    CallingModel --> RunningTools: ModelReplied\n" in drawn
-    assert "HookFailed" not in drawn
-    lines = cli("explore", "--loop", "pi", "--format", "mermaid").stdout.splitlines()
-    assert {
-        "    Ready --> Measuring: Began*",
-        "    ClosingStep --> Measuring: StepClosed*",
-        "    Measuring --> Compacting: ContextMeasured",
-    } <= set(lines)
-
-
-class TestThrough:
-    def test_asks_for_another_lasso(self, cli: Cli) -> None:
-        lasso = cli.json("explore", "--loop", "pi", "--through", "context-compacted")["lasso"]
-        assert any(step["signal"].startswith("context-compacted") for step in lasso["cycle"])
-
-    @pytest.mark.parametrize(
-        ("loop", "through"),
-        [("pi", "backoff-elapsed"), ("reference", "step-closed"), ("pi", "no such words")],
-    )
-    def test_where_no_lasso_goes_is_refused(self, cli: Cli, loop: str, through: str) -> None:
-        result = cli("explore", "--loop", loop, *SMALL, "--through", through)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert through in result.stderr
-
-
 class TestLoop:
     def test_that_there_is_not_is_answered_with_those_there_are(self, cli: Cli) -> None:
         result = cli("explore", "--loop", "opncode")

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -353,49 +352,3 @@ def test_a_folder_that_hides_a_theme_is_said_to(cli: Cli) -> None:
     result = cli("run", "retry/")
     assert result.exit_code == 2
     assert "it hides the bundled ones of that name" in result.stderr
-
-
-HOOKED = """\
-prompt: Hi
-model: [{say: Hello.}]
-hooks: [{at: before_llm_call, name: guard, takes: 1s}]
-"""
-PLAIN = "prompt: Hi\nmodel: [{say: Hello.}]\n"
-
-
-class TestPythonHooks:
-    """The hooks of a user's module, which `--hooks` names, run after those of the scenario."""
-
-    MODULE = """
-from simloop import BeforeLLMCall, Hooks
-
-def shout(given: BeforeLLMCall):
-    given.system_prompt = "SHOUT"
-
-def anywhere(given): ...
-
-def quiet(given): ...
-
-hooks = Hooks(before_llm_call=[quiet])
-"""
-
-    @pytest.fixture(autouse=True)
-    def module(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-        cli.file("run_hooks_module.py", self.MODULE)
-        monkeypatch.syspath_prepend(cli.folder)
-        monkeypatch.delitem(sys.modules, "run_hooks_module", raising=False)
-
-    def test_are_called_after_those_of_the_scenario(self, cli: Cli) -> None:
-        result = cli("run", cli.write("a", HOOKED), "--hooks", "run_hooks_module:shout")
-        assert result.exit_code == 0
-        assert "SHOUT" in result.stdout
-        hooks = re.findall(r"before_llm_call (\S+) ok", result.stdout)
-        assert hooks == ["guard", "run_hooks_module:shout"]
-
-    def test_need_to_say_where_they_run(self, cli: Cli) -> None:
-        result = cli("run", cli.write("a", PLAIN), "--hooks", "run_hooks_module:anywhere")
-        assert (result.exit_code, result.stdout) == (2, "")
-        said = (
-            "--hooks: nothing says at which point `run_hooks_module:anywhere` is to run (annotate"
-        )
-        assert said in result.stderr

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 from incases import in_cases
+from mermaid import mermaid
 from msgspec import Struct
 
 from simloop.errors import InternalError
@@ -18,7 +19,6 @@ from simloop.kernel.machine import (
     END,
     ENDINGS,
     Bound,
-    Edge,
     Feature,
     IllegalSignal,
     IllegalTransition,
@@ -27,7 +27,6 @@ from simloop.kernel.machine import (
     Transition,
     checked_transition,
     finish,
-    mermaid,
     stop,
 )
 from simloop.kernel.policies import Policies
@@ -195,7 +194,6 @@ LEGAL: LegalMap = {
     BackingOff: {},
     Finished: {},
 }
-FAILS: Edge = (CallingModel, ModelFailed, BackingOff)
 
 
 def drawn(text: str) -> set[tuple[str, str, str]]:
@@ -232,16 +230,3 @@ def test_every_edge_is_drawn_but_those_that_end_any_run(loop: str) -> None:
         for target in targets
         if (signal, target) not in everywhere
     }
-
-
-def test_edges_can_be_left_out_and_their_arrow_with_the_last_of_them() -> None:
-    aborted: Edge = (CallingModel, AbortRequested, BackingOff)
-    fails = ("CallingModel", "ModelFailed", "BackingOff")
-    assert drawn(mermaid(LEGAL)) - drawn(mermaid(LEGAL, without=[FAILS])) == {fails}
-    assert "CallingModel --> BackingOff" not in mermaid(LEGAL, without=[FAILS, aborted])
-
-
-def test_an_edge_can_be_marked() -> None:
-    lines = mermaid(LEGAL, marked=[FAILS]).splitlines()
-    assert "    CallingModel --> BackingOff: ModelFailed*, AbortRequested" in lines
-    assert "    CallingModel --> Finished: ModelReplied, ModelFailed" in lines

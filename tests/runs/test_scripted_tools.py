@@ -27,6 +27,7 @@ from simloop.runs.run import Simulation, run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.trace.entries import Hook
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.fake_model import FakeModel
 from simloop.world.world import World
@@ -143,7 +144,8 @@ def test_a_hook_for_a_tool_that_a_caller_gives_is_none_of_those() -> None:
 
     hooks = [ScriptedHook(at="before_tool_call", tool="look", block="no")]
     scenario = scenario_with(hooks=hooks, model=[Reply(call={"look": {}}), Reply(say="Blocked.")])
-    assert run(scenario, tools=[look]).hook_log[0][-1] == "blocked"
+    trace = run(scenario, tools=[look]).trace
+    assert [entry.result for entry in trace.entries if isinstance(entry, Hook)] == ["blocked"]
 
 
 def test_the_details_of_a_scripted_tool_are_for_the_interface_and_its_text_for_the_model() -> None:

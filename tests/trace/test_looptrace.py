@@ -166,25 +166,6 @@ def test_backoffs_are_the_waits_in_order() -> None:
     assert result.backoffs_s == [2.0, 7.0]
 
 
-def test_the_hook_log_says_where_which_and_what_it_did() -> None:
-    result = result_of("""
-        prompt: x
-        tools: {look: {}}
-        hooks:
-          - {at: before_llm_call, name: watch}
-          - {at: before_tool_call, name: guard, block: Not today.}
-          - {at: after_llm_call, name: broken, raises: Oh.}
-        model: [{call: {look: {}}}, {say: Done.}]
-    """)
-    assert result.hook_log == [
-        ("before_llm_call", "watch", "ok"),
-        ("before_tool_call", "guard", "blocked"),
-        ("after_llm_call", "broken", "failed"),
-        ("before_llm_call", "watch", "ok"),
-        ("after_llm_call", "broken", "failed"),
-    ]
-
-
 LAST_STEPS = """
 prompt: x
 loop: opencode
