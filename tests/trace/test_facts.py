@@ -1,11 +1,24 @@
+from typing import NamedTuple
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop import Compaction, Reply, Request, Scenario, run
-from simloop.messages import StopCause
+from simloop import (
+    AssistantMessage,
+    Compaction,
+    Reply,
+    Request,
+    Scenario,
+    ToolMessage,
+    UserMessage,
+    run,
+)
+from simloop.messages import FinishReason, Message, StopCause, ToolCall
+from simloop.trace import entries
 from simloop.trace.entries import Ended, Hook, Prompt, StopRequested
 from simloop.trace.facts import Facts
-from simloop.trace.requests import requests
+from simloop.trace.requests import RequestCoder, requests
 
 
 def look() -> str:
@@ -66,3 +79,136 @@ def test_no_reply_is_known_before_the_first_request_of_a_run() -> None:
         if isinstance(entry, Prompt | Ended):
             texts.append(None if facts.reply is None else facts.reply.text)
     assert texts == [None, "One.", None, "2"]
+
+
+class Asked(NamedTuple):
+    """A request of an agent, and its reply; agents `a` and `b` are of no party.
+
+    If it `waits`, its reply comes when the next request has been sent.
+    """
+
+    agent: str
+    messages: list[Message]
+    reply: AssistantMessage = AssistantMessage("ok")
+    waits: bool = False
+
+
+NEXT_RUN = None
+
+
+def requests_before(sent: list[Asked | None], *, is_one: bool = False) -> list[int]:
+    """Return the request before each one in its conversation; 0 is none."""
+    facts, coder, found, late = Facts(), RequestCoder(), list[int](), list[tuple[int, Asked]]()
+    facts.is_one = is_one
+    for asked in (NEXT_RUN, *sent):
+        if asked is None:
+            facts.read(Prompt(0, 0, "Go."))
+            continue
+        number = len(found) + 1
+        party = "" if asked.agent in "ab" else asked.agent
+        request = Request(number, "main", asked.agent, asked.messages, (), party)
+        facts.read(coder.code(request, number, 0, 0)[0])
+        found.append(facts.before.number if facts.before else 0)
+        late.append((number, asked))
+        if not asked.waits:
+            for each in late:
+                hear(facts, *each)
+            late.clear()
+    return found
+
+
+def hear(facts: Facts, number: int, asked: Asked) -> None:
+    facts.read(entries.TextDelta(0, 0, number, asked.reply.text))
+    for call in asked.reply.calls:
+        facts.read(entries.ToolCall(0, 0, number, call.id, call.name, call.arguments))
+    facts.read(entries.Finish(0, 0, number, FinishReason.STOP, "stop"))
+
+
+def calls(name: str, text: str = "") -> AssistantMessage:
+    return AssistantMessage(text, (ToolCall(name, "look", "{}"),))
+
+
+Q, R, S, OK = UserMessage("Q?"), UserMessage("R?"), UserMessage("S?"), AssistantMessage("ok")
+ONE, TWO = AssistantMessage("one"), AssistantMessage("two")
+SEEN = ToolMessage("c1", "seen")
+BEFORE: dict[str, tuple[list[Asked | None], list[int]]] = {
+    "it goes on": ([Asked("a", [Q]), Asked("a", [Q, OK, R])], [0, 1]),
+    "a note at the end is dropped": (
+        [Asked("a", [Q, OK]), Asked("b", [S]), Asked("a", [Q, R])], [0, 0, 1],
+    ),
+    "another party adds nothing": ([Asked("a", [Q]), Asked("reviewer", [Q])], [0, 0]),
+    "a handoff": (
+        [Asked("a", [Q]), Asked("reviewer", [Q, OK, R]), Asked("a", [Q, OK, R, OK, Q])], [0, 1, 2],
+    ),
+    "its own party goes first": (
+        [Asked("a", [Q]), Asked("reviewer", [Q]), Asked("a", [Q, OK, R])], [0, 0, 1],
+    ),
+    "the longest goes first": (
+        [Asked("reviewer", [Q, OK, R]), Asked("a", [Q]), Asked("boss", [Q, OK, R, OK, Q])],
+        [0, 0, 1],
+    ),
+    "two in turn": (
+        [Asked("a", [Q]), Asked("b", [R]), Asked("a", [Q, OK, Q]), Asked("b", [R, OK, Q])],
+        [0, 0, 1, 2],
+    ),
+    "two that are asked alike, by their replies": (
+        [Asked("a", [Q], ONE, waits=True), Asked("b", [Q], TWO), Asked("a", [Q, ONE, R]),
+         Asked("b", [Q, TWO, R])],
+        [0, 1, 1, 2],
+    ),
+    "two that are asked alike, by their calls": (
+        [Asked("a", [Q], calls("c1"), waits=True), Asked("b", [Q], calls("c2")),
+         Asked("a", [Q, calls("c1"), SEEN])],
+        [0, 1, 1],
+    ),
+    "it may have been shortened": ([Asked("a", [Q]), Asked("a", [R])], [0, 1]),
+    "or was it another one": (
+        [Asked("a", [Q]), Asked("a", [R]), Asked("a", [Q, OK, R])], [0, 1, 1],
+    ),
+    "the newest one was shortened": (
+        [Asked("a", [Q]), Asked("b", [R]), Asked("b", [S])], [0, 0, 2],
+    ),
+    "it is begun again": ([Asked("a", [Q, OK, R]), Asked("a", [Q])], [0, 1]),
+    "it is begun again with another system prompt": (
+        [Asked("a", [Q, OK, R]), Asked("b", [Q])], [0, 1],
+    ),
+    "it was shortened to a message": (
+        [Asked("a", [Q, OK, R]), Asked("a", [R]), Asked("a", [Q, OK, R, OK, Q])], [0, 1, 2],
+    ),
+    "it was shortened to its reply": (
+        [Asked("a", [Q]), Asked("a", [S, OK, R]), Asked("a", [Q, OK, R])], [0, 1, 2],
+    ),
+    "it was shortened to its call": (
+        [Asked("a", [Q], calls("c1")), Asked("a", [S, calls("c1", "So"), SEEN]),
+         Asked("a", [Q, R])],
+        [0, 1, 2],
+    ),
+    "another call was kept": (
+        [Asked("a", [Q], calls("c1")), Asked("a", [S, calls("c9")]),
+         Asked("a", [Q, calls("c1"), SEEN])],
+        [0, 1, 1],
+    ),
+    "it does not wait for the reply": ([Asked("a", [Q], waits=True), Asked("a", [R])], [0, 0]),
+    "another run begins with another system prompt": (
+        [Asked("a", [Q]), NEXT_RUN, Asked("b", [R])], [0, 1],
+    ),
+    "another one tries again and again": (
+        [Asked("b", [R]), *[Asked("a", [Q])] * 17, Asked("b", [R, OK, Q])],
+        [0, 0, *range(2, 18), 1],
+    ),
+    "the oldest of 17 is forgotten": (
+        [*[Asked("a", [UserMessage(f"{n}?")], waits=True) for n in range(17)],
+         Asked("b", [UserMessage("0?"), OK, R])],
+        [0] * 18,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "before"), BEFORE.values(), ids=BEFORE)
+def test_a_request_goes_on_from_one_before_it(sent: list[Asked | None], before: list[int]) -> None:
+    assert requests_before(sent) == before
+
+
+def test_the_requests_of_a_machine_are_one_conversation() -> None:
+    sent: list[Asked | None] = [Asked("a", [Q]), Asked("b", [R])]
+    assert requests_before(sent, is_one=True) == [0, 1]

@@ -7,7 +7,6 @@ import pytest
 from incases import in_cases
 
 from simloop import (
-    AssistantMessage,
     Http,
     ModelCallFailed,
     Party,
@@ -21,10 +20,7 @@ from simloop import (
 )
 from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
-from simloop.messages import Message, Request
-from simloop.trace import entries
-from simloop.trace.facts import Facts
-from simloop.trace.requests import RequestCoder
+from simloop.messages import Message
 
 BUSY = Reply(http=Http(status=429, retry_after="5s"))
 LOOK = Reply(call={"look": {"at": "it"}})
@@ -90,34 +86,17 @@ def test_the_fault_of_one_is_found_among_the_requests_of_the_other(others: list[
     assert found == ["retry-after-respected"]
 
 
-def conversations(*sent: tuple[str, list[Message]], reply: str = "ok") -> list[int]:
-    """The conversation of each request of an agent, whose replies end before the next one."""
-    facts = Facts()
-    facts.read(entries.Prompt(0, 0, "Go."))
-    found = []
-    coder = RequestCoder()
-    for number, (system, messages) in enumerate(sent, 1):
-        party = "" if system != "reviewer" else "reviewer"
-        request = Request(number, "main", system, messages, (), party)
-        facts.read(coder.code(request, number, 0, 0)[0])
-        found.append(facts.conversation)
-        facts.read(entries.TextDelta(number, 0, number, reply))
-        facts.read(entries.Finish(number, 0, number, "stop", "stop"))  # type: ignore[arg-type]
-    return found
+@pytest.mark.parametrize(
+    ("first", "found"), [(Reply(say="A."), ["no-failure-after-an-answer"]), (LOOK, [])]
+)
+def test_a_run_that_fails_had_its_answer_if_each_agent_had(first: Reply, found: list[str]) -> None:
+    async def agent(prompt: str, world: World) -> None:
+        for system in ("You write.", "You review."):
+            await world.model.reply([UserMessage(prompt)], system_prompt=system)
+        raise ValueError("it is Monday")
 
-
-Q, R, OK = UserMessage("Q?"), UserMessage("R?"), AssistantMessage("ok")
-
-
-@in_cases([
-    ([("a", [Q]), ("a", [Q, OK, R])], [1, 1]),  # it goes on
-    ([("a", [Q]), ("reviewer", [Q])], [1, 2]),  # of another party, and nothing is added
-    ([("a", [Q]), ("reviewer", [Q, OK, R]), ("a", [Q, OK, R, OK, Q])], [1, 1, 1]),  # a handoff
-    ([("a", [Q]), ("b", [R]), ("a", [Q, OK, Q]), ("b", [R, OK, Q])], [1, 2, 1, 2]),
-    ([("a", [Q]), ("a", [R])], [1, 1]),  # it may be a conversation that was shortened
-    ([("a", [Q, OK, R]), ("a", [Q])], [1, 1]),  # it is begun again
-])  # fmt: skip
-def test_a_request_belongs_to_the_conversation_that_it_goes_on_with(
-    sent: list[tuple[str, list[Message]]], found: list[int]
-) -> None:
-    assert conversations(*sent) == found
+    reviewer = Party(when={"system": "You review."}, replies=[Reply(say="Good.")])
+    scenario = Scenario(prompt="Go.", model=[first], models={"reviewer": reviewer})
+    result = run(scenario, loop=agent)
+    violations = judge(Subject(scenario=scenario), result.trace.entries).violations
+    assert [each.name for each in violations] == found
