@@ -49,8 +49,9 @@ READ: dict[str, tuple[Part, str, list[Message]]] = {
     ),
     "parts": (
         sent(says("user", text("see"), {"inlineData": {"mimeType": "image/png"}},
+                  {"fileData": {"mimeType": "audio/mp3"}}, {"fileData": {"mimeType": "video/mp4"}},
                   {"file_data": {"mime_type": "application/pdf"}}, {"videoMetadata": {}})),
-        "", [UserMessage("see\n[image]\n[file]\n[videoMetadata]")],
+        "", [UserMessage("see\n[image]\n[audio]\n[video]\n[file]\n[videoMetadata]")],
     ),
     "calls and results": (
         sent(HI, BOTH, says("user", result(OTHER), result(CALL), text("go on"))), "",
@@ -60,6 +61,12 @@ READ: dict[str, tuple[Part, str, list[Message]]] = {
         sent(HI, says("model", text("So"), call(CALL, named=False), call(OTHER, named=False)),
              says("function", result(CALL, named=False), result(OTHER, named=False))), "",
         [UserMessage("hi"), ASKED, *ANSWERED],
+    ),
+    "calls without ids in two turns": (
+        sent(HI, says("model", call(CALL, named=False)), says("user", result(CALL, named=False)),
+             says("model", call(OTHER, named=False)), says("user", result(OTHER, named=False))),
+        "", [UserMessage("hi"), AssistantMessage("", (CALL,)), ANSWERED[0],
+             AssistantMessage("", (OTHER,)), ANSWERED[1]],
     ),
     "results in several contents": (
         sent(HI, BOTH, says("user", result(CALL)), says("user", result(OTHER))), "",
@@ -82,7 +89,7 @@ READ: dict[str, tuple[Part, str, list[Message]]] = {
     ),
     "thinking": (
         sent(HI, says("model", text("Hm", thought=True, thoughtSignature="c2ln"), text("a"),
-                      text("b"), {"executableCode": {}})), "",
+                      text("b"), {"thoughtSignature": "c2ln", "executableCode": {}})), "",
         [UserMessage("hi"), AssistantMessage("ab[executableCode]", reasoning="Hm")],
     ),
     "a lone surrogate": (
@@ -103,7 +110,11 @@ TOOLS = [
     },
     {"function_declarations": [{"name": "d", "parameters_json_schema": SCHEMA}]},
     {"googleSearch": {}},
-]
+    {"functionDeclarations": [
+        {"name": "e", "parameters": {
+            "type": "OBJECT", "properties": {"type": {"anyOf": [{"type": "STRING"}]}}}},
+    ]},
+]  # fmt: skip
 UNANSWERED = "number of function response parts is equal"
 WRONG: dict[str, tuple[Part, str, str]] = {
     "no contents": ({}, "* GenerateContentRequest.contents", "contents is not specified"),
@@ -112,7 +123,9 @@ WRONG: dict[str, tuple[Part, str, str]] = {
     ),
     "a role": (sent(says("robot", text("x"))), "", "use a valid role"),
     "a call without a response": (sent(HI, BOTH, says("user", result(CALL))), "", UNANSWERED),
-    "a text before the response": (sent(HI, BOTH, HI, says("user", result(CALL))), "", UNANSWERED),
+    "a text before the response": (
+        sent(HI, BOTH, HI, says("user", result(CALL), result(OTHER))), "", UNANSWERED,
+    ),
     "a last call without a response": (sent(HI, BOTH), "", UNANSWERED),
     "a reply before the response": (
         sent(HI, BOTH, says("user", result(CALL)), says("model", text("x"))), "", UNANSWERED,
@@ -136,7 +149,8 @@ GEMINI_REQUESTS = RequestCases(
     tools=(
         sent(HI, tools=TOOLS),
         [("a", "A", CANONICAL), ("b", "", CANONICAL), ("c", "", ANYTHING), ("d", "", CANONICAL),
-         ("googleSearch", "", ANYTHING)],
+         ("googleSearch", "", ANYTHING),
+         ("e", "", b'{"properties":{"type":{"anyOf":[{"type":"string"}]}},"type":"object"}')],
     ),
     streams=[(sent(HI), False, True), (sent(HI), True, True)],
     refused=WRONG,

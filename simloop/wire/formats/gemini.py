@@ -295,8 +295,8 @@ class _ContentEncoder(replies.BlockEncoder):
 
     def changed(self, change: BlockChange) -> Iterator[WireEvent]:
         action, block, piece = change
-        parts = self._written(block, piece) if (action == "close") == (block.kind == "call") else []
-        if parts:
+        is_due = block.kind != "call" or action == "close"
+        if is_due and (parts := self._written(block, piece)):
             yield _event({"candidates": [_candidate(parts)], **self._head})
 
     def _written(self, block: replies.ReplyBlock, text: str) -> list[JsonObject]:

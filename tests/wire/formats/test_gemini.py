@@ -11,6 +11,7 @@ from simloop.messages import (
     StreamError,
     TextDelta,
     ToolCall,
+    ToolCallDelta,
     ToolCallPart,
 )
 from simloop.wire.formats.gemini import Gemini
@@ -72,6 +73,13 @@ def test_arguments_that_are_no_object_are_malformed(arguments: str) -> None:
         (candidate,) = body["candidates"]
         assert candidate["finishReason"] == "MALFORMED_FUNCTION_CALL"
         assert "functionCall" not in str(candidate["content"])
+
+
+def test_a_call_that_is_cut_off_is_not_sent_even_if_its_arguments_look_whole() -> None:
+    half = ToolCallDelta("call-1", "look", '{"at":1}')
+    cut: list[Part] = [TextDelta("So"), half, Finish(FinishReason.LENGTH, "length")]
+    assert "functionCall" not in str([whole(GEMINI, cut), *data(streamed(GEMINI, cut))])
+    assert whole(GEMINI, cut)["candidates"][0]["finishReason"] == "MAX_TOKENS"
 
 
 @pytest.mark.parametrize(
