@@ -51,40 +51,6 @@ def test_retain_on_failure_writes_those_of_failed_tests_and_says_how_to_look(
     assert trace.ends[-1].text == "Hello."
 
 
-def test_a_page_is_written_beside_each_trace_that_is_kept(project: pytest.Pytester) -> None:
-    write(project, good=GREETING, wrong=WRONG)
-    result = play(project, "--simloop-trace=retain-on-failure", "--simloop-page")
-    assert written(project) == {"wrong.trace.jsonl", "wrong.html"}
-    result.stdout.fnmatch_lines(
-        ["simloop show test-results/wrong.trace.jsonl", "page: test-results/wrong.html"],
-        consecutive=True,
-    )
-
-
-def test_the_page_of_a_run_with_python_tools_has_the_limits_of_its_loop(
-    project: pytest.Pytester,
-) -> None:
-    write(project, calls="prompt: Hi\nmodel: [{call: {look: {}}}, {say: It rains.}]\n")
-    project.makepyfile("""
-        def look() -> str:
-            return "rain"
-
-        def test_it(simloop_run):
-            assert simloop_run("calls.simloop.yaml", tools=[look]).text == "It snows."
-    """)
-    play(project, "--simloop-trace=on", "--simloop-page", "-k", "test_it")
-    (page,) = (project.path / "test-results").glob("*.html")
-    assert '"error_count","0 of 3, changed' in page.read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_a_page_without_traces_is_refused_with_what_it_needs(project: pytest.Pytester) -> None:
-    write(project, good=GREETING)
-    result = project.runpytest_subprocess("--simloop-page")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--simloop-page needs --simloop-trace=on or retain-on-failure"])
-
-
 @pytest.mark.parametrize("text", [EXHAUSTED, HANGING], ids=["script exhausted", "deadlock"])
 def test_the_trace_of_a_run_that_raised_is_there_as_far_as_it_went(
     project: pytest.Pytester, text: str

@@ -53,11 +53,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"write the trace of every run, or of failed tests, to {TRACES}/",
     )
     group.addoption(
-        "--simloop-page",
-        action="store_true",
-        help="write a page for a browser beside each trace that --simloop-trace writes",
-    )
-    group.addoption(
         "--simloop-unscripted",
         choices=["refuse", "fail"],
         help="replace what each scenario says of hosts and programs that it does not have: their "
@@ -81,9 +76,7 @@ def _seed(text: str) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and refuse a flag without the one that it needs."""
-    if config.getoption("--simloop-page") and config.getoption("--simloop-trace") == "off":
-        raise pytest.UsageError("--simloop-page needs --simloop-trace=on or retain-on-failure")
+    """Register the marker, and add the invariants of the project."""
     config.addinivalue_line("markers", f"simloop({TAKES}): settings for the runs of this test")
     names = config.getini("simloop_invariants")
     if names:
@@ -202,7 +195,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
 
             def watch(run: "Simulation") -> None:
                 played.last = partial(_last, run, again)
-                counted.enter_context(played.run(run.trace, partial(async_tests.page_of, run)))
+                counted.enter_context(played.run(run.trace))
 
             verdict = trial(plan, Rules() if check else Rules(()), watch=watch)
         try:

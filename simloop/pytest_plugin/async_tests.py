@@ -19,7 +19,6 @@ from simloop.pytest_plugin.settings import command, played_by, settings_of_async
 
 if TYPE_CHECKING:
     from simloop.runs.fixtures import AsyncTest, Played, Provider, Sim
-    from simloop.runs.run import Simulation
 
 PROVIDER: "pytest.StashKey[Provider]" = pytest.StashKey()
 SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
@@ -169,21 +168,13 @@ def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
 
     run = test.simulation
     try:
-        with played.run(run.trace, partial(page_of, run)):
+        with played.run(run.trace):
             test.run()
         verdict_on(run, Expect(violates=test.violates)).check()
     except CheckFailed as error:
         error.account = error.account or f"\n{which}{account(run.trace).lstrip()}"
         error.reproduce = again
         raise
-
-
-def page_of(run: "Simulation") -> str:
-    """Return the page of a run, as far as it has come."""
-    from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415 - see the docstring of the plugin
-    from simloop.page.page import page  # noqa: PLC0415
-
-    return page(RecordedRun.of_run(run, run.trace, {}))
 
 
 class Pending:

@@ -74,6 +74,5 @@ def played_by(item: pytest.Item) -> "Played":
     """Return the runs of a test so far."""
     from simloop.runs.fixtures import Played  # noqa: PLC0415 - see the docstring of the plugin
 
-    option = item.config.getoption
-    kept = Played(option("--simloop-trace") != "off", option("--simloop-page"))
-    return item.stash.setdefault(PLAYED, kept)
+    keeps_traces = item.config.getoption("--simloop-trace") != "off"
+    return item.stash.setdefault(PLAYED, Played(keeps_traces))

@@ -28,7 +28,6 @@ from simloop.scenario.programs import Program, check_given
 from simloop.scenario.replies import Party, PartyCondition, Reply
 from simloop.scenario.schema import Scenario
 from simloop.scenario.services import Route, WhenAsked
-from simloop.trace.codec import KeptTrace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.virtual.simulate import running_loop
@@ -443,21 +442,18 @@ class Provider(_OfTest):
 
 @dataclass(slots=True)
 class Played:
-    """The results of the runs of one test, with their traces and pages if they may be wanted."""
+    """The results of the runs of one test, with their traces if they may be wanted."""
 
     keeps_traces: bool
-    keeps_pages: bool
     runs: int = 0
     virtual_ns: int = 0
     wall_ns: int = 0
-    kept: list[KeptTrace] = field(default_factory=list)
+    kept: list[LoopTrace] = field(default_factory=list)
     last: Callable[[], str] | None = None  # shows the last run, for an assertion of the test
 
     @contextlib.contextmanager
-    def run(
-        self, trace: LoopTrace | None = None, page: Callable[[], str] | None = None
-    ) -> Iterator[None]:
-        """Count one run, however it ends, and keep its trace. `page` makes the page of the run."""
+    def run(self, trace: LoopTrace | None = None) -> Iterator[None]:
+        """Count one run, however it ends, and keep its trace."""
         start_ns = time.perf_counter_ns()
         try:
             yield
@@ -467,7 +463,7 @@ class Played:
             if trace is not None:
                 self.virtual_ns += trace.elapsed_ns
             if trace is not None and self.keeps_traces:
-                self.kept.append(KeptTrace(trace, page if self.keeps_pages else None))
+                self.kept.append(trace)
 
 
 class SimloopRun(Protocol):

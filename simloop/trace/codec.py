@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise, repeat
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -372,31 +372,20 @@ def _not_open(number: int) -> str:
 # ---------------------------------------------------------------------- files of tests
 
 
-class KeptTrace(NamedTuple):
-    """A trace that may be written. `page` makes its page, or is None if none is wanted."""
-
-    trace: LoopTrace
-    page: Callable[[], str] | None
-
-
 def write_traces(
-    kept: Iterable[KeptTrace], folder: Path, node_id: str, root: Path
+    kept: Iterable[LoopTrace], folder: Path, node_id: str, root: Path
 ) -> Iterator[str]:
-    """Write the traces of the test `node_id`, and their pages.
+    """Write the traces of the test `node_id`.
 
-    Yields the command that shows each trace, and the path of each page; or the error: a trace that
-    cannot be written fails nothing.
+    Yields the command that shows each trace, or the error: a trace that cannot be written fails
+    nothing.
     """
-    for number, (trace, page) in enumerate(kept, start=1):
-        name = f"{file_name(node_id)}{f'.{number}' if number > 1 else ''}"
-        path, beside = folder / f"{name}.trace.jsonl", folder / f"{name}.html"
+    for number, trace in enumerate(kept, start=1):
+        path = folder / f"{file_name(node_id)}{f'.{number}' if number > 1 else ''}.trace.jsonl"
         try:
             folder.mkdir(exist_ok=True)
             write_trace(trace, path)
             yield escape(f"simloop show {shlex.quote(str(path.relative_to(root)))}")
-            if page is not None and trace.entries:
-                write_file(beside, page().encode())
-                yield escape(f"page: {beside.relative_to(root)}")
         except (OSError, ScenarioError) as error:
             yield escape(str(error))
 
