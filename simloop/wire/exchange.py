@@ -173,7 +173,7 @@ class ModelCourse(ReplyCourse):
         await self.stream.aclose()
 
     def steps(self) -> ReplySteps:
-        streams, framer = self._answered.request.streams, self._answered.form.framer()
+        streams, form = self._answered.request.streams, self._answered.form
         encoder: Encoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
         while not self.stream.ended:
@@ -202,7 +202,7 @@ class ModelCourse(ReplyCourse):
                 # The finish of the reply, as far as it is known with its first part.
                 events += encoder.begin(part if type(part) is Finish else self.stream.ahead())
             events += encoder.feed(part)
-            yield from framer.frame(events, is_last=self.stream.ended)
+            yield from form.framed(events)
         if not self._begun:
             yield self._head()
         if not streams:

@@ -11,18 +11,7 @@ from annotated_types import Ge
 from simloop.kernel.checks import Checked
 from simloop.messages import Finish, Usage
 
-FramingName = Literal[
-    "lf",
-    "crlf",
-    "cr",
-    "bytes",
-    "crlf-bytes",
-    "comments",
-    "no-space",
-    "no-final-blank",
-    "bom",
-    "ids",
-]
+FramingName = Literal["lf", "crlf", "bytes", "comments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +19,8 @@ class WireOptions(Checked, at="wire"):
     """How a provider writes its replies, where providers differ."""
 
     framing: FramingName = "lf"
-    """How server-sent events are cut into lines and pieces. `crlf` and `cr` end lines so;
-    `bytes` and `crlf-bytes` send one byte at a time; `comments` sends a comment before each event;
-    `no-space` leaves out the space after the colon; `no-final-blank` ends the stream without its
-    last empty line, and clients lose the last event; `bom` starts it with a byte order mark, which
-    costs some clients the first event; `ids` gives each event an id, and the client a time for
-    reconnecting."""
+    """How server-sent events are cut into lines and pieces. `crlf` ends lines so; `bytes` sends one
+    byte at a time; `comments` sends a comment before each event."""
     chat_error: Literal["data", "event", "chunk"] = "data"
     """An error inside a stream of Chat Completions: `data` is OpenAI's event, which has nothing
     but the error; `event` is Groq's, which is named `error`; `chunk` is OpenRouter's chunk, which

@@ -86,7 +86,7 @@ def played() -> Mapping[int, bytes]:
 @pytest.mark.simloop(seeds=200, shuffle_ties=True)
 async def test_survives_a_rate_limit(provider: Provider, sim: Sim) -> None:
     provider.script(Reply(http=Http(status=429)), Reply(call={"search": {"query": "a"}}))
-    provider.options = WireOptions(framing="cr", rate_limit_requests=60)
+    provider.options = WireOptions(framing="crlf", rate_limit_requests=60)
     assert await agent(f"{provider.model}")
     rows: list[str] = sim.tool(weather)("Oslo", days=3)
     found: dict[str, int] = await sim.tool(search)("Oslo")

@@ -51,8 +51,8 @@ class Bedrock(replies.EventFormat):
             streams=found[2] == "converse-stream",
         )
 
-    def framer(self) -> "MessageFramer":
-        return MessageFramer()
+    def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
+        return [_message(*event) for event in events]
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ConverseEncoder":  # noqa: ARG002 - the protocol has it
         return _ConverseEncoder(self.options, request, number)
@@ -73,16 +73,8 @@ class Bedrock(replies.EventFormat):
         return (("x-amzn-requestid", replies.request_id(number)), *kind)
 
 
-class MessageFramer:
-    """Writes the messages of an event stream: lengths, headers, payload and checksums."""
-
-    def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> list[bytes]:
-        """Return the pieces of the next events."""
-        del is_last
-        return [_message(*event) for event in events]
-
-
 def _message(name: str, data: str) -> bytes:
+    """Return a message of an event stream: lengths, headers, payload and checksums."""
     kind = "exception" if name.endswith("Exception") else "event"
     headers = {
         f":{kind}-type": name,

@@ -19,7 +19,6 @@ from simloop.wire.formats.payload import JsonObject, wire_json
 from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import (
     ErrorReply,
-    Framer,
     WireEvent,
     WireRequest,
     WrongRequest,
@@ -34,64 +33,20 @@ REFUSAL = "refusal"
 
 # ---------------------------------------------------------------- server-sent events
 
-_BOM = "\N{BYTE ORDER MARK}"
-_RECONNECT_MS = 3000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Style:
-    line_end: str = "\n"
-    colon: str = ": "
-    is_bytewise: bool = False
-    comments: bool = False
-    final_blank: bool = True
-    bom: bool = False
-    ids: bool = False
-
-
-_STYLES: Mapping[FramingName, _Style] = {
-    "lf": _Style(),
-    "crlf": _Style(line_end="\r\n"),
-    "cr": _Style(line_end="\r"),
-    "bytes": _Style(is_bytewise=True),
-    "crlf-bytes": _Style(line_end="\r\n", is_bytewise=True),
-    "comments": _Style(comments=True),
-    "no-space": _Style(colon=":"),
-    "no-final-blank": _Style(final_blank=False),
-    "bom": _Style(bom=True),
-    "ids": _Style(ids=True),
-}
-
-
-class EventFramer:
-    """Writes server-sent events. A style changes lines and pieces only, never an event."""
-
-    def __init__(self, name: FramingName = "lf") -> None:
-        self._style = _STYLES[name]
-        self._events = 0
-
-    def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> list[bytes]:
-        """Return the pieces of the next events. `is_last` is set for the last of the stream."""
-        if not events:
-            return []
-        style = self._style
-        text = "".join(map(self._event, events))
-        if is_last and not style.final_blank:
-            text = text.removesuffix(style.line_end)
-        data = text.encode()
-        if style.is_bytewise:
-            return [data[at : at + 1] for at in range(len(data))]
-        return [data]
-
-    def _event(self, event: WireEvent) -> str:
-        style, first = self._style, self._events == 0
-        self._events += 1
-        lines = [f"event{style.colon}{event.name}"] if event.name else []
-        lines += [f"id{style.colon}{self._events}"] if style.ids else []
-        lines += [f"retry{style.colon}{_RECONNECT_MS}"] if style.ids and first else []
-        lines += [f"data{style.colon}{event.data}", "", ""]
-        before = f": keep-alive{style.line_end * 2}" if style.comments else ""
-        return (_BOM if style.bom and first else "") + before + style.line_end.join(lines)
+def framed(events: Sequence[WireEvent], framing: FramingName) -> list[bytes]:
+    """Return the pieces of server-sent events. A framing changes lines and pieces, no event."""
+    line_end = "\r\n" if framing == "crlf" else "\n"
+    before = [": keep-alive", ""] if framing == "comments" else []
+    lines = [
+        line
+        for name, data in events
+        for line in (*before, *([f"event: {name}"] if name else []), f"data: {data}", "")
+    ]
+    data = "".join(f"{line}{line_end}" for line in lines).encode()
+    if framing == "bytes":
+        return [data[at : at + 1] for at in range(len(data))]
+    return [data] if data else []
 
 
 # ---------------------------------------------------------------- blocks
@@ -375,8 +330,8 @@ class EventFormat(ABC):
     def answers(self, request: HttpRequest) -> bool:
         return request.method == "POST" and request.path.endswith((self.path, *self.sizes))
 
-    def framer(self) -> Framer:
-        return EventFramer(self.options.framing)
+    def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
+        return framed(events, self.options.framing)
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
         kind = EVENTS if request.streams else JSON

@@ -47,13 +47,6 @@ class ErrorReply(NamedTuple):
     body: bytes
 
 
-class Framer(Protocol):
-    """Writes the events of one reply as bytes."""
-
-    def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> Sequence[bytes]:
-        """Return the pieces of the next events. `is_last` is set for the last of the stream."""
-
-
 class Encoder(Protocol):
     """Writes the reply to one request; it is fed the parts in order."""
 
@@ -96,8 +89,8 @@ class WireFormat(Protocol):
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
 
-    def framer(self) -> Framer:
-        """Return the framer of the events of one reply."""
+    def framed(self, events: Sequence[WireEvent]) -> Sequence[bytes]:
+        """Return the pieces of the next events of a reply."""
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
         """Return the encoder of the reply to request `number`."""

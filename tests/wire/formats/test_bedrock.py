@@ -98,7 +98,7 @@ def test_arguments_that_are_no_json_stand_as_a_text_in_a_whole_reply() -> None:
 
 def test_events_go_out_as_binary_messages_with_checksums() -> None:
     events = [WireEvent("messageStart", '{"role":"é"}'), WireEvent("throttlingException", "{}")]
-    framed = list(messages(b"".join(BEDROCK.framer().frame(events, is_last=True))))
+    framed = list(messages(b"".join(BEDROCK.framed(events))))
     assert framed == [
         ({":event-type": "messageStart", ":content-type": "application/json",
           ":message-type": "event"}, '{"role":"é"}'.encode()),

@@ -43,7 +43,7 @@ from simloop.messages import (
     UserMessage,
     json_value,
 )
-from simloop.wire.formats.replies import EventFramer
+from simloop.wire.formats.replies import framed
 from simloop.wire.formats.wire_format import WireFormat, WrongRequest
 from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
@@ -261,9 +261,8 @@ def test_a_whole_reply_says_what_the_stream_says(form: WireFormat, parts: list[P
 
 @given(parts=replies(), framing=st.sampled_from(get_args(FramingName)))
 def test_a_stream_comes_through_every_framing(parts: list[Part], framing: FramingName) -> None:
-    framer, events = EventFramer(framing), streamed(FORMATS["openai-responses"], parts)
-    pieces = [piece for one in events[:-1] for piece in framer.frame([one])]
-    pieces += framer.frame(events[-1:], is_last=True)
+    events = streamed(FORMATS["openai-responses"], parts)
+    pieces = [piece for one in events for piece in framed([one], framing)]
     assert read_events(b"".join(pieces)) == events
 
 

@@ -27,15 +27,6 @@ from simloop.world.wire_options import WireOptions
 _PATH = re.compile(r"/models/([^/:]+):(chat|stream)$")
 
 
-class LengthFramer:
-    """Writes each event as four bytes with its length, and its data."""
-
-    def frame(self, events: Sequence[WireEvent], *, is_last: bool = False) -> Sequence[bytes]:
-        del is_last
-        data = [one.data.encode() for one in events]
-        return [len(one).to_bytes(4) + one for one in data]
-
-
 @dataclass(frozen=True, slots=True)
 class Toy:
     options: WireOptions
@@ -55,8 +46,10 @@ class Toy:
             raise WrongRequest("prompt", "there is none")
         return WireRequest(found[1], "", (UserMessage(prompt),), (), streams=found[2] == "stream")
 
-    def framer(self) -> LengthFramer:
-        return LengthFramer()
+    def framed(self, events: Sequence[WireEvent]) -> Sequence[bytes]:
+        """Write each event as four bytes with its length, and its data."""
+        data = [one.data.encode() for one in events]
+        return [len(one).to_bytes(4) + one for one in data]
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "ToyEncoder":
         del number, created_s
