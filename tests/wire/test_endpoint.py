@@ -394,6 +394,21 @@ def test_a_conversation_without_items_has_no_first_one() -> None:
     assert (items["first_id"], items["last_id"], items["data"]) == (None, None, [])
 
 
+def test_an_item_that_is_deleted_leaves_the_others() -> None:
+    said = {"role": "user", "content": "Hi"}
+    _, found = answers(
+        asking("POST", "conversations", {"items": [said, said]}),
+        asking("DELETE", "conversations/conv_1/items/item_0"),
+        asking("GET", "conversations/conv_1/items"),
+    )
+    assert [each["id"] for each in found[-1][1]["data"]] == ["item_1"]
+
+
+def test_a_request_goes_on_in_one_way() -> None:
+    _, ((status, body),) = answers(response("Hi", previous_response_id="a", conversation="b"))
+    assert (status, body["error"]["code"]) == (400, "mutually_exclusive_parameters")
+
+
 def test_what_is_deleted_is_named() -> None:
     _, found = answers(
         response("Hi"),

@@ -72,6 +72,7 @@ def test_arguments_that_are_no_object_are_malformed(arguments: str) -> None:
     for body in (whole(GEMINI, parts), data(streamed(GEMINI, parts))[-1]):
         (candidate,) = body["candidates"]
         assert candidate["finishReason"] == "MALFORMED_FUNCTION_CALL"
+        assert candidate["finishMessage"] == "Malformed function call"
         assert "functionCall" not in str(candidate["content"])
 
 
