@@ -12,6 +12,8 @@ _FOLDER = Path(__file__).with_name("faults")
 _FILES = (
     "reference", "designs", "waits", "model-calls", "context", "runs", "limits", "tools", "hooks",
     "sequential", "parallel", "managed",
+    "sdk-chat", "sdk-threads", "sdk-responses", "sdk-claude", "sdk-refunds", "sdk-handoffs",
+    "sdk-graph", "sdk-tables", "sdk-coder",
 )  # fmt: skip
 
 

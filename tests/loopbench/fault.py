@@ -7,6 +7,7 @@ object that was made before.
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import json
 import textwrap
@@ -71,10 +72,22 @@ class Fault:
 
     @property
     def part(self) -> str:
-        """The part of the tree that has the fault: machine, engine or agent."""
+        """The part of the tree that has the fault: machine, engine, agent or sdk."""
+        if self.loop.startswith("sdk_agents."):
+            return "sdk"
         if ":" in self.loop:
             return "agent"
         return "machine" if self.edits[0].target.startswith("simloop.loops.") else "engine"
+
+    @property
+    def sdk(self) -> str:
+        """The package that the correct loop needs in its environment."""
+        return "anthropic" if self.loop.startswith("sdk_agents.claude:") else "pydantic_ai"
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this environment has the packages of the correct loop."""
+        return self.part != "sdk" or importlib.util.find_spec(self.sdk) is not None
 
     def given_loop(self) -> Any:
         """The correct loop, as the option `loop` of a run takes it."""
@@ -155,7 +168,8 @@ def _named(name: str, code: CodeType) -> CodeType:
 
 
 _OWN = (
-    "system_prompts", "broken_pairs", "ids_run", "results", "errors_sent", "words_sent", "crash",
+    "system_prompts", "broken_pairs", "ids_run", "results", "results_sent", "errors_sent",
+    "words_sent", "arguments_sent", "crash",
 )  # fmt: skip
 """The expectations that are not those of a result."""
 
@@ -184,8 +198,15 @@ def _seen(trace: LoopTrace) -> dict[str, object]:
         "broken_pairs": _broken_pairs(trace),
         "ids_run": [each.call_id for each in record if type(each) is ToolStarted],
         "results": [each.text for each in record if type(each) is ToolResult],
+        "results_sent": [each.text for each in newest if type(each) is ToolMessage],
         "errors_sent": sum(type(each) is ToolMessage and each.is_error for each in newest),
         "words_sent": [each.text for each in newest if type(each) is AssistantMessage],
+        "arguments_sent": [
+            call.arguments
+            for each in newest
+            if type(each) is AssistantMessage
+            for call in each.calls
+        ],
     }
 
 

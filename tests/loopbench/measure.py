@@ -8,7 +8,9 @@ The first looks for each fault (or those named) with each arm, in so many trials
 seeds and for so many seconds of computing each. It keeps the results in results.json beside this
 file, in the place of earlier ones of the same fault and arm. After two trials in vain the rest are
 not made, because a fault counts as solved only if every trial finds it. `--clean` makes so many
-runs of each correct loop and keeps what they are wrongly accused of. `--report` writes RESULTS.md
+runs of each correct loop and keeps what they are wrongly accused of. Faults of agents on SDKs are
+measured by the Pythons of their environments, with the folders of this file and of the checkout on
+PYTHONPATH; each one takes those that it can run. `--report` writes RESULTS.md
 from the results, as the others also do in the end.
 """
 
@@ -127,12 +129,16 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     results = load()
     if options.clean:
-        loops = list(dict.fromkeys(fault.loop for fault in FAULTS))
+        here = {each.loop: each.runs_here for each in FAULTS}
+        loops = [loop for loop, runs in here.items() if runs]
         with ProcessPoolExecutor(options.jobs) as pool:
-            results.clean = list(pool.map(clean, loops, [options.clean] * len(loops)))
+            made = list(pool.map(clean, loops, [options.clean] * len(loops)))
+        kept = {each.loop: each for each in (*results.clean, *made)}
+        results.clean = [kept[loop] for loop in here if loop in kept]
         save(results)
     elif not options.report:
-        chosen = [each for each in FAULTS if not options.names or each.name in options.names]
+        chosen = [each for each in FAULTS if each.name in options.names or not options.names]
+        chosen = [each for each in chosen if each.runs_here]
         for line in _measured(chosen, options.arms.split(","), options):
             found = [trial.runs for trial in line.trials if trial.rule]
             print(f"{line.fault} {line.arm}: {len(found)} of {len(line.trials)}, runs {found}")

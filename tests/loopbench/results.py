@@ -33,8 +33,9 @@ def _lines(results: Any, faults: Sequence[Fault]) -> Iterator[str]:
     yield ""
     yield (
         f"{len(faults)} faulty loops: {parts['machine']} of machines, {parts['engine']} of the "
-        f"engine, {parts['agent']} of agents written by hand. {conjunctions} need two or more "
-        f"circumstances in one run, {unusual} need unusual limits or policies."
+        f"engine, {parts['agent']} of agents written by hand, {parts['sdk']} of agents on SDKs and "
+        f"frameworks. {conjunctions} need two or more circumstances in one run, {unusual} need "
+        f"unusual limits or policies."
     )
     yield (
         "A fault is solved by an arm if each trial finds it. A trial takes at most the given time "
@@ -49,6 +50,7 @@ def _lines(results: Any, faults: Sequence[Fault]) -> Iterator[str]:
     for arm, lines in by_arm.items():
         yield _summary(arm, lines)
     yield ""
+    yield from _search_by_part(by_arm.get("search", []), faults)
     yield from _shrinking(results)
     yield from _false_alarms(results)
     yield ""
@@ -88,6 +90,20 @@ def _summary(arm: str, lines: list[Any]) -> str:
         f"| {median(t.runs for t in trials):g} | {1000 * median(t.cpu_s for t in trials):.0f} "
         f"| {max(t.cpu_s for t in trials):.1f} |"
     )
+
+
+def _search_by_part(lines: list[Any], faults: Sequence[Fault]) -> Iterator[str]:
+    part_of = {fault.name: fault.part for fault in faults}
+    by_part: dict[str, list[Any]] = {}
+    for line in lines:
+        by_part.setdefault(part_of[line.fault], []).append(line)
+    yield "| part | solved by the search | median CPU s |"
+    yield "|---|---|---|"
+    for part, its in by_part.items():
+        spent = [trial.cpu_s for line in its for trial in line.trials if trial.rule]
+        middle = f"{median(spent):.2f}" if spent else ""
+        yield f"| {part} | {sum(map(_is_solved, its))} of {len(its)} | {middle} |"
+    yield ""
 
 
 def _shrinking(results: Any) -> Iterator[str]:

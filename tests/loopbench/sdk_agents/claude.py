@@ -9,7 +9,7 @@ from typing import Any
 import anthropic
 import httpx2
 from anthropic import AsyncAnthropic
-from sdk_agents.waiting import backoff_s, passes
+from sdk_agents.waiting import AnyError, backoff_s, passes
 
 import simloop
 from simloop import Limits
@@ -69,6 +69,7 @@ class Kitchen:
     """A conversation with the kitchen."""
 
     limits = Limits(max_steps=10, max_error_count=4)
+    retry = AnyError(initial_delay_ms=500, max_delay_ms=8_000, max_retry_after_ms=60_000)
 
     def __init__(self) -> None:
         self.client = AsyncAnthropic(max_retries=0, timeout=45)

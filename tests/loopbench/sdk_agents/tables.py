@@ -6,6 +6,8 @@ A booking carries an idempotency key, so that the service books once however oft
 import asyncio
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
@@ -76,8 +78,14 @@ class Tables:
             for name, schema in SCHEMAS.items()
         ]
 
-    def open(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.file)
+    @contextmanager
+    def open(self) -> Iterator[sqlite3.Connection]:
+        guests = sqlite3.connect(self.file)
+        try:
+            with guests:
+                yield guests
+        finally:
+            guests.close()
 
     async def __call__(self, prompt: str) -> str:
         self.messages.append({"role": "user", "content": prompt})

@@ -6,10 +6,11 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import jsonschema
 import openai
 from openai import OpenAI
-from sdk_agents.waiting import backoff_s, passes
+from sdk_agents.waiting import AnyError, backoff_s, passes
 
 import simloop
 from simloop import Limits
@@ -75,6 +76,10 @@ class Keeper:
     """A conversation with the keeper."""
 
     limits = Limits(max_steps=10, max_error_count=4)
+    retry = AnyError(initial_delay_ms=500, max_delay_ms=8_000, max_retry_after_ms=60_000)
+    deviations = {  # noqa: RUF012 - a constant
+        "tool-ends-before-its-answer": "no thread can be stopped: a tool that is too slow goes on"
+    }
 
     def __init__(self) -> None:
         self.client = OpenAI(max_retries=0, timeout=40)
@@ -95,8 +100,8 @@ class Keeper:
 
     def __call__(self, prompt: str) -> str:
         self.messages.append({"role": "user", "content": prompt})
-        failures = 0
-        for _ in range(self.limits.max_steps):
+        failures = steps = 0
+        while steps < self.limits.max_steps:
             try:
                 choice = self.ask()
             except openai.APIError as error:
@@ -106,6 +111,7 @@ class Keeper:
                 headers = error.response.headers if hasattr(error, "response") else {}
                 time.sleep(backoff_s(failures, headers))
                 continue
+            steps += 1
             message = choice.message
             if choice.finish_reason in ("length", "content_filter", "error"):
                 raise GaveUp(f"the reply ended with {choice.finish_reason}")
@@ -125,9 +131,12 @@ class Keeper:
         reply = self.client.chat.completions.create(
             model="gpt-5", messages=self.messages, tools=self.offered
         )
-        if not getattr(reply, "choices", None):
-            raise openai.APIConnectionError(message="no reply", request=None)  # type: ignore[arg-type]
-        return reply.choices[0]
+        choices = getattr(reply, "choices", None)
+        if not choices or choices[0].finish_reason in (None, "network_error"):
+            raise openai.APIConnectionError(
+                message="no whole reply", request=httpx.Request("POST", "/")
+            )
+        return choices[0]
 
     def may_retry(self, error: openai.APIError) -> bool:
         if isinstance(error, openai.APIConnectionError):

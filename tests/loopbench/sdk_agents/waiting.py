@@ -1,9 +1,11 @@
-"""When to repeat a failed request, and after which wait: shared by the agents with own retries."""
+"""When to repeat a failed request, and after which wait, for agents with their own retries."""
 
 import time
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+
+from simloop import ErrorClass, ExponentialBackoff, Fault
 
 LONGEST_S = 60
 _PASSING = frozenset({408, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -15,6 +17,15 @@ _PASSING_CODES = frozenset({
     "overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_error", "api_error",
     "timeout",
 })  # fmt: skip
+
+
+class AnyError(ExponentialBackoff):
+    """Retries also an error that says nothing: it arrives as a 500, or as an `api_error`."""
+
+    def classify(self, fault: Fault) -> ErrorClass:
+        found = super().classify(fault)
+        says_nothing = found is ErrorClass.UNKNOWN and not (fault.status or fault.code)
+        return ErrorClass.SERVER if says_nothing else found
 
 
 def passes(status: int | None, code: str | None) -> bool:
