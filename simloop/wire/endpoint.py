@@ -104,14 +104,14 @@ class Endpoint:
         self, request: HttpRequest, unreachable: Callable[[], object]
     ) -> "Exchange | HttpReply":
         # Loaded with the first request, because most runs have none.
-        from simloop.wire import exchange  # noqa: PLC0415
+        from simloop.wire.exchange import Exchange  # noqa: PLC0415
 
         services = self.services
         found = None if services is None else services.at(request.url)
         if services is not None and found is not None:  # before the models: its address is stated
             course = services.course(*found, request)
             if course is not None:
-                return exchange.Exchange(course, request, unreachable)
+                return Exchange(course, request, unreachable)
         from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
 
         form = next((each for each in self._formats() if each.answers(request)), None)
@@ -125,7 +125,7 @@ class Endpoint:
             return self._unknown(request)
         course = services.unscripted(*found, request)
         _note_unknown("request", request)
-        return exchange.Exchange(course, request, unreachable)
+        return Exchange(course, request, unreachable)
 
     def _formats(self) -> "Iterator[WireFormat]":
         from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`

@@ -351,7 +351,8 @@ class ScriptedCourse(ReplyCourse):
         place = answer.lost or answer.stall
         self.is_unreachable = place == "before-connect"
         self.is_whole = place is None and not answer.per_piece_ns
-        yield from self._pause(answer.takes_ns)
+        if answer.takes_ns:
+            yield from self._pause(answer.takes_ns)
         if place in ("before-connect", "before-headers"):
             yield from self._fail()
         pieces, headers = answer.pieces, answer.headers
@@ -363,17 +364,16 @@ class ScriptedCourse(ReplyCourse):
         if self._is_head or answer.status in _WITHOUT_BODY:
             return
         for number, piece in enumerate(pieces if place is None else _half(pieces)):
-            if number:
+            if number and answer.per_piece_ns:
                 yield from self._pause(answer.per_piece_ns)
             yield piece
         if place is not None:
             yield from self._fail()
 
     def _pause(self, wait_ns: int) -> ReplySteps:
-        if wait_ns:
-            self._wait_ns = wait_ns
-            yield None
-            self._wait_ns = None
+        self._wait_ns = wait_ns
+        yield None
+        self._wait_ns = None
 
     def _fail(self) -> ReplySteps:
         if self._answer.lost is not None:
