@@ -5,15 +5,14 @@ judged.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import all_invariants, choose
 from simloop.check.invariants.subject import Subject
-from simloop.cli.options import formats, invariants_of_ones_own, loop_names
-from simloop.cli.terminal import json_text, out, out_lines, plain
+from simloop.cli.options import invariants_of_ones_own, loop_names
+from simloop.cli.terminal import out, out_lines, plain
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan
 from simloop.runs.run import Simulation
@@ -29,8 +28,7 @@ from simloop.scenario.schema import Scenario
     help="Also show the invariants that are not judged for this loop, with the reasons. NAME is a "
     "design, a version of one, or module:attribute for your own.",
 )
-@formats("json")
-def command(*, loop: str | None, output_format: str) -> None:
+def command(*, loop: str | None) -> None:
     """List the invariants: the properties that every run must have.
 
     `simloop check` and `simloop fuzz` judge each run by every invariant whose needs the loop meets.
@@ -39,10 +37,6 @@ def command(*, loop: str | None, output_format: str) -> None:
     """
     invariants = all_invariants()
     reasons: Mapping[str, str] = {} if loop is None else _unjudged(loop, invariants)
-    if output_format == "json":
-        rows = [_row(each, reasons.get(each.name), of_loop=loop is not None) for each in invariants]
-        out(json_text(rows, indent=2))
-        return
     for each in invariants:
         out_lines(_lines(each, reasons.get(each.name, "")))
     judged = len(invariants) - len(reasons)
@@ -62,13 +56,3 @@ def _lines(each: Invariant, unjudged: str) -> list[str]:
     if unjudged:
         lines.append(f"    not judged: {unjudged}")
     return [plain(line) for line in lines]
-
-
-def _row(each: Invariant, unjudged: str | None, *, of_loop: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "name": each.name,
-        "sentence": each.sentence,
-        "source": each.source,
-        "needs": sorted(each.needs),
-    }
-    return {**row, "not_judged": unjudged} if of_loop else row

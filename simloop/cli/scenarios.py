@@ -4,12 +4,11 @@ from pathlib import Path
 
 import click
 
-from simloop.cli.options import formats, scenario_names
-from simloop.cli.terminal import cells, json_text, note, out, out_lines, padded, plain
+from simloop.cli.options import scenario_names
+from simloop.cli.terminal import cells, note, out, out_lines, padded, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import (
     SUFFIX,
-    Listed,
     bundled,
     bundled_folder,
     find_bundled,
@@ -79,24 +78,16 @@ def new(file: Path) -> None:
 
 @click.command("list")
 @click.argument("names", metavar="[THEME/|NAME]...", nargs=-1, shell_complete=scenario_names)
-@formats("json")
-def listing(names: tuple[str, ...], output_format: str) -> None:
+def listing(names: tuple[str, ...]) -> None:
     """List the bundled scenarios.
 
     `simloop list retry/` lists those of a theme. `simloop cat NAME` prints one.
     """
     listed = list(bundled(names))
-    if output_format == "json":
-        out(json_text([_row(one) for one in listed], indent=2))
-        return
     width = max((cells(one.name) for one in listed), default=0)
     out_lines(f"{padded(plain(one.name), width)}  {plain(one.title)}".rstrip() for one in listed)
     if not listed:
         note(f"there are no scenarios in {plain(str(bundled_folder()))}; see: simloop doctor")
-
-
-def _row(one: Listed) -> dict[str, str]:
-    return {"name": one.name, "path": str(one.path), "title": one.title, "loop": one.loop}
 
 
 @click.command("cat")

@@ -11,6 +11,7 @@ from commandline import Cli
 from simloop.errors import InternalError
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.run import Simulation
+from simloop.scenario.catalog import bundled
 
 PASSES = """\
 title: It answers
@@ -180,7 +181,7 @@ class TestSettings:
 
 @pytest.mark.slow
 def test_every_bundled_scenario_passes_and_is_the_same_twice(cli: Cli) -> None:
-    names = [one["name"] for one in json.loads(cli("list", "--format", "json").stdout)]
+    names = [one.name for one in bundled()]
     runs = cli.runs("check", *names)
     assert [run["name"] for run in runs] == names
     assert [run["name"] for run in runs if not run["deterministic"] or run["failures"]] == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simloop.cli.compare import Comparison, Row, lines_of
 from simloop.errors import InternalError
 from simloop.runs.run import Simulation
+from simloop.scenario.catalog import bundled
 from simloop.scenario.designs import DESIGNS
 
 LOOKS = """\
@@ -382,8 +383,7 @@ def test_prints_no_control_character(cli: Cli) -> None:
 
 @pytest.mark.slow
 def test_the_whole_library_fills_every_cell(cli: Cli) -> None:
-    listed = json.loads(cli("list", "--format", "json").stdout)
-    names = [one["name"] for one in listed]
+    names = [one.name for one in bundled()]
     document = cli.json("compare", *names)
     assert [scenario["name"] for scenario in document["scenarios"]] == names
     for scenario in document["scenarios"]:

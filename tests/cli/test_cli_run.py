@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 from commandline import EXHAUSTED, FAILS, PASSES, Cli
 
+from simloop.scenario.catalog import bundled
 from simloop.trace.codec import encode, read_trace
 
 UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
@@ -333,15 +334,14 @@ class TestOptions:
 
 
 def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere(cli: Cli) -> None:
-    listed = json.loads(cli("list", "--format", "json").stdout)
-    name, path = listed[0]["name"], listed[0]["path"]
+    first = next(bundled())
+    name, path = first.name, str(first.path)
     assert [run_json(cli, argument)[1][0]["name"] for argument in (name, path)] == [name, name]
 
 
 @pytest.mark.slow
 def test_a_theme_and_the_library_are_run_by_name_where_there_are_no_such_folders(cli: Cli) -> None:
-    listed = json.loads(cli("list", "--format", "json").stdout)
-    names = [one["name"] for one in listed]
+    names = [one.name for one in bundled()]
     ran = {what: [one["name"] for one in run_json(cli, what)[1]] for what in ("start/", "all")}
     assert sorted(ran["all"]) == sorted(names)
     assert ran["start/"] == [name for name in names if name.startswith("start/")]

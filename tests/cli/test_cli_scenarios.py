@@ -93,15 +93,6 @@ def test_scenarios_are_listed_by_name_with_their_titles(
     assert result.stderr == ""
 
 
-def test_json_is_an_array_of_name_path_title_and_loop(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = installed(tmp_path, {"theme/a": SCENARIO}, monkeypatch)
-    path = folder / "theme" / "a.simloop.yaml"
-    row = {"name": "theme/a", "path": str(path), "title": "It answers", "loop": "reference"}
-    assert json.loads(cli("list", "--format", "json").stdout) == [row]
-
-
 def test_an_installation_without_scenarios_says_so_on_stderr(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +101,6 @@ def test_an_installation_without_scenarios_says_so_on_stderr(
     assert result.exit_code == 0
     assert result.stdout == ""
     assert "see: simloop doctor" in result.stderr
-    assert cli("list", "--format", "json").stdout == "[]\n"
 
 
 def test_a_bundled_scenario_that_cannot_be_read_is_named(

@@ -38,9 +38,8 @@ def test_replay_offers_loops_too() -> None:
     assert completed("replay", "--loop", "pi@") == [name for name in names() if name[:3] == "pi@"]
 
 
-@pytest.mark.parametrize(("verb", "words"), [("run", ["text", "json"]), ("list", ["text", "json"])])
-def test_formats_are_offered(verb: str, words: list[str]) -> None:
-    assert completed(verb, "--format", "") == words
+def test_formats_are_offered() -> None:
+    assert completed("run", "--format", "") == ["text", "json"]
 
 
 @pytest.mark.slow
