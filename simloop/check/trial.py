@@ -78,8 +78,8 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def first_word(text: str) -> str:
-    """Return the text before its first colon, such as the class of an error."""
-    return text.partition(":")[0]
+    """Return the first word of a text, such as the class of an error."""
+    return text.replace(":", " ").partition(" ")[0]
 
 
 class Failure(NamedTuple):

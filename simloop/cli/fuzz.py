@@ -211,30 +211,27 @@ def _take(
 
 
 class _Files:
-    """The files of failures in a folder; `written` has their names by the runs."""
+    """The files of failures in a folder; `written` has their names by the texts of scenarios."""
 
     def __init__(self, folder: Path, settings: executor.SearchSettings) -> None:
         self._folder, self._settings = folder, settings
-        self._paths: dict[str, Path] = {}
-        self.written: dict[int, str] = {}
+        self.written: dict[str, Path] = {}
 
     def write(self, finding: executor.SearchFinding) -> None:
         """Write the file of a failure, unless it is there from a search that is resumed."""
         if not finding.scenario:
             note(f"no file can hold the scenario of {finding.name} in run {finding.run}")
             return
-        path = self._paths.get(finding.scenario)  # equal scenarios share one file
-        if path is None:
-            path = self._paths[finding.scenario] = self._free(finding.name)
+        if finding.scenario not in self.written:  # equal scenarios share one file
+            path = self.written[finding.scenario] = self._free(finding.name)
             comment = self._comment(finding, path)
             text = scenario_text(parse_scenario(finding.scenario), comment)
             create_schema(self._folder)
             write_file(path, text.encode())
-        self.written[finding.run] = str(path)
 
     def _free(self, name: str) -> Path:
         path, number = self._folder / f"{name.lower()}{SUFFIX}", 1
-        while path in self._paths.values():
+        while path in self.written.values():
             number += 1
             path = self._folder / f"{name.lower()}-{number}{SUFFIX}"
         return path
@@ -242,6 +239,7 @@ class _Files:
     def _comment(self, finding: executor.SearchFinding, path: Path) -> str:
         settings = self._settings
         command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
+        command += " --provider any" * settings.breaches
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
         if finding.reproduced is False:
             again = _NOT_REPRODUCED
@@ -295,10 +293,10 @@ def progress_line(sums: Sums) -> str:
     )
 
 
-def report_lines(sums: Sums, written: Mapping[int, str]) -> Iterator[str]:
-    """Yield the lines of a report; `written` maps the runs of failures to their files."""
+def report_lines(sums: Sums, written: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the lines of a report; `written` maps the scenarios of failures to their files."""
     for group, finding in sums.failures.items():
-        yield from _failure(finding, sums.counts[group], written.get(finding.run))
+        yield from _failure(finding, sums.counts[group], written.get(finding.scenario))
     yield ""
     if sums.calls:
         yield from _calls(sums.calls)
@@ -309,7 +307,7 @@ def report_lines(sums: Sums, written: Mapping[int, str]) -> Iterator[str]:
     yield f"{sums.cpu_s:.1f} s of processor time, {sums.virtual_h:,.0f} h of virtual time"
 
 
-def _failure(finding: executor.SearchFinding, count: int, file: str | None) -> Iterator[str]:
+def _failure(finding: executor.SearchFinding, count: int, file: Path | None) -> Iterator[str]:
     yield ""
     yield f"{finding.name}: {plain(finding.sentence)}"
     yield f"  world:    {plain(finding.world) or 'no fault'}"
@@ -319,8 +317,8 @@ def _failure(finding: executor.SearchFinding, count: int, file: str | None) -> I
     if finding.reproduced is False:
         yield f"  {_NOT_REPRODUCED}"
     if file is not None:
-        yield f"  file:     {plain(file)}"
-        yield f"  run it:   simloop run {shlex.quote(plain(file))}"
+        yield f"  file:     {plain(str(file))}"
+        yield f"  run it:   simloop run {shlex.quote(plain(str(file)))}"
 
 
 def _calls(calls: Mapping[str, int]) -> Iterator[str]:
@@ -341,7 +339,7 @@ def _goals(sums: Sums) -> Iterator[str]:
         yield f"not reached: {', '.join(never)}"
 
 
-def report_json(sums: Sums, written: Mapping[int, str]) -> str:
+def report_json(sums: Sums, written: Mapping[str, Path]) -> str:
     """Return a report as JSON."""
     return json_text(
         {
@@ -363,7 +361,7 @@ def report_json(sums: Sums, written: Mapping[int, str]) -> str:
                     "run": finding.run,
                     "count": sums.counts[group],
                     "reproduced": finding.reproduced,
-                    "file": written.get(finding.run),
+                    "file": str(file) if (file := written.get(finding.scenario)) else None,
                 }
                 for group, finding in sums.failures.items()
             ],

@@ -3,23 +3,35 @@
 Each value is a function of a schema and a number. Number 0 is the plain value; each further one is
 an edge of one argument (an empty text, the largest number, another word of an `enum`), while the
 others stay plain. The validator of tools decides which of them the schema allows, so a candidate
-need not know every keyword.
+need not know every keyword. A schema is a stranger's: it may name itself, contradict itself, or ask
+for a billion items.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from functools import partial
+from itertools import chain, islice
+from math import ceil, floor, isfinite
 from typing import Any, TypeAlias
 
 import jsonschema_rs
 
 from simloop.errors import ScenarioError
-from simloop.world.tools import canonical_json, validator_of
+from simloop.world.tools import canonical_json, named_by, validator_of
 
 Schema: TypeAlias = Mapping[str, Any]
 _DEEP = 6
 """The depth at which a schema that refers to itself gets its smallest value."""
 _NESTED = 2
 """The levels of objects inside the arguments that have edges of their own."""
+_LONG, _ITEMS = 10_000, 100
+"""The longest text and the longest list that a schema can ask for."""
+_MOST, _RESOLVED = 400, 20_000
+"""The most candidates of one tool, and the most schemas that are resolved for them."""
+_BOUNDS = ("type", "minLength", "maxLength", "pattern", "minimum", "maximum", "exclusiveMinimum",
+           "exclusiveMaximum", "multipleOf")  # fmt: skip
 _FORMATS = {
     "date": "2026-03-01", "date-time": "2026-03-01T09:30:00Z", "time": "09:30:00Z",
     "email": "a@example.com", "uri": "https://example.com/a", "hostname": "example.com",
@@ -34,20 +46,23 @@ _CHARS = "abcXYZ0129_- .:/@"
 class Arguments:
     """The arguments of one tool. `known` has values by the names of arguments, the newest last.
 
-    `plain` is a valid object, `edges` are further valid ones, and `broken` are objects that the
-    schema refuses: a key is missing, or has a value of another type.
+    `plain` is a valid object if one was found, `edges` are further valid ones, and `broken` are
+    objects that the schema refuses: a key is missing, or has a value of another type.
     """
 
-    def __init__(self, schema: Schema, known: Mapping[str, Sequence[Any]] | None = None) -> None:
-        self._root, self._known = schema, known or {}
+    def __init__(self, schema: Any, known: Mapping[str, Iterable[Any]] | None = None) -> None:
+        self._root, self._known, self._left = schema, known or {}, _RESOLVED
         try:
             self._validator: Any = validator_of(canonical_json(schema), "tool")
-        except ScenarioError:  # a dialect of the agent's own; the agent judges its values
+        except (ScenarioError, ValueError, RecursionError):  # the agent judges its values
             self._validator = jsonschema_rs.validator_for({})
-        plain = self._value(schema, "", 0)
+        plain = self._value(_joined({"type": "object"}, self._resolved(schema)), "", 0)
         self.plain: dict[str, Any] = plain if isinstance(plain, dict) else {}
-        self.edges = [each for each in self._edges() if self._validator.is_valid(each)]
-        self.broken = [each for each in self._broken() if not self._validator.is_valid(each)]
+        is_valid = self._validator.is_valid
+        self.edges = [*filter(is_valid, islice(self._edges(), _MOST))]
+        self.broken = [each for each in islice(self._broken(), _MOST) if not is_valid(each)]
+        if self.edges and not is_valid(self.plain):
+            self.plain = self.edges.pop(0)
 
     def number(self, n: int) -> dict[str, Any]:
         """Return the valid arguments of a number, which begin again after the last edge."""
@@ -64,9 +79,11 @@ class Arguments:
         self, schema: Schema, plain: Mapping[str, Any], depth: int
     ) -> Iterator[dict[str, Any]]:
         """Yield the object with one value exchanged: the first edge of each, then the second."""
-        given = self._resolved(schema).get("properties")
-        properties = given if isinstance(given, Mapping) else {}
-        edges = {name: [*self._candidates(each, name, depth)] for name, each in properties.items()}
+        properties = _mapping(self._resolved(schema), "properties")
+        edges = {
+            name: [*islice(self._candidates(each, name, depth), _ITEMS)]
+            for name, each in islice(properties.items(), _MOST)
+        }
         for place in range(max(map(len, edges.values()), default=0)):
             for name, values in edges.items():
                 if place < len(values) and values[place] != plain.get(name, _NONE):
@@ -81,131 +98,199 @@ class Arguments:
 
     def _candidates(self, schema: Any, name: str, depth: int) -> Iterator[Any]:
         schema = self._resolved(schema)
-        if "enum" in schema:
-            yield from schema["enum"]
+        if depth > _DEEP or (words := _list(schema, "enum")):
+            yield from words if depth <= _DEEP else ()
             return
         if branches := [*_list(schema, "anyOf"), *_list(schema, "oneOf")]:
-            for branch in branches:
-                yield from [self._value(branch, name, 1), *self._candidates(branch, name, depth)]
+            for each in branches:
+                yield self._value(each, name, 1)
+                yield from self._candidates(each, name, depth + 1)
             return
         kinds = _kinds(schema)
         if "string" in kinds:
-            shortest, longest = schema.get("minLength", 0), schema.get("maxLength")
-            yield from ("x" * n for n in (shortest, longest) if n)
+            yield from ("x" * n for key in ("minLength", "maxLength") if (n := _size(schema, key)))
             yield from _TEXTS
         if kinds & {"integer", "number"}:
-            yield from (schema[key] for key in ("minimum", "maximum") if key in schema)
-            yield from _NUMBERS
+            yield from chain(_numbers(schema), _NUMBERS)
         if "boolean" in kinds:
             yield from (False, True)
         if "array" in kinds:
-            item = self._value(schema.get("items", {}), name, 1)
-            yield from ([], [item] * schema.get("minItems", 2), [item] * schema.get("maxItems", 20))
+            least, most = _size(schema, "minItems") or 2, _size(schema, "maxItems") or 20
+            yield from (self._items(schema, name, n, 1) for n in (0, least, most))
         if "null" in kinds:
             yield None
         if "object" in kinds and depth < _NESTED:
-            yield from self._of_object(schema, self._value(schema, name, 1), depth + 1)
+            plain = self._object(schema, 1)
+            yield from self._of_object(schema, plain, depth + 1)
+            if isinstance(other := schema.get("additionalProperties"), Mapping):
+                yield {**plain, "some key": self._value(other, "", 1)}
 
     def _value(self, schema: Any, name: str, depth: int) -> Any:
         schema = self._resolved(schema)
-        for key in ("const", "default"):
-            if key in schema and schema[key] is not None:
-                return schema[key]
-        if schema.get("enum"):
-            return schema["enum"][0]
-        branches = [*_list(schema, "anyOf"), *_list(schema, "oneOf")]
-        usual = [each for each in branches if _kinds(self._resolved(each)) != {"null"}]
-        if usual and depth < _DEEP:
-            return self._value({**schema, "anyOf": [], "oneOf": [], **usual[0]}, name, depth)
+        for given in (schema.get("const"), schema.get("default"), *_list(schema, "enum")[:1]):
+            if given is not None and self._fits(schema, given):
+                return given
+        for key in ("anyOf", "oneOf") if depth <= 2 * _DEEP else ():
+            if branches := [*map(self._resolved, _list(schema, key))]:
+                odd = {"null"} if depth < _DEEP else {"object", "array"}
+                branch = min(branches, key=lambda each: bool(_kinds(each) & odd))
+                rest = {other: value for other, value in schema.items() if other != key}
+                return self._value(_joined(rest, branch), name, depth + 1)
         kinds = _kinds(schema)
         if "object" in kinds:
             return self._object(schema, depth)
         if "array" in kinds:
-            number = schema.get("minItems", 0 if depth >= _DEEP else 1)
-            return [self._value(schema.get("items", {}), name, depth + 1)] * number
-        for value in self._returned(name, kinds):
-            if re.search(schema.get("pattern", ""), str(value)):
-                return value
-        if "string" in kinds:
-            return _text(schema, name)
-        if kinds & {"integer", "number"}:
-            return _number(schema)
-        return True if "boolean" in kinds else None
+            usual = int(depth < _DEEP and _size(schema, "maxItems") != 0)
+            least = _size(schema, "minItems")
+            return self._items(schema, name, usual if least is None else least, depth)
+        values = [*self._returned(name), *_scalars(schema, name, kinds)]
+        return next((each for each in values if self._fits(schema, each)), (values or [None])[-1])
 
-    def _returned(self, name: str, kinds: set[str]) -> Iterator[Any]:
+    def _fits(self, schema: Schema, value: Any) -> bool:
+        """Return whether a value is within the bounds of a schema, apart from those of its parts.
+
+        Python's `re` could take for ever: it is not asked.
+        """
+        bounds = {key: schema[key] for key in _BOUNDS if key in schema}
+        try:
+            return bool(jsonschema_rs.Draft202012Validator(bounds).is_valid(value))
+        except (ValueError, jsonschema_rs.ValidationError):
+            return True
+
+    def _returned(self, name: str) -> Iterator[Any]:
         """Yield the values of an argument that tools have returned, the newest first."""
         found = self._known.get(name) or (self._known.get("id", ()) if name.endswith("id") else ())
-        yield from (each for each in reversed(found) if _KIND_OF[type(each)] & kinds)
+        yield from islice(reversed([*found]), _ITEMS)
+
+    def _items(self, schema: Schema, name: str, number: int, depth: int) -> list[Any]:
+        """Return so many items, but fewer inside others: a list of lists would have too many."""
+        most = max(_ITEMS >> 2 * max(depth - 1, 0), 4) if depth < _DEEP else int(depth <= 2 * _DEEP)
+        number = min(number, most)
+        first = _list(schema, "prefixItems")[:number]
+        made = [self._value(each, name, depth + 1) for each in first]
+        each = schema.get("items", {})
+        if len(made) < number:
+            made += [self._value(each, name, depth + 1)] * (number - len(made))
+        if number < 2 or not schema.get("uniqueItems"):  # noqa: PLR2004
+            return made
+        others = filter(partial(self._fits, self._resolved(each)),
+                        islice(self._candidates(each, name, _NESTED), _ITEMS))  # fmt: skip
+        return [*{canonical_json(one): one for one in chain(made, others)}.values()][:number]
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        properties = schema.get("properties") or {}
-        required = schema.get("required") or ()
-        names = [name for name in properties if name in required] or (
-            [] if required or depth >= _DEEP else [*properties]
-        )
-        return {name: self._value(properties[name], name, depth + 1) for name in names}
+        properties = _mapping(schema, "properties")
+        required = [each for each in _list(schema, "required") if isinstance(each, str)]
+        chosen = {*required} if required or depth >= _NESTED else properties
+        other = schema.get("additionalProperties")
+        return {
+            name: self._value(properties.get(name, other), name, depth + 1)
+            for name in {**properties, **dict.fromkeys(required)}
+            if name in chosen and depth <= 2 * _DEEP
+        }
 
-    def _resolved(self, schema: Any) -> dict[str, Any]:
+    def _resolved(self, schema: Any, depth: int = 0) -> dict[str, Any]:
         """Return a schema without a reference in the place of its keys, and with its `allOf`."""
-        found: Any = schema if isinstance(schema, Mapping) else {}
+        self._left -= 1
+        found: Any = schema if isinstance(schema, Mapping) and self._left > 0 else {}
         for _ in range(_DEEP):
             reference = found.get("$ref")
             if not isinstance(reference, str) or not reference.startswith("#"):
                 break
-            target: Any = self._root
-            for part in reference[1:].strip("/").split("/"):
-                target = target.get(part, {}) if isinstance(target, Mapping) else {}
-            found = {**target, **{key: value for key, value in found.items() if key != "$ref"}}
-        for part in _list(found, "allOf"):
-            found = {**self._resolved(part), **{k: v for k, v in found.items() if k != "allOf"}}
-        return dict(found)
+            rest = {key: value for key, value in found.items() if key != "$ref"}
+            found = _joined(rest, named_by(reference, self._root))
+        for part in _list(found, "allOf") if depth < _DEEP else ():
+            found = _joined(found, self._resolved(part, depth + 1))
+        return {key: value for key, value in found.items() if key != "allOf"}
 
 
 _NONE = object()
-_KIND_OF = {str: {"string"}, int: {"integer", "number"}, float: {"number"}, bool: {"boolean"}}
 _EXTRA = "no_such_argument"
 
 
-def _list(schema: Schema, key: str) -> Sequence[Any]:
+def _list(schema: Schema, key: str) -> list[Any]:
+    return found if isinstance(found := schema.get(key), list) else []
+
+
+def _mapping(schema: Schema, key: str) -> Schema:
+    return found if isinstance(found := schema.get(key), Mapping) else {}
+
+
+def _size(schema: Schema, key: str) -> int | None:
+    """Return a length, or None if there is none, or one that is longer than any that is made."""
     found = schema.get(key)
-    return found if isinstance(found, list) else ()
+    return found if type(found) is int and 0 <= found <= _LONG else None
+
+
+def _joined(schema: Schema, part: Any) -> dict[str, Any]:
+    """Return a schema with a part of it, whose keywords come first."""
+    if not isinstance(part, Mapping):
+        return dict(schema)
+    found = {**schema, **part}
+    if "properties" in schema and "properties" in part:
+        found["properties"] = {**_mapping(schema, "properties"), **_mapping(part, "properties")}
+    if "required" in schema and "required" in part:
+        found["required"] = [*_list(schema, "required"), *_list(part, "required")]
+    return found
 
 
 def _kinds(schema: Schema) -> set[str]:
     """Return the types that a schema allows; one that states none allows an object or a text."""
     given = schema.get("type")
-    if given is None:
-        return {"object"} if "properties" in schema else {"string"}
-    return set(given) if isinstance(given, list) else {given}
+    if isinstance(given, str | list):
+        return {given} if isinstance(given, str) else {each for each in given if type(each) is str}
+    return {"object"} if "properties" in schema else {"array"} if "items" in schema else {"string"}
 
 
-def _text(schema: Schema, name: str) -> str:
-    if schema.get("format") in _FORMATS:
-        return _FORMATS[schema["format"]]
-    if isinstance(schema.get("pattern"), str):
-        return text_of_pattern(schema["pattern"])
-    text = f"some {name}" if name else "some text"
-    return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength", len(text) + 999)]
+def _scalars(schema: Schema, name: str, kinds: set[str]) -> Iterator[Any]:
+    if "string" in kinds:
+        least, most = _size(schema, "minLength") or 0, _size(schema, "maxLength")
+        if (form := schema.get("format")) in [*_FORMATS]:
+            yield _FORMATS[form]
+        if isinstance(pattern := schema.get("pattern"), str):
+            yield from (text_of_pattern(pattern, repeats) for repeats in (1, least))
+        yield (f"some {name[:60]}" if name else "some text").ljust(least, "x")[:most]
+    if kinds & {"integer", "number"}:
+        yield from _numbers(schema)
+    if "boolean" in kinds:
+        yield True
 
 
-def _number(schema: Schema) -> int | float:
-    step = schema.get("multipleOf", 1)
-    least = schema.get("minimum", schema.get("exclusiveMinimum", 1 - step) + step)
-    most = schema.get("maximum", schema.get("exclusiveMaximum", least + 2 * step) - step)
-    found = min(max(least, step), max(most, least))
-    return found if _kinds(schema) == {"number"} else int(found)
+def _numbers(schema: Schema) -> Iterator[int | float]:
+    """Yield 1, and the numbers beside the bounds of a schema."""
+    values: dict[str, Any] = {key: schema.get(key) for key in _BOUNDS}
+    given = {key: Fraction(each) for key, each in values.items()
+             if type(each) in {int, float} and isfinite(each)}  # fmt: skip
+    step = given.get("multipleOf") or Fraction(1)
+    found = [Fraction(1), step]
+    for keys, sign, near in ((("minimum", "exclusiveMinimum"), 1, ceil),
+                             (("maximum", "exclusiveMaximum"), -1, floor)):  # fmt: skip
+        for bound in (given[key] for key in keys if key in given):
+            found += [near(bound / step) * step, near(bound / step) * step + sign * step, bound]
+    found += [(found[-2] + found[-1]) / 2, Fraction(0)]
+    yield from (
+        int(each) if each.denominator == 1 and abs(each) < _WIDE else float(each) for each in found
+    )
 
 
-def text_of_pattern(pattern: str) -> str:
-    """Return a short text that a regular expression matches, or `text` if none is found."""
-    try:
-        text = "".join(_pieces(re._parser.parse(pattern)))  # type: ignore[attr-defined] # noqa: SLF001
-        return text if re.search(pattern, text) else "text"
-    except (re.error, RecursionError, ValueError):
-        return "text"
+_WIDE = 2**63
+"""No file holds a larger integer."""
 
 
-def _pieces(parsed: Any) -> Iterator[str]:
+def text_of_pattern(pattern: str, repeats: int = 1) -> str:
+    """Return a short text that a regular expression matches in most cases, or `text`.
+
+    What may be repeated without a bound is repeated `repeats` times.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of a set in a set
+        try:
+            parsed = re._parser.parse(pattern)  # type: ignore[attr-defined] # noqa: SLF001
+            return "".join(_pieces(parsed, repeats))[:_LONG]
+        except (re.error, RecursionError, ValueError, OverflowError):
+            return "text"
+
+
+def _pieces(parsed: Any, repeats: int) -> Iterator[str]:
     for operation, value in parsed:
         match str(operation):
             case "LITERAL":
@@ -215,15 +300,19 @@ def _pieces(parsed: Any) -> Iterator[str]:
             case "ANY" | "NOT_LITERAL":
                 yield "a"
             case "MAX_REPEAT" | "MIN_REPEAT":
-                least, _, inner = value
-                yield "".join(_pieces(inner)) * max(least, 1)
+                least, most, inner = value
+                number = max(least, min(most, repeats), min(most, 1))
+                yield ("".join(_pieces(inner, repeats))[:_LONG] * min(number, _LONG))[:_LONG]
             case "SUBPATTERN":
-                yield from _pieces(value[-1])
+                yield from _pieces(value[-1], repeats)
             case "BRANCH":
-                yield from _pieces(value[1][0])
+                yield from _pieces(value[1][0], repeats)
 
 
 def _of_set(items: Any) -> str:
     expression = re._parser.SubPattern(re._parser.State(), [(re._constants.IN, items)])  # type: ignore[attr-defined] # noqa: SLF001
     accepts = re._compiler.compile(expression).fullmatch  # type: ignore[attr-defined] # noqa: SLF001
-    return next(str(char) for char in (*_CHARS, *map(chr, range(32, 127))) if accepts(char))
+    own = [value if type(value) is int else value[0] for kind, value in items
+           if str(kind) in {"LITERAL", "RANGE"}]  # fmt: skip
+    chars = chain(_CHARS, map(chr, chain(range(32, 127), own, range(127, 0x3000))))
+    return next((char for char in chars if accepts(char)), "a")

@@ -61,12 +61,13 @@ class Draft:
 class Circumstance(NamedTuple):
     """One disturbance: `act` brings it into a world at a place of its course.
 
-    `is_breach`: only a provider that breaks its contract causes it.
+    `is_breach`: only a provider that breaks its contract causes it. `stalls`: nothing ends a reply.
     """
 
     name: str
     act: Callable[[Draft, int], object]
     is_breach: bool = False
+    stalls: bool = False
 
 
 def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Circumstance]:
@@ -78,7 +79,7 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         for each in turns
         if each is not None
         and (abilities.breaches or not each.is_breach)
-        and (abilities.bounds_streams or "stall" not in each.name)
+        and (abilities.bounds_streams or not each.stalls)
     ]
 
 
@@ -88,7 +89,8 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 def _failures() -> Iterator[Circumstance]:
     for fault in FAULTS:
         if fault.stage is Stage.INSTEAD:
-            yield Circumstance(fault.name, _inserted(fault.keys), is_breach=fault.is_breach)
+            act = _inserted(fault.keys)
+            yield Circumstance(fault.name, act, fault.is_breach, "stall" in fault.keys)
     for status in (429, 503):
         for wait in WAITS[1:]:
             keys = {"http": {"status": status, **wait}}
@@ -111,10 +113,9 @@ def _inserted(keys: Mapping[str, Any]) -> Callable[[Draft, int], None]:
 def _cuts() -> Iterator[Circumstance]:
     for fault in FAULTS:
         if fault.stage in (Stage.AMID, Stage.END):
-            breach = fault.is_breach
             for where, say in (("a call", ""), ("a text", "Some words")):
-                act = _broken(fault, say)
-                yield Circumstance(f"{fault.name} in {where}", act, is_breach=breach)
+                act, name = _broken(fault, say), f"{fault.name} in {where}"
+                yield Circumstance(name, act, fault.is_breach, "stall" in fault.keys)
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
         yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
     for name, keys, breach in (

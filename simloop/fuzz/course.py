@@ -98,10 +98,12 @@ class Course:
     ) -> Iterator[tuple[Plan, Rules]]:
         """Yield `runs` worlds with several circumstances, from number `first` of such worlds."""
         rules = Rules(invariants, expectations=False)
-        base = self._bases[first // runs % len(self._bases)]
-        for number in range(first, first + runs):
-            choices = SeededChoices(seed, f"together {number}")
-            yield base.plan.playing(self._drawn(choices, base, seed, number)), rules
+        turn, place = divmod(first // runs, len(self._bases))
+        base = self._bases[place]
+        for number in range(runs):  # those of this course: each of its circumstances gets its turn
+            choices = SeededChoices(seed, f"together {first + number}")
+            world = self._drawn(choices, base, seed, turn * runs + number)
+            yield base.plan.playing(world), rules
 
     def _drawn(self, choices: Choices, base: _Base, seed: int, number: int) -> Scenario:
         known = base.circumstances

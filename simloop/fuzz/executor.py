@@ -140,11 +140,11 @@ class Overdue(KeyboardInterrupt):
 def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     """Play a range in this process."""
     start_s = cpu_s()
-    if not NURSERIES and names_own(settings.loop) and can_isolate():
+    in_main = threading.current_thread() is threading.main_thread()
+    if not NURSERIES and in_main and names_own(settings.loop) and can_isolate():
         NURSERIES.append(Nursery())  # before the first run of this process
     search = settings.search()
     search.number, search.failures = due.first - 1, FoundFailures(due.known)
-    in_main = threading.current_thread() is threading.main_thread()
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
     findings: list[SearchFinding] = []
     found, ended = list[FoundFailure](), False
@@ -281,8 +281,10 @@ class Journal:
         with self._usable("a+b") as file:
             file.seek(0)
             data = file.read()
-            whole = data.rfind(b"\n") + 1
-            for line in map(_LINE.decode, data[:whole].splitlines()):
+            whole = after = 0
+            for text in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+                line, after = _LINE.decode(text), after + len(text)
+                whole = whole if isinstance(line, SearchFinding) else after
                 if isinstance(line, SearchSettings):
                     known, results, findings = line, [], []
                 elif isinstance(line, SearchFinding):
@@ -290,7 +292,7 @@ class Journal:
                 else:
                     results.append(msgspec.structs.replace(line, findings=tuple(findings)))
                     findings = []
-            file.truncate(whole)  # a line that was cut off
+            file.truncate(whole)  # a range that was cut off
             if known != settings:
                 results = []
                 file.write(_ENCODE(settings) + b"\n")

@@ -6,17 +6,19 @@ of it shows the tools.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from simloop.check.trial import UNJUDGED, trial
+from simloop.errors import CheckFailed
 from simloop.fuzz.alphabet import LAST, Tools
 from simloop.fuzz.arguments import Arguments
+from simloop.fuzz.processes import PATIENCE_S
 from simloop.messages import Message, Request, ToolMessage, json_value
-from simloop.runs.isolation import can_isolate
+from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.replies import Reply
@@ -24,11 +26,13 @@ from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
+Known: TypeAlias = dict[str, dict[Any, None]]
+"""Values by the names of arguments, in the order in which tools have returned them."""
 _ROUNDS = 4
 """The most runs that look for the tools: one that ends the run hides those after it."""
 _MOST = 60
 _LONG = 20_000
-_IDS = re.compile(r"\b(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[A-Za-z0-9][\w-]*\w").findall
+_WORDS = re.compile(r"\b[A-Za-z0-9][\w-]*\w").findall
 
 
 class Offered(Tools):
@@ -75,14 +79,12 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     An agent that cannot be run offers nothing: the search shows why. The runs leave nothing in this
     process.
     """
-    given = {**given, "isolate": True} if can_isolate() else given
     if base.model or base.models:
-        record = trial(Plan(base, given), UNJUDGED).entries
+        record = _record(base, given)
         return _offer(record, base.model[:-1], base.model[-1] if base.model else LAST)
     ending: list[str] = []
     for _ in range(_ROUNDS):
-        model = _Caller(ending)
-        record = trial(Plan(base, {**given, "model": model}), UNJUDGED).entries
+        record = _record(base, {**given, "model": _Caller(ending)})
         played = _played(record)
         last = played[-1] if played else LAST
         if not last.call or ending[-1:] == [*last.call]:
@@ -92,6 +94,16 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     if last.call:
         course = course[:-1]
     return _offer(record, course, last.model_copy(update={"times": "always"}))
+
+
+def _record(base: Scenario, given: RunOptions) -> Sequence[AnyEntry]:
+    def run() -> list[AnyEntry]:
+        return [*trial(Plan(base, given), UNJUDGED).entries]
+
+    try:
+        return isolated(run, limit_s=PATIENCE_S) if can_isolate() else run()
+    except CheckFailed:  # it does not end, or it ends its process
+        return ()
 
 
 def _played(record: Sequence[AnyEntry]) -> list[Reply]:
@@ -108,7 +120,7 @@ def _played(record: Sequence[AnyEntry]) -> list[Reply]:
 
 def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> Offer:
     schemas: dict[str, Any] = {}
-    known: dict[str, list[Any]] = {}
+    known: Known = {}
     for entry in record:
         if type(entry) is entries.Request:
             keep_values(entry.added, known)
@@ -129,7 +141,7 @@ class _Caller:
     def __init__(self, ending: Sequence[str]) -> None:
         self._ending = ending
         self._called: set[str] = set()
-        self._known: dict[str, list[Any]] = {}
+        self._known: Known = {}
 
     def __call__(self, request: Request) -> Reply:
         keep_values(request.messages, self._known)
@@ -142,26 +154,32 @@ class _Caller:
         return Reply(call={due[0].name: Arguments(schema, self._known).plain})
 
 
-def keep_values(messages: Iterable[Message], known: dict[str, list[Any]]) -> None:
+def keep_values(messages: Iterable[Message], known: Known) -> None:
     """Keep the values that tools have returned, by their keys: a later call may need an id.
 
     A word with a letter and a digit in a text that is no JSON is taken as an id.
     """
     for message in messages:
         if type(message) is ToolMessage:
-            value = json_value(message.text[:_LONG])
-            _keep(
-                value if value is not None else [{"id": one} for one in _IDS(message.text[:_LONG])],
-                known,
-            )
+            text = message.text[:_LONG]
+            value = json_value(text)
+            _keep([{"id": one} for one in _ids(text)] if value is None else value, known)
 
 
-def _keep(value: Any, known: dict[str, list[Any]]) -> None:
-    if isinstance(value, list):
-        for each in value:
-            _keep(each, known)
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            if isinstance(each, str | int | float) and each not in known.setdefault(key, []):
-                known[key].append(each)
-            _keep(each, known)
+def _ids(text: str) -> Iterator[str]:
+    for word in _WORDS(text):
+        if re.search("[A-Za-z]", word) and re.search("[0-9]", word):
+            yield word
+
+
+def _keep(value: Any, known: Known) -> None:
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case list(each):
+                waiting += reversed(each)
+            case dict(each):
+                waiting += reversed(each.values())
+                for key, one in each.items():
+                    if isinstance(one, str | int | float):
+                        known.setdefault(key, {})[one] = None

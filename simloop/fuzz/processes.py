@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
@@ -91,7 +92,9 @@ class Nursery:
         forking = multiprocessing.get_context("fork")
         self._pipe, theirs = forking.Pipe()
         self._process = forking.Process(target=_nurse, args=(theirs, self._pipe), daemon=True)
-        self._process.start()
+        with warnings.catch_warnings():  # as in `isolated`: of threads that the fork does not use
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._process.start()
         theirs.close()
 
     def failure(self, scenario: Scenario, judge: _Judging, rule: str) -> Failure | None:

@@ -160,7 +160,7 @@ def _refuse_endless(schema: Any, name: str) -> None:
                 waiting += _same_value(inner)
                 reference = inner.get("$ref")
                 if isinstance(reference, str) and reference.startswith("#"):
-                    waiting.append(_named_by(reference, schema))
+                    waiting.append(named_by(reference, schema))
         if waiting:
             raise ScenarioError(
                 f"the parameters of tool {name} are not a JSON Schema that can be checked: it has "
@@ -179,7 +179,7 @@ def _same_value(schema: Mapping[str, Any]) -> Iterator[Any]:
         yield from (each for each in inner.values() if isinstance(each, dict)) if inner else ()
 
 
-def _named_by(reference: str, schema: Any) -> Any:
+def named_by(reference: str, schema: Any) -> Any:
     """Return what a JSON pointer names; None if there is nothing, which the validator refuses."""
     try:
         for step in unquote(reference).split("/")[1:]:

@@ -1,5 +1,6 @@
 import concurrent.futures
 import signal
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,14 @@ from simloop.fuzz.executor import (
     results_of,
 )
 from simloop.fuzz.search import Group, Search
+
+
+@pytest.fixture(autouse=True)
+def no_nursery_is_left() -> Iterator[None]:
+    """A nursery is a fork from before the first run of a process, which other tests have made."""
+    yield
+    executor._end_nurseries()
+
 
 SETTINGS = SearchSettings("searching:repeats", seed=3)
 UNTIMED = 1e9

@@ -1,8 +1,17 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+import searching
 from searching import WORLD
 
 from simloop.check.trial import UNJUDGED, trial
-from simloop.fuzz.processes import Twin, digest_of, failure_alone
+from simloop.fuzz import processes
+from simloop.fuzz.processes import OVERDUE, Nursery, Twin, digest_of, failure_alone
 from simloop.fuzz.search import Search
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
@@ -43,7 +52,7 @@ def test_a_search_finds_a_loop_that_depends_on_a_hash() -> None:
     search = Search("searching:hashes", seed=1, invariants=())
     search.twin = Twin()
     assert [each.name for each in search.run(runs=250)] == ["ReplayDiverged"]
-    assert search.answer_elsewhere() is None, "one shape is one failure"
+    assert search.answer_elsewhere() == [], "one shape is one failure"
     search.twin.end()
 
 
@@ -68,3 +77,86 @@ def test_a_search_marks_a_failure_as_reproduced_if_a_new_process_shows_it() -> N
     assert found["adjacent-results"] is False
     (first, *_) = Search("searching:repeats").run(runs=60)
     assert first.reproduced is True
+
+
+@pytest.fixture
+def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    searching._seen.clear()
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.3)
+    nursery = Nursery()
+    yield nursery
+    nursery.end()
+
+
+def test_a_failure_that_needs_earlier_runs_is_none_in_a_nursery(nursery: Nursery) -> None:
+    world = of("remembers")
+    found = [trial(Plan(world, {})).failure() for _ in range(4)]
+    assert [each and each.name for each in found] == [None, None, *["adjacent-results"] * 2]
+    assert [nursery.failure(world, "search", "") for _ in range(4)] == [None] * 4
+    again = nursery.failure(world.model_copy(update={"then": ["a", "b"]}), "file", "")
+    assert again is not None
+    assert again.name == "adjacent-results"
+
+
+def test_a_nursery_judges_by_the_one_rule_that_is_named(nursery: Nursery) -> None:
+    world = of("remembers").model_copy(update={"then": ["a", "b"]})
+    assert nursery.failure(world, "search", "no-mistake-in-the-code") is None
+    found = nursery.failure(world, "search", "adjacent-results")
+    assert found is not None
+    assert found.name == "adjacent-results"
+
+
+def test_a_run_that_ends_its_process_does_not_end_the_nursery(nursery: Nursery) -> None:
+    assert nursery.failure(of("dies"), "search", "") is None
+    assert nursery.failure(of("asks"), "search", "") is None
+    assert nursery.failure(of("fails"), "search", "") is not None
+
+
+def test_a_run_that_computes_for_ever_does_not_hold_the_nursery(nursery: Nursery) -> None:
+    found = nursery.failure(of("spins"), "search", "")
+    assert found is not None
+    assert (found.name, found.text) == ("finishes", OVERDUE)
+    assert nursery.failure(of("fails"), "search", "") is not None
+
+
+def test_a_failure_is_tried_in_the_nursery_of_the_process_if_it_has_one(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "NURSERIES", [nursery])
+    monkeypatch.setattr(subprocess, "Popen", None)  # no new Python
+    found = failure_alone(of("fails"), "search")
+    assert found is not None
+    assert found.name == "no-mistake-in-the-code"
+
+
+_PARENT = """
+import sys
+import searching
+from simloop.fuzz.processes import Nursery
+nursery = Nursery()
+print(nursery._process.pid, flush=True)
+nursery.failure(searching.WORLD.model_copy(update={"loop": "searching:spins"}), "search", "")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are read there")
+def test_a_nursery_dies_with_its_parent_even_in_a_run_that_spins() -> None:
+    command = [sys.executable, "-c", _PARENT]
+    where = Path(searching.__file__).parent
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=where) as parent:
+        assert parent.stdout is not None
+        nurse = int(parent.stdout.readline())
+        children = Path(f"/proc/{nurse}/task/{nurse}/children")
+        while not (runs := children.read_text().split()):
+            os.sched_yield()
+        parent.send_signal(signal.SIGKILL)
+        parent.stdout.read()  # until the last process that holds it has ended
+    assert not [each for each in (nurse, *runs) if _lives(int(each))]
+
+
+def _lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,5 +1,6 @@
 """Faulty agents for searches, which also run in other processes."""
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -90,6 +91,26 @@ async def looks(prompt: str, world: World) -> str:
     while "words" in text:
         pass
     return text
+
+
+@plain
+async def spins(_: str) -> str:
+    """Spin for ever at once."""
+    while True:
+        pass
+
+
+@plain
+async def dies(_: str) -> None:
+    """End the process of the run, as a crash in C does."""
+    ctypes.CDLL(None)._exit(3)
+
+
+@plain
+async def fails(_: str) -> str:
+    """Fail by a mistake."""
+    known: dict[str, str] = {}
+    return known["nothing"]
 
 
 @plain

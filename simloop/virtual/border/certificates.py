@@ -6,9 +6,9 @@ reads them then.
 """
 
 import functools
+import os
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from simloop.virtual.border.answers import Answers, is_importing, stand_in
@@ -19,7 +19,8 @@ _UNREAD = "_simloop_unread"
 def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
     def read(_: Answers, context: Any, *args: Any, **kwargs: Any) -> None:
         paths = [*args, *kwargs.values()]
-        is_usual = all(path is None or (isinstance(path, str) and Path(path).exists())
+        # A text of certificates is too long for a path, about which `Path.exists` raises OSError.
+        is_usual = all(path is None or (isinstance(path, str) and os.path.exists(path))  # noqa: PTH110
                        for path in paths)  # fmt: skip
         if is_importing() or not is_usual or not hasattr(context, "__dict__"):
             original(context, *args, **kwargs)
