@@ -152,7 +152,7 @@ def test_a_nursery_dies_with_its_parent_even_in_a_run_that_spins() -> None:
             os.sched_yield()
         parent.send_signal(signal.SIGKILL)
         parent.stdout.read()  # until the last process that holds it has ended
-    assert not [each for each in (nurse, *runs) if _lives(int(each))]
+    assert not [each for each in (str(nurse), *runs) if _lives(int(each))]
 
 
 def _lives(process: int) -> bool:
