@@ -55,11 +55,14 @@ from simloop.world.user_functions import UserError, describe
 
 FINISHES = "finishes"
 """The name of the failure of a run that does not end."""
+UNLIKE = "differs-from-design"
+"""The name of the failure of a machine that decides otherwise than the design that it declares."""
 EXPECTATION = "expectation"
 """The name of the failure of a run that does not end as its scenario expects."""
 
 SENTENCES = {
     FINISHES: "A run ends: it does not go on and on without anything new.",
+    UNLIKE: "A machine that declares a design decides as that design does.",
     EXPECTATION: "A run ends as its scenario expects.",
     "Deadlock": "A run never waits for an event that cannot occur.",
     "ScenarioError": "A loop passes only valid values to its world.",

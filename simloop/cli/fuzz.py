@@ -31,7 +31,7 @@ from simloop.fuzz.search import Group
 from simloop.kernel.durations import parse_duration
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.loader import load_scenario, parse_scenario
+from simloop.scenario.loader import load_declared, load_scenario, parse_scenario
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import create_schema, scenario_text
 from simloop.trace.storage import create_folder, write_file
@@ -91,6 +91,14 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
     "repeated.",
 )
 @click.option(
+    "--declare",
+    "declared",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="A file of what your agent is meant to do, as `declares` of a scenario: limits, retry, "
+    "mutating, deviations.",
+)
+@click.option(
     "--out",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -119,6 +127,7 @@ def command(
     program: str,
     budget: float | None,
     provider: str,
+    declared: Path | None,
     runs: int | None,
     seed: int,
     sources: tuple[str, ...],
@@ -139,7 +148,8 @@ def command(
     scenarios = tuple(scenario_text(each) for each in _read(sources))
     code = executor.code_digest() if folder else ""
     settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
-                                       breaches=provider == "any")  # fmt: skip
+                                       breaches=provider == "any",
+                                       declares=_declared(declared))  # fmt: skip
     if runs is None and budget is None:
         budget = parse_duration(_BUDGET) / _NS_PER_S
     sums = Sums(settings)
@@ -191,6 +201,11 @@ def _stop(ranges: executor.Ranges, *, here: bool) -> None:
     ranges.stopped = True
     if here:  # workers finish their ranges
         raise KeyboardInterrupt
+
+
+def _declared(path: Path | None) -> str:
+    """Return the content of a file of declarations as JSON."""
+    return "" if path is None else load_declared(path).model_dump_json(exclude_defaults=True)
 
 
 def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:

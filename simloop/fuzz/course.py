@@ -54,21 +54,17 @@ class _Base:
 class Course:
     """The courses of an agent, one for each scenario that the search varies, or the one it has."""
 
-    def __init__(
-        self, bases: Sequence[Scenario], named: str, given: RunOptions, abilities: Abilities
-    ) -> None:
-        self._bases = [_Base(each, given, abilities) for each in bases or [_plain(named)]]
+    def __init__(self, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities) -> None:
+        self._bases = [_Base(each, given, abilities) for each in bases]
 
     @classmethod
-    def of(
-        cls, bases: Sequence[Scenario], named: str, given: RunOptions, abilities: Abilities
-    ) -> "Course":
+    def of(cls, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities) -> "Course":
         """Return the course; one that a name and scenarios determine is made once in a process."""
         if given.keys() != {"loop"} or not isinstance(given["loop"], str):
-            return cls(bases, named, given, abilities)
-        key = named, abilities.breaches, *map(content_of, bases)
+            return cls(bases, given, abilities)
+        key = given["loop"], abilities.breaches, *map(content_of, bases)
         if key not in _KNOWN:
-            _KNOWN[key] = cls(bases, named, given, abilities)
+            _KNOWN[key] = cls(bases, given, abilities)
         return _KNOWN[key]
 
     @cached_property
@@ -120,8 +116,8 @@ class Course:
 _KNOWN: dict[Any, Course] = {}
 
 
-def _plain(named: str) -> Scenario:
+def plain_scenario(named: str, **more: Any) -> Scenario:
     """Return a scenario without a script, with the tools that an agent of the world has."""
     tools = {name: tool_for(SeededChoices(0), name, ()) for name in TOOLS}
     most = transitions_of(Abilities(has_engine=False))
-    return Scenario(loop=named, prompt="Do the work.", tools=tools, max_transitions=most)
+    return Scenario(loop=named, prompt="Do the work.", tools=tools, max_transitions=most, **more)

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
-from simloop.check.trial import FINISHES, Failure
+from simloop.check.trial import FINISHES, UNLIKE, Failure
 from simloop.errors import CheckFailed, ScenarioError, install_hint
 from simloop.fuzz.processes import (
     NURSERIES,
@@ -40,6 +40,7 @@ from simloop.fuzz.wording import world_in_words
 from simloop.runs.isolation import can_isolate
 from simloop.scenario.designs import names_own
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.schema import Declared
 from simloop.scenario.writing import scenario_text
 from simloop.virtual.border.output import captured
 
@@ -62,6 +63,7 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
     invariants: tuple[str, ...] = ()
     isolate: bool | None = None
     breaches: bool = False
+    declares: str = ""
 
     def search(self) -> Search:
         """Return a search with these settings, before its first world. Raises ScenarioError."""
@@ -73,6 +75,7 @@ class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
             scenarios=varied,
             isolate=self.isolate,
             breaches=self.breaches,
+            declares=Declared.model_validate_json(self.declares) if self.declares else None,
         )
 
 
@@ -102,7 +105,7 @@ class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
         text, world = "", world_in_words(scenario)
         scenario = scenario.model_copy(update={"about": world})
         with suppress(ScenarioError):  # text with half a surrogate pair
-            text = scenario_text(scenario)
+            text = "" if found.name == UNLIKE else scenario_text(scenario)
         name, said, sentence, printed = found.failure
         return cls(name, said, sentence, found.run, found.reproduced, text, failure.text, world,
                    printed)  # fmt: skip

@@ -17,7 +17,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
@@ -27,6 +27,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import (
     FINISHES,
     SPLIT,
+    UNLIKE,
     Failure,
     Rules,
     Until,
@@ -39,16 +40,17 @@ from simloop.check.trial import (
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
-from simloop.fuzz.course import Course
+from simloop.fuzz.course import Course, plain_scenario
 from simloop.fuzz.goals import GOALS, Goals
 from simloop.fuzz.processes import Twin, failure_alone
 from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
 from simloop.kernel.limits import Limits
+from simloop.prove.likeness import first_difference
 from simloop.runs.isolation import can_isolate, isolated
-from simloop.runs.loop import Loop, is_made, kept_limits, loop_of
+from simloop.runs.loop import Loop, is_made, kept_limits, loop_of, machine_for
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
-from simloop.scenario.schema import Scenario
+from simloop.scenario.schema import Declared, Scenario
 from simloop.trace.entries import AnyEntry, ToolCall
 from simloop.virtual.border.seal import kept_border
 
@@ -173,27 +175,34 @@ class Search:
         invariants: Sequence[Invariant] | None = None,
         isolate: bool | None = None,
         breaches: bool = False,
+        declares: Declared | None = None,
         **given: Any,
     ) -> None:
         self.loop, self.seed = loop, seed
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
         self._named = loop if isinstance(loop, str) else "reference"
-        chosen = loop_of(_with_limits_of(loop), self._given)
+        self._declares = {} if declares is None else {"declares": declares}
+        chosen = loop_of(_with_limits_of(loop, self._declares), self._given)
         chosen.check()  # one error, and not one for each run
         machine = chosen.machine
         self._isolation = _isolation_of(chosen, isolate=isolate)
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
         self._abilities = Abilities.of(chosen)._replace(breaches=breaches or machine is not None)
-        self._bases = [base_of(each, self._abilities, self._named) for each in scenarios]
+        self._bases = [
+            base_of(each, self._abilities, self._named).model_copy(update=self._declares)
+            for each in scenarios
+        ]
         for base in self._bases:
             Plan(base, self._given)  # raises ScenarioError for what the loop cannot run
         self._course: Course | None = None
         if machine is None:
-            self._course = Course.of(self._bases, self._named, self._given, self._abilities)
+            bases = self._bases or [plain_scenario(self._named, **self._declares)]
+            self._course = Course.of(bases, self._given, self._abilities)
             self._abilities = self._course.abilities(self._abilities)
         self.failures = FoundFailures()
         self.twin: Twin | None = None
+        self._chosen = chosen
         self.goals = Goals(GOALS, self._abilities)
         self.number = 0
         self.runs = 0
@@ -243,7 +252,7 @@ class Search:
                 else:
                     draw, base = world_for, settings_of(choices, self._abilities, self._named)
                     limits = replace(base.limits, **self._kept)  # a machine object has its own
-                    base = base.model_copy(update={"limits": limits})
+                    base = base.model_copy(update={"limits": limits, **self._declares})
                 plan = Plan(base, self._given)
                 break
         rules = Rules(self._invariants, expectations=False)
@@ -275,7 +284,7 @@ class Search:
             verdict = trial(plan.isolated() if isolates else plan, rules, until)
         self.runs += 1
         record = verdict.entries
-        failures, found = verdict.every_failure(), []
+        failures, found = verdict.every_failure(), self._unlike() if self.number == 1 else []
         if record:
             self.virtual_ns += record[-1].at_ns
         if not failures and self.number % _TWICE == 0:
@@ -284,7 +293,7 @@ class Search:
             if self.twin is not None and self.number % _ELSEWHERE == 0:
                 sent = self.twin.send(self.number, world, record, isolates=isolates)
                 found += self._found_elsewhere(sent)
-        if self.number % _LOOKED_AT == 0:
+        if self._course is not None or self.number % _LOOKED_AT == 0:
             self.goals.add(record)
         if self._course is not None:
             self._count_calls(record)
@@ -297,6 +306,21 @@ class Search:
                 new.reproduced = again is not None and again.name == new.name
                 found.append(new)
         return found
+
+    def _unlike(self) -> list[FoundFailure]:
+        """Compare an own machine with the design that it declares, in all its runs."""
+        chosen, name = self._chosen, self._chosen.judge_as
+        if not (chosen.is_own and chosen.machine and name) or UNLIKE in chosen.deviations:
+            return []
+        limits = Limits(**self._kept or _FEW)
+        machine = loop_of(_with_limits_of(self.loop, {"limits": limits}), self._given).machine
+        assert machine is not None
+        what = first_difference(machine, machine_for(name, limits), limits)
+        if not what:
+            return []
+        failure = Failure.named(UNLIKE, what)
+        found = self.failures.add(failure, _with_limits_of(self.loop, {}), self.number)
+        return [] if found is None else [found]
 
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
         assert self._course is not None
@@ -391,7 +415,11 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _with_limits_of(loop: GivenLoop) -> Scenario:
+_FEW = {"max_steps": 3, "max_error_count": 3, "max_compaction_attempts": 1}
+"""The limits under which two machines are compared: with these, every decision is reached."""
+
+
+def _with_limits_of(loop: GivenLoop, more: Mapping[str, Any]) -> Scenario:
     """Return a scenario that a loop can run; a machine object keeps its own limits."""
     limits: dict[str, Any] = kept_limits(loop) if is_made(loop) else {}  # type: ignore[arg-type]
-    return Scenario(prompt="Do the work.", limits=Limits(**limits))
+    return Scenario(**{"prompt": "Do the work.", "limits": Limits(**limits), **more})

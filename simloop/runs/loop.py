@@ -7,7 +7,7 @@ A limit of the scenario reaches a machine or causes an error; it is never ignore
 import importlib
 import inspect
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -111,7 +111,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def declared_limits(self) -> DeclaredLimits | None:
         """Return the limits that an agent sets; those of a machine are in the settings of a run."""
-        limits = None if self.machine is not None else getattr(self.declares, "limits", None)
+        limits = None if self.machine is not None else self._declared("limits")
         if not isinstance(limits, Limits) or limits.declared == DeclaredLimits():
             return None
         return limits.declared
@@ -119,15 +119,28 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def retry(self) -> RetryPolicy | None:
         """Return the retry policy that an agent declares; that of a machine is in the settings."""
-        retry = getattr(self.declares, "retry", None)
+        retry = self._declared("retry")
         is_policy = all(hasattr(retry, name) for name in ("classify", "retryable", "delay_ns"))
         return retry if is_policy and self.machine is None else None
 
     @cached_property  # the judge of each run of a plan asks for it
     def deviations(self) -> Mapping[str, str]:
         """Return the invariants that the loop does not keep, each with the reason."""
-        deviations = getattr(self.declares, "deviations", None)
-        return deviations if isinstance(deviations, Mapping) else {}
+        own = getattr(self.declares, "deviations", None)
+        stated = self.scenario.declares
+        return {
+            **(own if isinstance(own, Mapping) else {}),
+            **({} if stated is None else stated.deviations),
+        }
+
+    @cached_property
+    def mutating(self) -> frozenset[str] | None:
+        """Return the tools and services that the agent declares to change the world, if any."""
+        names = self._declared("mutating")
+        return frozenset(names) if isinstance(names, Iterable) and names else None
+
+    def _declared(self, name: str) -> Any:
+        return getattr(self.scenario.declares, name, None) or getattr(self.declares, name, None)
 
     @property
     def explore(self) -> str:

@@ -14,7 +14,7 @@ from simloop.errors import ScenarioError
 from simloop.scenario.designs import check_judge_as, check_loop, names_own
 from simloop.scenario.expect import Expect
 from simloop.scenario.mistakes import findings, refusal, together
-from simloop.scenario.schema import Scenario
+from simloop.scenario.schema import Declared, Scenario
 from simloop.scenario.yaml import Document, read_yaml, read_yaml_file
 from simloop.virtual.seeds import Seeds
 from simloop.world.chance import FaultSites
@@ -23,6 +23,15 @@ from simloop.world.chance import FaultSites
 def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario file. Raises ScenarioError with its line and column."""
     return _validate(read_yaml_file(Path(path)))
+
+
+def load_declared(path: str | Path) -> Declared:
+    """Read a file of what an agent declares. Raises ScenarioError with its line and column."""
+    document = read_yaml_file(Path(path))
+    try:
+        return Declared.model_validate_json(json.dumps(document.data))
+    except ValidationError as error:
+        raise findings(document, error, Declared) from None
 
 
 def load_from_here(path: Path) -> Scenario:

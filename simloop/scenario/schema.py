@@ -269,6 +269,20 @@ class ClockSkew(Strict):
     """It shows an earlier time."""
 
 
+class Declared(Strict):
+    """The intention of an agent's author, by which the agent is judged."""
+
+    limits: OneOrNone[Limits] = kept(None)
+    """The limits that the agent keeps by itself; those that are left out are not declared."""
+    retry: OneOrNone[ExponentialBackoff] = kept(None)
+    """The retry policy of the agent."""
+    mutating: list[str] = Field(default_factory=no_items)
+    """The tools, and the services by their addresses, that change the world: none does so twice for
+    one call."""
+    deviations: dict[str, str] = Field(default_factory=dict)
+    """The invariants that the agent does not keep, each with the reason."""
+
+
 _SHORTEST = duration("1ms")
 
 
@@ -299,6 +313,8 @@ class Scenario(Strict):
     """The system prompt."""
     history: Many[PastMessage] = Field(default_factory=kept(no_items))
     """The conversation before the first prompt."""
+    declares: OneOrNone[Declared] = kept(None)
+    """What an agent of your own is meant to do, besides the attributes that say so."""
     prompt: str
     """The text of the first message."""
     then: Prompts = Field(default_factory=kept(no_items))

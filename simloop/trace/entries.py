@@ -222,7 +222,7 @@ class ServiceRequest(Entry, frozen=True, gc=False):
     """A request was sent to a service: any HTTP request that is not for a model.
 
     `service` is the address under which the scenario has it, `path` the rest with its query. `body`
-    is text: bytes that are none are written as escapes.
+    is text: bytes that are none are written as escapes. `once` is its Idempotency-Key, if any.
     """
 
     number: Count
@@ -230,6 +230,7 @@ class ServiceRequest(Entry, frozen=True, gc=False):
     method: str
     path: str
     body: str = ""
+    once: str = ""
 
 
 class ServiceReply(Entry, frozen=True, gc=False):

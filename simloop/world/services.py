@@ -269,7 +269,8 @@ class ServicesPort:
         service.requests.append(kept)
         body = shown(request.body[: MOST_RECORDED + 1], len(request.body)) if request.body else ""
         path, method = writable(rest[:MOST_RECORDED]), writable(request.method)
-        recorded = number, service.address, method, path, body
+        once = next((text for key, text in request.headers if key == "idempotency-key"), "")
+        recorded = number, service.address, method, path, body, writable(once[:MOST_RECORDED])
         self.recorder.record(entries.ServiceRequest, *recorded)
         return number
 

@@ -384,6 +384,27 @@ def _words(message: Message) -> tuple[type, str]:
 
 
 @invariant(
+    "The system prompt stands once in a request.",
+    "BUGS.md B6, C13",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def one_system_prompt(subject: Subject, entry: Any) -> str:
+    """A provider joins a second one to the first, or reads it as a message of the user."""
+    request = subject.facts.sent[entry.number]
+    prompt = request.system_prompt
+    paragraphs = prompt.split("\n\n")
+    middle = len(paragraphs) // 2
+    doubled = middle and paragraphs[:middle] == paragraphs[middle:]
+    again = prompt and any(
+        type(message) is UserMessage and message.text == prompt for message in request.messages
+    )
+    return f"request {entry.number} has the system prompt {prompt!r:.60} twice" if (
+        doubled or again
+    ) else ""  # fmt: skip
+
+
+@invariant(
     "A reply in the context contains the text of one model reply, without the text of an "
     "earlier one.",
     "BUGS.md C13, D6",

@@ -5,7 +5,7 @@ limits and no policies.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -181,6 +181,7 @@ class Subject:
 
     `settings` are those of the engine, with the policies that hold for the run; None for an agent.
     `deviations` are the invariants that the loop design does not keep, each with the reason.
+    `mutating` are the tools and services that an agent declares to change the world, or None.
     `tools` are those of the world. `breaks` are the pairs of a call and its result that the newest
     request shows as broken. `shared` is for what invariants keep together. `course` follows a
     machine; an agent has none, and an invariant that asks for it needs a machine.
@@ -192,6 +193,7 @@ class Subject:
     limits: Limits | DeclaredLimits | None = None
     retry: RetryPolicy | None = None
     deviations: Mapping[str, str] = field(default_factory=dict)
+    mutating: Collection[str] | None = None
     tools: Mapping[str, Tool] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     shared: dict[object, Any] = field(default_factory=dict)
@@ -216,6 +218,7 @@ class Subject:
             limits=loop.declared_limits if settings is None else settings.limits,
             retry=loop.retry if settings is None else settings.retry,
             deviations=loop.deviations,
+            mutating=loop.mutating,
             tools=run.tools,
         )
 

@@ -22,6 +22,8 @@ from simloop.trace.entries import (
     Prompt,
     Queued,
     Request,
+    ServiceReply,
+    ServiceRequest,
     StopRequested,
     ToolCall,
     ToolResult,
@@ -58,6 +60,66 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
             return f"the tool of call {call_id!r} started again"
         else:
             started[call_id] += 1
+
+
+@invariant(
+    "A tool that is declared to change the world runs once for each call of it.",
+    "BUGS.md C10, C13, D14; agno #10366",
+    sees=[Prompt, ToolCall, ToolStarted],
+    needs=[Need.AGENT, Need.MUTATING],
+)
+def changes_made_once(subject: Subject) -> Watch:
+    """A failed or slow try may have changed the world: only the model may ask for another."""
+    called: Counter[str] = Counter()
+    started: Counter[str] = Counter()
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            called.clear()
+            started.clear()
+        elif type(entry) is ToolCall:
+            called[entry.name] += 1
+        elif entry.name in (subject.mutating or ()):
+            started[entry.name] += 1
+            if started[entry.name] > called[entry.name]:
+                runs, calls = started[entry.name], called[entry.name]
+                return f"{described(entry)} is run {runs} of {calls} calls of this tool"
+
+
+_CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
+
+
+@invariant(
+    "A request that changes a service is not sent again after it failed with an unknown end, "
+    "unless both have one Idempotency-Key.",
+    "BUGS.md C10, D14",
+    sees=[Request, ServiceRequest, ServiceReply],
+    needs=[Need.AGENT, Need.MUTATING],
+    begins=[ServiceRequest],
+)
+def uncertain_changes_not_repeated(subject: Subject) -> Watch:
+    """The service may have acted on the first one. A request after a new call is another one."""
+    sent: dict[int, ServiceRequest] = {}
+    uncertain: list[ServiceRequest] = []
+    while True:
+        entry = yield
+        if type(entry) is Request:
+            sent, uncertain = {}, []
+        elif type(entry) is ServiceReply:
+            first = sent.pop(entry.request, None)
+            if first is not None and entry.failure in _UNCERTAIN:
+                uncertain.append(first)
+        elif entry.service in (subject.mutating or ()) and entry.method in _CHANGING:
+            sent[entry.number] = entry
+            for first in uncertain:
+                if _what(first) == _what(entry) and (not entry.once or entry.once != first.once):
+                    what = f"{entry.method} {entry.service}{entry.path}"
+                    return f"{what} is sent again as request {entry.number} to a service"
+
+
+def _what(request: ServiceRequest) -> tuple[str, str, str, str]:
+    return request.service, request.method, request.path, request.body
 
 
 @invariant(

@@ -1,0 +1,75 @@
+"""The comparison of a machine with the design that it declares: equal signals, in every order.
+
+Two machines are alike if they request the same effects, and end alike, after the same signals. The
+names of their states may differ.
+"""
+
+from collections import deque
+
+from simloop.errors import RunawayRun
+from simloop.kernel.effects import Effect, EndRun, TakeQueued
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine, Run, checked_transition
+from simloop.kernel.names import NAMES, describe
+from simloop.kernel.signals import Began, Signal
+from simloop.kernel.states import Finished
+from simloop.prove.explore import MAX_NODES, arrivals_at, why_impossible, without_collections
+
+_Moved = tuple[Run, tuple[Effect, ...]] | str
+"""A transition, or the description of a failure of the machine."""
+
+
+@without_collections()
+def first_difference(machine: Machine, design: Machine, limits: Limits) -> str:
+    """Return where `machine` first decides otherwise than `design`, or an empty text.
+
+    The way there is a shortest one. Raises RunawayRun past `MAX_NODES` pairs of runs.
+    """
+    both = machine, design
+    start = machine.start(), design.start()
+    due: deque[tuple[Run, Run, tuple[Signal, ...], tuple[Signal, ...]]]
+    due = deque([(*start, (Began(),), ())])
+    known = {start}
+    while due:
+        run, other, arrivals, way = due.popleft()
+        for signal in arrivals:
+            if any(why_impossible(each, signal) for each in both):
+                continue
+            one, two = _moved(machine, run, signal), _moved(design, other, signal)
+            if _shown(one) != _shown(two):
+                path = ", ".join(map(describe, (*way, signal)))
+                return f"after {path} it {_words(one)}, and the design {_words(two)}"
+            if isinstance(one, str) or isinstance(two, str) or isinstance(one[0].state, Finished):
+                continue
+            pair = one[0], two[0]
+            if pair not in known:
+                known.add(pair)
+                due.append((*pair, arrivals_at(one[1], limits.max_steps_per_round), (*way, signal)))
+                if len(known) > MAX_NODES:
+                    raise RunawayRun(f"more than {MAX_NODES:,} pairs of states")
+    return ""
+
+
+def _moved(machine: Machine, run: Run, signal: Signal) -> _Moved:
+    try:
+        after, asked = checked_transition(machine, run, signal)
+    except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+        return f"fails with {type(error).__name__}"
+    return after, tuple(asked)
+
+
+def _shown(moved: _Moved) -> object:
+    if isinstance(moved, str):
+        return moved
+    state = moved[0].state
+    return moved[1], state if isinstance(state, Finished) else None
+
+
+def _words(moved: _Moved) -> str:
+    if isinstance(moved, str):
+        return moved
+    state = moved[0].state
+    if isinstance(state, Finished):
+        return f"ends as {state.outcome}{f' ({state.limit})' if state.limit else ''}"
+    asked = [each for each in moved[1] if not isinstance(each, TakeQueued | EndRun)]
+    return f"asks for {', '.join(map(repr, asked)) or NAMES[type(state)]}"
