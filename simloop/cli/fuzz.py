@@ -4,6 +4,7 @@ With `--runs` and `--seed` the output is equal on every machine and with any `--
 the times in the last line.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,7 @@ from simloop.errors import ScenarioError
 from simloop.fuzz import executor
 from simloop.fuzz.search import Group
 from simloop.kernel.durations import parse_duration
+from simloop.runs.isolation import can_isolate
 from simloop.runs.loop import check_loop_exists
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loader import load_declared, load_scenario, parse_scenario
@@ -107,8 +109,9 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
     "repeated command resumes the search from FOLDER/search.jsonl.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1), default=1, show_default=True,
-    help="The number of processes that search.",
+    "--jobs", type=click.IntRange(1),
+    help="The number of processes that search; by default 1, and one for each core if the runs of "
+    "your own agent are slow.",
 )  # fmt: skip
 @click.option(
     "--dask", default="", metavar="ADDRESS",
@@ -132,7 +135,7 @@ def command(
     seed: int,
     sources: tuple[str, ...],
     folder: Path | None,
-    jobs: int,
+    jobs: int | None,
     dask: str,
     isolate: bool | None,
     output_format: str,
@@ -157,6 +160,8 @@ def command(
     if folder:
         create_folder(folder)
         files, journal = _Files(folder, settings), executor.Journal(folder, settings)
+    warm = jobs is None and can_isolate() and sums.is_slow
+    jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1 and not dask
     ranges = executor.Ranges(
         runs, budget,
@@ -170,7 +175,7 @@ def command(
         StatusLine(sys.stderr) as status,
         signals_to_stop(partial(_stop, ranges, here=here)) as came,
         suppress(KeyboardInterrupt),
-        executor.workers(jobs, dask) as pool,
+        executor.workers(jobs, dask, forked=warm) as pool,
     ):
         for result in executor.results_of(*pool, settings, ranges):
             for each in sums.add(result):
@@ -271,7 +276,8 @@ class Sums:
         self.settings = settings
         self.runs = self.virtual_ns = self.looked_at = 0
         self.cpu_s = 0.0
-        self.goals = dict(settings.search().goals.counts)
+        search = settings.search()
+        self.goals, self.is_slow = dict(search.goals.counts), search.is_slow
         self.counts: dict[Group, int] = {}
         self.calls: dict[str, int] = {}
         self.failures: dict[Group, executor.SearchFinding] = {}

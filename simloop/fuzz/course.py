@@ -6,6 +6,8 @@ any of them twice. Small worlds are short, and an SDK converts the whole history
 so they are also fast.
 """
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import cycle
@@ -55,7 +57,9 @@ class Course:
     """The courses of an agent, one for each scenario that the search varies, or the one it has."""
 
     def __init__(self, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities) -> None:
+        start_s = cpu_s()
         self._bases = [_Base(each, given, abilities) for each in bases]
+        self.took_s = cpu_s() - start_s
 
     @classmethod
     def of(cls, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities) -> "Course":
@@ -114,6 +118,12 @@ class Course:
 
 
 _KNOWN: dict[Any, Course] = {}
+
+
+def cpu_s() -> float:
+    """Return the seconds of computing of this process, and of those that have ended in it."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
 
 
 def plain_scenario(named: str, **more: Any) -> Scenario:

@@ -34,7 +34,8 @@ from simloop.fuzz.processes import (
     Twin,
     begin_worker,
 )
-from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search, cpu_s
+from simloop.fuzz.course import cpu_s
+from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
 from simloop.fuzz.wording import world_in_words
 from simloop.runs.isolation import can_isolate
@@ -330,8 +331,11 @@ def _end_nurseries() -> None:
 
 
 @contextmanager
-def workers(jobs: int, dask: str = "") -> Iterator[tuple[Executor, int]]:
-    """Provide so many processes, or the Dask cluster at an address, and their number."""
+def workers(jobs: int, dask: str = "", *, forked: bool = False) -> Iterator[tuple[Executor, int]]:
+    """Provide so many processes, or the Dask cluster at an address, and their number.
+
+    Forked processes need not import an agent again.
+    """
     with ExitStack() as stack:
         stack.callback(TWIN.end)
         stack.callback(_end_nurseries)
@@ -340,15 +344,15 @@ def workers(jobs: int, dask: str = "") -> Iterator[tuple[Executor, int]]:
         elif jobs == 1:
             yield _Here(), 1
         else:
-            yield stack.enter_context(worker_processes(jobs)), jobs
+            yield stack.enter_context(worker_processes(jobs, forked=forked)), jobs
 
 
 @contextmanager
-def worker_processes(jobs: int) -> Iterator[Executor]:
+def worker_processes(jobs: int, *, forked: bool = False) -> Iterator[Executor]:
     """Provide so many processes. An error, or Ctrl-C, kills them."""
-    # `fork` was rejected: it copies the virtual clock of a program that fuzzes in a simulation.
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, spawn, begin_worker, (os.getpid(),)) as pool:
+    # By default no `fork`: it copies the virtual clock of a program that fuzzes in a simulation.
+    start = multiprocessing.get_context("fork" if forked else "spawn")
+    with ProcessPoolExecutor(jobs, start, begin_worker, (os.getpid(),)) as pool:
         try:
             yield pool
         except BaseException:

@@ -13,7 +13,6 @@ tried and left out: it found no fault of tests/loopbench sooner.
 
 import contextlib
 import gc
-import os
 import re
 import statistics
 import time
@@ -40,7 +39,7 @@ from simloop.check.trial import (
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
-from simloop.fuzz.course import Course, plain_scenario
+from simloop.fuzz.course import Course, cpu_s, plain_scenario
 from simloop.fuzz.goals import GOALS, Goals
 from simloop.fuzz.processes import Twin, failure_alone
 from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
@@ -143,6 +142,7 @@ _ELSEWHERE = 100
 _LOOKED_AT = 8
 """Goals are counted in one run of this many."""
 _OBJECTS = 50_000
+_SLOW_S = 0.5
 _TIMED, _DEAR = 4, 3
 """The runs that are timed before it is chosen whether each gets a process of its own, and how many
 times as long as that a run must take."""
@@ -211,6 +211,11 @@ class Search:
         self.cpu_s = 0.0
         self.virtual_ns = 0
         self._family: tuple[int, Iterator[tuple[Plan, Rules]]] = 0, iter(())
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether the first runs of an agent took long: an SDK does much for each."""
+        return self._course is not None and self._course.took_s > _SLOW_S
 
     def run(
         self, *, runs: int | None = None, seconds: float | None = None
@@ -354,12 +359,6 @@ class Search:
             return failure_of(plan, rules, twice=twice)
         judge: Any = "search twice" if twice else "search"
         return failure_alone(plan.by_itself(), judge, "" if self._course is None else name)
-
-
-def cpu_s() -> float:
-    """Return the seconds of computing of this process, and of those that have ended in it."""
-    times = os.times()
-    return time.process_time() + times.children_user + times.children_system
 
 
 class _Isolation:

@@ -156,9 +156,10 @@ class _Search:
         self._given = _of_the_caller(self.plan)
         self._twice = self.failure.name == ReplayDiverged.__name__
         self._best: Tree = content(scenario)
+        # What is meant stays as it is.
+        self._fixed: Tree = {"declares": self._best.pop("declares", None)}
         self._text = json.dumps(self._best)
         self._tried: set[str] = {self._text}
-        self._fixed: Tree = {}
         self._answers = self.failure.name == FINISHES and scenario.model[-1:] == [LAST]
 
     def scenario(self) -> Scenario:
@@ -175,7 +176,7 @@ class _Search:
         expect = self._best.get("expect", {})
         self._best = {key: each for key, each in self._best.items() if key != "expect"}
         known = {"violates": expect["violates"]} if "violates" in expect else {}
-        self._fixed = {"expect": {"outcomes": [REST], **known}}
+        self._fixed["expect"] = {"outcomes": [REST], **known}
         self._text = json.dumps(self._best)
         self._tried = {self._text}
 

@@ -30,12 +30,12 @@ _LONGEST_KEY = 1_000  # YAML reads a longer one only after a `? `
 _ORDER = {
     name: place
     for place, name in enumerate((
-        "title", "about", "loop", "judge_as", "declares", "bugs", "loops", "seed", "shuffle_ties",
-        "limits", "compaction", "retry", "context", "tool_execution", "hook_isolation",
-        "hook_execution", "clock", "faults", "warn_after", "max_transitions", "max_trace_chars", "abort", "queue",
-        "system_prompt", "history", "prompt", "then", "input", "files", "shell_timeout", "services",
-        "programs", "offline", "absent", "unscripted", "tools", "hooks", "model", "models",
-        "summaries", "expect", "expect_on",
+        "title", "about", "loop", "judge_as", "declares", "bugs", "loops", "seed",
+        "shuffle_ties", "limits", "compaction", "retry", "context", "tool_execution",
+        "hook_isolation", "hook_execution", "clock", "faults", "warn_after", "max_transitions",
+        "max_trace_chars", "abort", "queue", "system_prompt", "history", "prompt", "then",
+        "input", "files", "shell_timeout", "services", "programs", "offline", "absent",
+        "unscripted", "tools", "hooks", "model", "models", "summaries", "expect", "expect_on",
     ))
 }  # fmt: skip
 """The order of the keys: the settings, the prompt, the world, the expectations."""
