@@ -189,6 +189,7 @@ _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "expect": {"violates": {"x": "y"}}},
     {**_ANSWERS, "expect": {"text": {"contains": "x"}}},
     {**_ANSWERS, "judge_as": "x", "about": "x"},
+    {**_ANSWERS, "declares": {"mutating": ["x"], "deviations": {"x": "y"}}},
     {**_ANSWERS, "input": ["x"]},
     {
         "prompt": "Go.",

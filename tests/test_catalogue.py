@@ -204,6 +204,7 @@ KEYS = [
 
 KEYS_WITHOUT_A_SCENARIO = {
     ("Scenario", "about"): "a search writes it: tests/cli/test_cli_fuzz.py",
+    ("Scenario", "declares"): "for an agent of one's own: tests/fuzz/test_search.py",
     ("Scenario", "shuffle_ties"): "for what a search found: tests/runs/test_simulation.py",
     ("Scenario", "mcp"): "for agents with MCP: tests/wire/test_mcp_server.py",
     ("Scenario", "wire"): "for agents on SDKs: tests/wire/test_endpoint.py",

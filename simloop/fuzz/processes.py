@@ -196,6 +196,7 @@ def begin_worker(parent: int) -> None:
         os._exit(1)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has the handler of its parent
     threading.Thread(target=follow, daemon=True).start()
 
 

@@ -62,6 +62,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "ClockSkew": ({"clock": {}}, ("clock",)),
     "Compaction": ({"compaction": {}}, ("compaction",)),
     "CountBounds": ({"expect": {"requests": {"min": 0}}}, ("expect", "requests")),
+    "Declared": ({"declares": {}}, ("declares",)),
     "ExpectedCounters": ({"expect": {"counters": {}}}, ("expect", "counters")),
     "Expect": ({"expect": {}}, ("expect",)),
     "ExponentialBackoff": ({"retry": {}}, ("retry",)),
