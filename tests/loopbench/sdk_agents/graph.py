@@ -60,7 +60,7 @@ class Gardener:
             model,
             ToolNode(tools, handle_tool_errors=self.told),
             prompt=PROMPT,
-            post_model_hook=self.with_whole_calls,
+            post_model_hook=self.checked,
             checkpointer=InMemorySaver(),
         )
         self.config: Any = {
@@ -77,9 +77,15 @@ class Gardener:
         made.coroutine = limited
         return made
 
-    def with_whole_calls(self, state: Any) -> dict[str, Any]:
-        """Give a call whose arguments are no JSON none at all, so that its tool refuses it."""
+    def checked(self, state: Any) -> dict[str, Any]:
+        """Refuse a reply that is not whole, before its calls run.
+
+        A call whose arguments are no JSON gets none at all, so that its tool refuses it.
+        """
         last = state["messages"][-1]
+        finish = last.response_metadata.get("finish_reason")
+        if finish not in ("stop", "tool_calls"):
+            raise GaveUp(f"the reply ended with {finish}")
         if not isinstance(last, AIMessage) or not last.invalid_tool_calls:
             return {}
         calls = [
@@ -99,8 +105,6 @@ class Gardener:
         await self.mend()
         state = await self.graph.ainvoke({"messages": [HumanMessage(prompt)]}, self.config)
         last = state["messages"][-1]
-        if last.response_metadata.get("finish_reason") != "stop":
-            raise GaveUp(f"the reply ended with {last.response_metadata.get('finish_reason')}")
         if not last.text.strip():
             raise GaveUp("the reply is empty")
         return str(last.text)

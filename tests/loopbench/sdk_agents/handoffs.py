@@ -62,10 +62,35 @@ class GaveUp(Exception):  # noqa: N818 - the end of a run, which need not be an 
 
 
 class Whole(RunHooks[None]):
-    """Refuses replies that were cut off or filtered: the framework drops the finish reason."""
+    """Refuses replies that were cut off or filtered: the framework drops the finish reason.
+
+    It also notes what was said and done, because a run that does not end well loses it.
+    """
 
     def __init__(self) -> None:
         self.finish: Any = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a run."""
+        self.replies: list[list[Any]] = []
+        self.outputs: dict[str, str] = {}
+
+    def said(self) -> list[Any]:
+        """Return the items of the run so far. Calls that were stopped have a result, too."""
+        items: list[Any] = []
+        for reply in self.replies:
+            calls = [item["call_id"] for item in reply if item.get("type") == "function_call"]
+            items += reply
+            items += [
+                {
+                    "type": "function_call_output",
+                    "call_id": call,
+                    "output": self.outputs.get(call, "Error: stopped"),
+                }
+                for call in calls
+            ]
+        return items
 
     async def read(self, response: Any) -> None:
         """Note the finish reason of an HTTP response."""
@@ -76,9 +101,15 @@ class Whole(RunHooks[None]):
             except (ValueError, LookupError, TypeError):
                 self.finish = None
 
-    async def on_llm_end(self, *_: Any) -> None:
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        del context, agent
         if self.finish not in ("stop", "tool_calls"):
             raise GaveUp(f"the reply ended with {self.finish}")
+        self.replies.append(response.to_input_items())
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+        del agent, tool
+        self.outputs[context.tool_call_id] = str(result)
 
 
 class Bank:
@@ -114,13 +145,18 @@ class Bank:
 
     async def __call__(self, prompt: str) -> str:
         self.items.append({"role": "user", "content": prompt})
-        result = await Runner.run(
-            self.speaker,
-            list(self.items),
-            max_turns=int(self.limits.max_steps),
-            hooks=self.whole,
-            run_config=RunConfig(tracing_disabled=True),
-        )
+        self.whole.begin()
+        try:
+            result = await Runner.run(
+                self.speaker,
+                list(self.items),
+                max_turns=int(self.limits.max_steps),
+                hooks=self.whole,
+                run_config=RunConfig(tracing_disabled=True),
+            )
+        except BaseException:
+            self.items += self.whole.said()
+            raise
         self.items = result.to_input_list()
         self.speaker = result.last_agent
         return str(result.final_output)

@@ -1,6 +1,8 @@
 """A refund desk on pydantic-ai: tools, retries that the model is asked for, and a typed end."""
 
 import asyncio
+import functools
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from openai import AsyncOpenAI
@@ -17,6 +19,7 @@ from pydantic_ai import (
     capture_run_messages,
 )
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 import simloop
@@ -55,6 +58,31 @@ async def note(order_id: str, words: Annotated[str, Field(max_length=200)]) -> s
     return f"noted for {order_id}: {words}"
 
 
+class Whole(WrapperModel):
+    """A model whose replies are whole: of one that was cut off, no call may run."""
+
+    async def request(self, *given: Any) -> ModelResponse:
+        response = await super().request(*given)
+        if response.finish_reason not in ("stop", "tool_call"):
+            raise GaveUp(f"the reply ended with {response.finish_reason}")
+        return response
+
+
+def told(tool: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
+    """Return the tool, whose exceptions are words for the model."""
+
+    @functools.wraps(tool)
+    async def telling(*args: Any, **given: Any) -> str:
+        try:
+            return await tool(*args, **given)
+        except ModelRetry:
+            raise
+        except Exception as error:  # noqa: BLE001 - the model is told
+            return f"Error: {error or type(error).__name__}"
+
+    return telling
+
+
 class RefundDesk:
     """A conversation with the desk."""
 
@@ -64,10 +92,10 @@ class RefundDesk:
         client = AsyncOpenAI(max_retries=3, timeout=45)
         model = OpenAIChatModel("gpt-5", provider=OpenAIProvider(openai_client=client))
         self.agent: Agent[None, Any] = Agent(
-            model,
+            Whole(model),
             instructions=INSTRUCTIONS,
             output_type=[Refund, str],
-            tools=[look_up, note],
+            tools=[told(look_up), told(note)],
             retries=3,
             tool_timeout=TOOL_TIMEOUT_S,
         )
@@ -84,9 +112,6 @@ class RefundDesk:
                 )
             finally:
                 self.history = answered(messages) or self.history
-        finish = result.response.finish_reason
-        if finish not in ("stop", "tool_call"):
-            raise GaveUp(f"the reply ended with {finish}")
         if isinstance(result.output, Refund):
             return result.output.model_dump_json()
         return str(result.output)

@@ -11,7 +11,7 @@ LONGEST_S = 60
 _PASSING = frozenset({408, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 _FINAL_CODES = frozenset({
     "insufficient_quota", "billing_error", "context_length_exceeded", "request_too_large",
-    "exceed_context_size_error",
+    "exceed_context_size_error", "aborted",
 })  # fmt: skip
 _PASSING_CODES = frozenset({
     "overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_error", "api_error",
