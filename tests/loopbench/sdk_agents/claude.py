@@ -137,11 +137,9 @@ class Kitchen:
         finally:
             for task in running:
                 task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
             self.messages.append({"role": "assistant", "content": content})
-            results = [
-                task.result() if task.done() and not task.cancelled() else ("stopped", True)
-                for task in running
-            ]
+            results = [("stopped", True) if task.cancelled() else task.result() for task in running]
             answers = [
                 {
                     "type": "tool_result", "tool_use_id": call.id, "content": text,
@@ -166,8 +164,10 @@ class Kitchen:
                 raise WrongArguments(f"kind must be one of {', '.join(_KINDS)}")
             return str(await ingredients(given["kind"]))
         if name == "order":
-            grams = given.get("grams")
+            ingredient, grams = given.get("ingredient_id"), given.get("grams")
+            if not isinstance(ingredient, str):
+                raise WrongArguments("ingredient_id must be a text")
             if not isinstance(grams, int | float) or not 0 < grams <= 5000:
                 raise WrongArguments("grams must be a number up to 5000")
-            return str(await order(str(given.get("ingredient_id")), grams))
+            return str(await order(ingredient, grams))
         raise WrongArguments(f"there is no tool {name}")

@@ -11,7 +11,7 @@ LONGEST_S = 60
 _PASSING = frozenset({408, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 _FINAL_CODES = frozenset({
     "insufficient_quota", "billing_error", "context_length_exceeded", "request_too_large",
-    "exceed_context_size_error", "aborted",
+    "exceed_context_size_error",
 })  # fmt: skip
 _PASSING_CODES = frozenset({
     "overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_error", "api_error",
@@ -20,12 +20,13 @@ _PASSING_CODES = frozenset({
 
 
 class AnyError(ExponentialBackoff):
-    """Retries also an error that says nothing: it arrives as a 500, or as an `api_error`."""
+    """Retries also an error without a code of its own: it arrives as a 500 or an `api_error`."""
 
     def classify(self, fault: Fault) -> ErrorClass:
         found = super().classify(fault)
-        says_nothing = found is ErrorClass.UNKNOWN and not (fault.status or fault.code)
-        return ErrorClass.SERVER if says_nothing else found
+        says_nothing = found is ErrorClass.UNKNOWN and not fault.code
+        is_any = not fault.status and (says_nothing or found is ErrorClass.ABORTED)
+        return ErrorClass.SERVER if is_any else found
 
 
 def passes(status: int | None, code: str | None) -> bool:
