@@ -119,7 +119,6 @@ def _cuts() -> Iterator[Circumstance]:
     for pace in ({"first_part": "20s"}, {"first_part": "170s"}, {"per_part": "15s"}):
         yield Circumstance(f"pace {pace}", _changed(pace=Pace(**pace)))
     for name, keys, breach in (
-        ("empty", {"finish": "stop"}, False),
         ("blank", {"say": " "}, False),
         ("only a thought", {"think": "Hm.", "finish": "stop"}, False),
         ("no calls", {"say": "Let me look.", "finish": "tool_calls"}, True),

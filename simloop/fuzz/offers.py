@@ -167,7 +167,7 @@ def keep_values(messages: Iterable[Message], known: Known) -> None:
 
 
 def _ids(text: str) -> Iterator[str]:
-    for word in _WORDS(text):
+    for word in dict.fromkeys(_WORDS(text)):
         if re.search("[A-Za-z]", word) and re.search("[0-9]", word):
             yield word
 

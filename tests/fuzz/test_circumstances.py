@@ -1,0 +1,161 @@
+"""The circumstances of agents: each makes a world that can be played and kept in a file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from offering import GO, AnswersFirst, OverHttp, native, of_world, offered, without_tools
+
+from simloop import Program, Reply, Route, Scenario, parse_scenario
+from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.circumstances import FURTHER, Circumstance, Draft, circumstances
+from simloop.fuzz.offers import Offer
+from simloop.runs.loop import loop_of
+from simloop.runs.plan import Plan
+from simloop.scenario.writing import scenario_text
+
+WITH_TOOLS = Scenario(prompt="Go.", tools={"look": {"returns": "seen"}, "install": {}})
+AROUND = Scenario(
+    prompt="Go.",
+    services={"https://orders.example": [Route(get="/orders", json=[])], "http://db.example": []},
+    programs={"git": [Program(stdout="a")], "sh": "files"},
+    files={},
+    model=[Reply(call={"find": {"customer": "Ann"}}), Reply(say="Done.")],
+    then=["And its price?"],
+)
+CASES: dict[str, tuple[Any, Scenario]] = {
+    "native": (native, GO),
+    "world": (of_world, WITH_TOOLS),
+    "http": (OverHttp, GO),
+    "ends": (AnswersFirst, GO),
+    "from": (OverHttp, AROUND),
+    "none": (without_tools, GO),
+}
+
+
+@pytest.fixture(params=CASES, scope="module")
+def case(request: pytest.FixtureRequest) -> tuple[Any, Scenario, Offer]:
+    agent, base = CASES[request.param]
+    return agent, base, offered(agent, base)
+
+
+def of(agent: Any, base: Scenario, offer: Offer, **changes: Any) -> list[Circumstance]:
+    abilities = Abilities.of(loop_of(base, {"loop": agent}))
+    return circumstances(base, offer, abilities._replace(**{"breaches": True, **changes}))
+
+
+def world(each: Circumstance, base: Scenario, offer: Offer, place: int = 1) -> Scenario:
+    draft = Draft(base, offer)
+    each.act(draft, place)
+    return draft.scenario()
+
+
+@pytest.mark.slow
+def test_each_world_can_be_played_and_a_file_can_hold_it(case: Any) -> None:
+    agent, base, offer = case
+    plan = Plan(base, {"loop": agent})
+    for each in of(*case):
+        for place in (0, 1, 4):
+            made = world(each, base, offer, place)
+            text = scenario_text(made)
+            assert parse_scenario(text).read_from("") == made.read_from(""), text
+            assert plan.playing(made).source is made
+
+
+def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: Any) -> None:
+    _, base, offer = case
+    found = of(*case)
+    names = [each.name for each in found]
+    assert len({*names}) == len(names) > 100
+    plain = Draft(base, offer).scenario()
+    worlds = [world(each, base, offer) for each in found]
+    idle = {name for name, made in zip(names, worlds, strict=True) if made == plain}
+    assert idle <= ({name for name in names if name.endswith((" of sh", "db.example"))}
+                    | ({"a further prompt"} if base.then else set()))  # fmt: skip
+    twins = {(names[n], names[m]) for n, one in enumerate(worlds) for m in range(n)
+             if one == worlds[m] and names[n] not in idle}  # fmt: skip
+    assert len(twins) < len(worlds) / 20, twins
+
+
+def test_only_a_provider_that_breaks_its_contract_is_left_out(case: Any) -> None:
+    every, kept = of(*case), of(*case, breaches=False)
+    assert [each.name for each in every if not each.is_breach] == [each.name for each in kept]
+    left_out = {each.name for each in every} - {each.name for each in kept}
+    assert {"no calls", "raises", "empty body", "finish weird_reason in a text"} <= left_out
+    assert {"http 429", "lost mid output in a text", "unknown tool"} <= {each.name for each in kept}
+
+
+def kinds(found: Sequence[Circumstance], base: Scenario, offer: Offer) -> set[str]:
+    """The kinds of what happens in the worlds of circumstances."""
+    said: set[str] = set()
+    for each in found:
+        made = world(each, base, offer)
+
+        new = [reply for reply in made.model if reply not in offer.course and reply != offer.last]
+        said |= {"failure" for reply in new if reply.http or reply.lost == "before-headers"}
+        said |= {"cut" for reply in new if reply.finish == "length" or reply.lost == "mid-output"}
+        said |= {"calls" for reply in new if isinstance(reply.call, list) and len(reply.call) > 1}
+        said |= {"tool"} if made.tools != base.tools else set()
+        said |= {"abort"} if made.abort else set()
+        said |= (
+            {"others"}
+            if (made.services, made.programs) != (base.services, base.programs)
+            else set()
+        )
+    return said
+
+
+def test_all_kinds_come_among_the_first_sixty(case: Any) -> None:
+    _, base, offer = case
+    expected = {"failure", "cut", "abort"}
+    expected |= {"calls"} if offer.tools else set()
+    expected |= {"tool"} if offer.ran else set()
+    expected |= {"others"} if base.services else set()
+    assert kinds(of(*case, breaches=False)[:60], base, offer) == expected
+
+
+def test_no_result_is_scripted_for_a_function_of_the_agent_itself() -> None:
+    offer = offered(native)
+    seen = Offer(offer.tools, offer.course, offer.last, frozenset({"find"}))
+    changed = [world(each, GO, seen).tools for each in of(native, GO, seen)]
+    scripted = [tools["find"] for tools in changed if "find" in tools]
+    assert any(each.raises for each in scripted)
+    assert not any(each.model_fields_set & {"returns", "returns_chars"} for each in scripted)
+    of_a_world = offered(of_world, WITH_TOOLS)
+    found = of(of_world, WITH_TOOLS, of_a_world)
+    tools = [world(each, WITH_TOOLS, of_a_world).tools for each in found]
+    assert any(each.returns_chars for own in tools for each in own.values())
+
+
+def test_a_stall_is_left_out_for_an_agent_that_nothing_bounds_and_a_tool_of_that_name_is_not() -> (
+    None
+):
+    offer = offered(of_world, WITH_TOOLS)
+    stalls = [each for each in of(of_world, WITH_TOOLS, offer, bounds_streams=True) if each.stalls]
+    assert {world(each, WITH_TOOLS, offer).model[1].stall for each in stalls} == {
+        "before-headers", "before-connect", "after-headers", "mid-output",
+    }  # fmt: skip
+    unbounded = of(of_world, WITH_TOOLS, offer)
+    worlds = [world(each, WITH_TOOLS, offer) for each in unbounded]
+    assert not any(reply.stall for made in worlds for reply in made.model)
+    assert sum("install" in each.name for each in unbounded) > 8
+
+
+def test_a_stopped_run_and_a_failed_one_are_asked_again() -> None:
+    offer = offered(without_tools)
+    found = {each.name: world(each, GO, offer) for each in of(without_tools, GO, offer)}
+    assert all(made.then == [FURTHER] for made in found.values() if made.abort)
+    after = found["a further prompt after a failure"]
+    assert (after.model[0].http and after.model[0].http.status, after.model[0].times) == (500, 16)
+    offer = offered(OverHttp, AROUND)
+    assert {tuple(world(each, AROUND, offer).then) for each in of(OverHttp, AROUND, offer)} == {
+        ("And its price?",)
+    }, "the further prompts of the user's scenario are kept"
+
+
+def test_a_cut_reply_is_made_whole_when_the_model_is_asked_again() -> None:
+    offer = offered(native)
+    (cut,) = [each for each in of(native, GO, offer) if each.name == "finish length in a call"]
+    made = world(cut, GO, offer, 0)
+    assert [reply.call for reply in made.model[:2]] == [offer.course[0].call] * 2
+    assert [reply.finish for reply in made.model[:2]] == ["length", None]

@@ -1,0 +1,169 @@
+"""The probe of a search: the tools of an agent, its course, and the reply that ends its run."""
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from offering import (
+    CALLED,
+    FOUND,
+    GO,
+    SPECS,
+    AnswersFirst,
+    OverHttp,
+    native,
+    of_world,
+    offered,
+    without_tools,
+)
+
+from simloop import Reply, Scenario, World
+from simloop.fuzz import offers
+from simloop.fuzz.offers import Known, Offer, Offered, keep_values
+from simloop.messages import ToolMessage, UserMessage
+
+
+def called(offer: Offer) -> list[Any]:
+    return [each.call for each in offer.course]
+
+
+@pytest.mark.parametrize("agent", [native, OverHttp, AnswersFirst])
+def test_each_tool_is_called_once_and_an_id_that_one_returns_is_the_argument_of_the_next(
+    agent: Any,
+) -> None:
+    offer = offered(agent)
+    assert called(offer) == FOUND
+    assert offer.tools["cancel"].plain == {"order_id": "A-17"}, "worlds call it with that id, too"
+
+
+@pytest.mark.parametrize("agent", [OverHttp, AnswersFirst])
+def test_a_tool_that_ends_the_run_is_called_last_and_ends_each_script(agent: Any) -> None:
+    offer = offered(agent)
+    assert offer.names == agent.names
+    assert offer.last == Reply(call={"answer": {"text": "some text"}}, times="always")
+
+
+def test_the_tools_that_simloop_sees_run_are_those_of_the_world() -> None:
+    base = GO.model_copy(update={"tools": Scenario(prompt="", tools={"look": {}, "act": {}}).tools})
+    offer = offered(of_world, base)
+    assert offer.names == ("look", "act")
+    assert offer.ran == {"look", "act"}
+    assert offer.last.say
+    assert offered(OverHttp).ran == frozenset()
+
+
+def test_an_agent_without_tools_has_the_answer_alone() -> None:
+    offer = offered(without_tools)
+    assert (offer.names, called(offer), offer.last.say != "") == ((), [], True)
+
+
+def test_an_agent_that_every_tool_ends_has_no_course() -> None:
+    async def ends(prompt: str, world: World) -> str:
+        reply = await world.model.reply([UserMessage(prompt)], tools=SPECS)
+        return reply.message.text
+
+    offer = offered(ends)
+    assert offer.names == ("find", "cancel")
+    assert called(offer) == []
+    assert offer.last.call in FOUND
+
+
+async def fails_at_once(_: str) -> str:
+    raise ValueError("no key")
+
+
+async def spins(_: str) -> str:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("agent", [fails_at_once, spins])
+def test_an_agent_that_never_asks_offers_nothing(
+    agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "PATIENCE_S", 0.3)
+    offer = offered(agent)
+    assert (offer.names, called(offer), offer.ran) == ((), [], frozenset())
+    assert offer.last == Reply(say="All is done.", times="always")
+
+
+def test_nothing_of_the_probe_is_left_in_the_process() -> None:
+    CALLED.clear()
+    folder, environment = os.getcwd(), dict(os.environ)  # noqa: PTH109
+
+    class Changes(OverHttp):
+        async def __call__(self, prompt: str) -> str:
+            os.environ["OF_THE_PROBE"] = "1"
+            os.chdir("/")
+            return await super().__call__(prompt)
+
+    assert called(offered(Changes)) == FOUND
+    assert (os.getcwd(), dict(os.environ), CALLED) == (folder, environment, [])  # noqa: PTH109
+
+
+def test_the_script_of_a_scenario_is_the_course_and_its_run_shows_the_tools() -> None:
+    script = [Reply(call={"find": {"customer": "Ann"}}), Reply(say="Done.", times="always")]
+    offer = offered(OverHttp, GO.model_copy(update={"model": script}))
+    assert (offer.course, offer.last) == (script[:1], script[1])
+    assert offer.names == OverHttp.names
+    assert offer.tools["cancel"].plain == {"order_id": "A-17"}
+
+
+def test_the_calls_of_worlds_have_arguments_by_numbers() -> None:
+    offer = offered(native)
+    tools = Offered(offer.tools)
+    assert tools.call(0, 0) == tools.call(2, 0) == FOUND[0]
+    assert tools.call(1, 2) == FOUND[1], "every other one is plain"
+    assert tools.arguments(0, 1) == offer.tools["find"].edges[0]
+    assert [tools.broken(1, n) for n in range(3)] == [{}, {"order_id": 17}, {"order_id": None}]
+    assert Offered({}).call(3, 1) == {"nonesuch": {}}
+    assert Offered({}).broken(0, 0) == {}
+
+
+def kept(*texts: str) -> dict[str, list[Any]]:
+    known: Known = {}
+    keep_values([ToolMessage(f"{n}", text) for n, text in enumerate(texts)], known)
+    return {name: [*values] for name, values in known.items()}
+
+
+def test_values_are_kept_by_their_keys_the_newest_last() -> None:
+    rows = '[{"id": 1, "of": {"id": 2, "name": "a"}}, {"id": 3, "tags": ["x"], "none": null}]'
+    assert kept(rows, '{"id": 9}') == {"id": [1, 2, 3, 9], "name": ["a"]}
+    assert kept("Booked room-12 for u7, total 30 EUR.") == {"id": ["room-12", "u7"]}
+    assert kept('"a1"', "17") == {}
+
+
+@pytest.mark.parametrize("text", ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900])
+def test_a_deep_result_is_no_error(text: str) -> None:
+    kept(text)
+
+
+@pytest.mark.parametrize("text", ["-a" * 50_000, "a-" * 50_000, " a1" * 50_000, "a1-" * 50_000])
+def test_a_long_result_is_read_once(text: str) -> None:
+    assert len(kept(*[text] * 20).get("id", ())) <= 1
+
+
+@given(st.text())
+def test_no_text_of_a_tool_is_an_error(text: str) -> None:
+    assert all(word in text for word in kept(text).get("id", ()) if isinstance(word, str))
+
+
+def test_the_probe_is_a_function_of_the_agent() -> None:
+    one, other = (offers.offer_of(GO, {"loop": OverHttp}) for _ in range(2))
+    assert (one.course, one.last, one.names) == (other.course, other.last, other.names)
+    assert [each.edges for each in one.tools.values()] == [
+        each.edges for each in other.tools.values()
+    ]
+
+
+def test_an_agent_that_cannot_be_made_is_no_error_of_the_probe() -> None:
+    class Broken:
+        def __init__(self) -> None:
+            raise ValueError("no key")
+
+        async def __call__(self, prompt: str) -> str:
+            return prompt
+
+    assert offered(Broken).names == ()

@@ -1,0 +1,104 @@
+"""Agents with tools of their own, over HTTP and in a world, for the tests of a search."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from wire import Heard, posted
+
+from simloop import Scenario, World
+from simloop.fuzz.offers import Offer, offer_of
+from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
+
+GO = Scenario(prompt="Go.", max_transitions=500)
+ORDER_ID = {"type": "string", "pattern": "^[A-Z]-[0-9]+$"}
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "find": {"properties": {"customer": {"type": "string"}}, "required": ["customer"]},
+    "cancel": {"properties": {"order_id": ORDER_ID}, "required": ["order_id"]},
+    "answer": {"properties": {"text": {"type": "string"}}, "required": ["text"]},
+}
+RESULTS: Mapping[str, Callable[..., Any]] = {
+    "find": lambda customer: {"orders": [{"order_id": "A-17", "total": 12.5, "for": customer}]},
+    "cancel": lambda order_id: f"Order {order_id} is cancelled, the receipt is r-9.",
+}
+CALLED: list[str] = []
+
+
+class OverHttp:
+    """An agent on Chat Completions that ends its run when the tool `answer` is called."""
+
+    names = ("find", "cancel", "answer")
+
+    async def __call__(self, prompt: str) -> str:
+        messages: list[Any] = [{"role": "user", "content": prompt}]
+        tools = [
+            {"type": "function", "function": {"name": name, "parameters": PARAMETERS[name]}}
+            for name in self.names
+        ]
+        while True:
+            asked = posted({"model": "m", "messages": messages, "tools": tools})
+            heard = await Heard().listen(asked)
+            message = json.loads(heard.body)["choices"][0]["message"]
+            messages.append(message)
+            if not message.get("tool_calls"):
+                return str(message.get("content"))
+            for call in message["tool_calls"]:
+                name, given = call["function"]["name"], json.loads(call["function"]["arguments"])
+                CALLED.append(name)
+                if name == "answer":
+                    return str(given["text"])
+                content = json.dumps(RESULTS[name](**given))
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+
+
+class AnswersFirst(OverHttp):
+    """The same agent, which names first the tool that ends its run."""
+
+    names = ("answer", "find", "cancel")
+
+
+SPECS = [ToolSpec(name, name, msgspec.Raw(json.dumps(PARAMETERS[name]).encode()))
+         for name in ("find", "cancel")]  # fmt: skip
+
+
+async def native(prompt: str, world: World) -> str:
+    """Call the tools `find` and `cancel` of its own."""
+    messages: list[Message] = [UserMessage(prompt)]
+    while True:
+        reply = await world.model.reply(messages, tools=SPECS)
+        messages.append(reply.message)
+        if not reply.message.calls:
+            return reply.message.text
+        for call in reply.message.calls:
+            found = RESULTS[call.name](**json.loads(call.arguments))
+            messages.append(ToolMessage(call.id, json.dumps(found)))
+
+
+async def of_world(prompt: str, world: World) -> str:
+    """Call the tools of its world."""
+    messages: list[Message] = [UserMessage(prompt)]
+    while True:
+        reply = await world.model.reply(messages, tools=world.tools.specs)
+        messages.append(reply.message)
+        if not reply.message.calls:
+            return reply.message.text
+        messages += [await world.tools.run(call) for call in reply.message.calls]
+
+
+async def without_tools(prompt: str, world: World) -> str:
+    return (await world.model.reply([UserMessage(prompt)])).message.text
+
+
+_KNOWN: dict[Any, tuple[Scenario, Offer]] = {}
+
+
+def offered(agent: Any, base: Scenario = GO) -> Offer:
+    """Return the offer of an agent; a probe takes a few forks, so each is made once."""
+    if (agent, id(base)) not in _KNOWN:
+        _KNOWN[agent, id(base)] = base, offer_of(base, {"loop": agent})
+    return _KNOWN[agent, id(base)][1]
+
+
+FOUND = [{"find": {"customer": "some customer"}}, {"cancel": {"order_id": "A-17"}}]
+"""The course of each of these agents."""
