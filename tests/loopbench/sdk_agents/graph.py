@@ -52,6 +52,7 @@ class Gardener:
     """A conversation with the gardener."""
 
     limits = Limits(max_steps=12)
+    mutating = ("plant", "water")
 
     def __init__(self) -> None:
         model = ChatOpenAI(model="gpt-5", max_retries=3, timeout=45)

@@ -116,6 +116,7 @@ class Bank:
     """A conversation with the bank. `speaker` is the agent that the user talks to."""
 
     limits = Limits(max_steps=12)
+    mutating = ("transfer",)
 
     def __init__(self) -> None:
         self.whole = Whole()

@@ -87,6 +87,7 @@ class RefundDesk:
     """A conversation with the desk."""
 
     limits = Limits(max_steps=15)
+    mutating = ("note",)
 
     def __init__(self) -> None:
         client = AsyncOpenAI(max_retries=3, timeout=45)

@@ -73,6 +73,7 @@ class Librarian:
     """A conversation with the librarian."""
 
     limits = Limits(max_steps=10)
+    mutating = ("lend", "renew")
 
     def __init__(self) -> None:
         self.client = AsyncOpenAI(max_retries=3, timeout=50)

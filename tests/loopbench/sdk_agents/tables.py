@@ -57,6 +57,7 @@ class Tables:
     """A conversation with the restaurant."""
 
     limits = Limits(max_steps=10)
+    mutating = (BOOKINGS,)
 
     def __init__(self) -> None:
         self.client = AsyncOpenAI(max_retries=2, timeout=45)

@@ -80,6 +80,7 @@ class Keeper:
     deviations = {  # noqa: RUF012 - a constant
         "tool-ends-before-its-answer": "no thread can be stopped: a tool that is too slow goes on"
     }
+    mutating = ("reserve", "release")
 
     def __init__(self) -> None:
         self.client = OpenAI(max_retries=0, timeout=40)
