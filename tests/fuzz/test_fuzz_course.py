@@ -1,0 +1,172 @@
+"""The worlds of an agent: small ones first, and each circumstance once before any comes twice."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from offering import AnswersFirst, OverHttp, native, without_tools
+
+from simloop import Reply, Scenario
+from simloop.check.trial import Rules
+from simloop.fuzz import course as courses
+from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.circumstances import Circumstance, Draft
+from simloop.fuzz.course import Course, plain_scenario
+from simloop.fuzz.search import Search
+from simloop.runs.loop import loop_of
+from simloop.runs.plan import Plan
+
+BUYS = [Reply(call={"find": {"customer": "Ann"}}), Reply(say="Done.", times="always")]
+ORDER = Scenario(prompt="Buy.", model=BUYS)
+OTHER = Scenario(prompt="Cancel.", model=[Reply(say="No.", times="always")])
+
+
+def course(agent: Any, *bases: Scenario, breaches: bool = False) -> Course:
+    abilities = Abilities.of(loop_of(ORDER, {"loop": agent}))._replace(breaches=breaches)
+    return Course(bases or [plain_scenario("reference")], {"loop": agent}, abilities)
+
+
+@pytest.fixture(scope="module")
+def shop() -> Course:
+    return course(AnswersFirst)
+
+
+@pytest.fixture(scope="module")
+def two() -> Course:
+    return course(OverHttp, ORDER, OTHER)
+
+
+def scenarios(worlds: Iterable[tuple[Plan, Rules]]) -> list[Scenario]:
+    return [plan.source for plan, _ in worlds]
+
+
+def test_the_first_world_is_the_course_alone_and_each_other_has_one_circumstance(
+    shop: Course,
+) -> None:
+    (base,) = shop._bases
+    worlds = [world for _, world in shop.small]
+    assert len(worlds) == 1 + len(base.circumstances)
+    assert worlds[0].model == [*base.offer.course, base.offer.last]
+    assert worlds[0] not in worlds[1:]
+    assert all(world.model[-1].times == "always" for world in worlds), "every request is answered"
+
+
+def test_a_tool_that_ends_the_run_ends_each_script(shop: Course) -> None:
+    assert {name for _, world in shop.small for name in world.model[-1].call} == {"answer"}
+    together = scenarios(shop.together(5, 0, 40, None))
+    assert {name for world in together for name in world.model[-1].call} == {"answer"}
+
+
+def test_small_worlds_can_be_played_from_any_number(shop: Course) -> None:
+    every = scenarios(shop.small_from(1, None))
+    assert every == [world for _, world in shop.small]
+    assert scenarios(shop.small_from(31, None)) == every[30:]
+    assert scenarios(shop.small_from(len(every), None)) == every[-1:]
+
+
+def drawn(course: Course, monkeypatch: pytest.MonkeyPatch, families: int) -> list[tuple[str, str]]:
+    """The first circumstance of each world with several, by scenario and name."""
+    firsts: dict[Draft, tuple[str, str]] = {}
+
+    def noted(each: Circumstance) -> Circumstance:
+        def act(draft: Draft, place: int) -> None:
+            firsts.setdefault(draft, (draft.base.prompt, each.name))
+            each.act(draft, place)
+
+        return each._replace(act=act)
+
+    for base in course._bases:
+        monkeypatch.setattr(base, "circumstances", [*map(noted, base.circumstances)])
+    for number in range(families):
+        list(course.together(3, number * 10, 10, None))
+    return [*firsts.values()]
+
+
+def test_each_circumstance_comes_once_before_any_comes_twice(
+    shop: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base,) = shop._bases
+    count = len(base.circumstances)
+    names = [name for _, name in drawn(shop, monkeypatch, 2 * count // 10 + 1)]
+    assert len({*names[:count]}) == count
+    assert len({*names[count : 2 * count]}) == count
+    assert names[:count] != names[count : 2 * count], "in another order"
+
+
+def test_each_circumstance_of_several_scenarios_comes_once_before_any_comes_twice(
+    two: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = max(len(base.circumstances) for base in two._bases)
+    firsts = drawn(two, monkeypatch, 2 * (most // 10 + 1))
+    for base in two._bases:
+        names = [name for prompt, name in firsts if prompt == base.scenario.prompt]
+        count = len(base.circumstances)
+        assert Counter(names[:count]) == Counter(each.name for each in base.circumstances)
+
+
+def test_scenarios_take_turns_and_keep_their_prompts_and_scripts(two: Course) -> None:
+    prompts = [world.prompt for world in scenarios(two.small_from(1, None))]
+    first, second = (len(base.circumstances) + 1 for base in two._bases)
+    assert prompts == ["Buy."] * first + ["Cancel."] * second
+    assert two.small[0][1].model == ORDER.model
+    families = [{world.prompt for world in scenarios(two.together(0, n, 10, None))}
+                for n in (0, 10, 20, 30)]  # fmt: skip
+    assert families == [{"Buy."}, {"Cancel."}] * 2
+
+
+def test_a_world_is_a_function_of_the_seed_and_its_number(shop: Course) -> None:
+    whole = scenarios(shop.together(7, 20, 10, None))
+    assert scenarios(shop.together(7, 20, 10, None)) == whole
+    assert scenarios(shop.together(8, 20, 10, None)) != whole
+    again = course(AnswersFirst)
+    assert scenarios(again.together(7, 20, 10, None)) == whole
+    assert again.small == [(again._bases[0].plan, world) for _, world in shop.small]
+    assert len({repr(world.model) for world in whole}) > 5
+
+
+@pytest.mark.parametrize("agent", [native, without_tools])
+def test_a_search_plays_from_any_number_the_worlds_of_the_whole_search(agent: Any) -> None:
+    whole, part = Search(agent, seed=4), Search(agent, seed=4)
+    assert whole._course is not None
+    small = len(whole._course.small)
+    numbers = (1, 2, 50, small, small + 1, small + 7, small + 10, small + 11, small + 33)
+    worlds = {number: whole.world(number) for number in range(1, small + 34)}
+    assert [part.world(number) for number in reversed(numbers)] == [
+        worlds[number] for number in reversed(numbers)
+    ]
+    other = Search(agent, seed=5)
+    assert other.world(small) == worlds[small], "small worlds are those of each seed"
+    assert other.world(small + 1) != worlds[small + 1]
+
+
+def test_a_further_range_plays_what_the_whole_search_plays() -> None:
+    def played(first: int, runs: int) -> list[Scenario]:
+        search, found = Search(native, seed=4, invariants=()), list[Scenario]()
+        search.number = first - 1
+        for _ in range(runs):
+            plan, _ = search._next_world()
+            found.append(plan.by_itself())
+        return found
+
+    search = Search(native, seed=4)
+    assert search._course is not None
+    small = len(search._course.small)
+    whole = played(small - 3, 30)
+    assert played(small - 3, 14) + played(small + 11, 16) == whole
+
+
+def test_the_course_of_a_name_is_made_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class Counted(Course):
+        def __init__(self, *given: Any) -> None:
+            made.append(given[1]["loop"])
+            super().__init__(*given)
+
+    monkeypatch.setattr(courses, "_KNOWN", {})
+    abilities = Abilities(has_engine=False)
+    for breaches in (False, False, True):
+        able = abilities._replace(breaches=breaches)
+        Counted.of([plain_scenario("searching:asks")], {"loop": "searching:asks"}, able)
+    assert made == ["searching:asks"] * 2, "the breaches are another catalogue"
