@@ -4,7 +4,7 @@ import pytest
 from incases import in_cases
 from recording import Recording, said
 
-from simloop import ExponentialBackoff, Limits
+from simloop import ExponentialBackoff, Limits, Scenario
 from simloop.check.invariants.agents import (
     agent_backoff_matches_policy,
     agent_respects_its_limits,
@@ -13,6 +13,7 @@ from simloop.check.invariants.agents import (
     event_loop_not_blocked,
     no_failure_after_an_answer,
     no_failure_unseen,
+    no_mistake_in_the_code,
     no_retry_of_permanent_failure,
     repeated_retries_wait,
     retry_after_respected,
@@ -20,6 +21,7 @@ from simloop.check.invariants.agents import (
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
 from simloop.check.invariants.subject import Subject
+from simloop.fuzz.search import Group
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
@@ -130,6 +132,10 @@ BAD: list[tuple[Invariant, Recording, str]] = [
      asked().replied("Done.").add(LeftBehind, "exception", "KeyError: 'id'", "mine.py:3 in log"),
      "a task fails at mine.py:3 in log, and no code looks at it: KeyError: 'id'"),
     (agent_stops_without_progress, failing(25, 30), "after 25 useless replies in a row"),
+    (no_mistake_in_the_code, asked().ended(FAILED, message="Error: AssertionError"),
+     "AssertionError"),
+    (no_mistake_in_the_code, asked().replied("", "a").ended(FAILED, message="Error: KeyError: 'x'"),
+     "KeyError: 'x' after a reply that calls look"),
 ]  # fmt: skip
 
 
@@ -279,6 +285,38 @@ def test_a_wait_of_over_a_minute_that_a_failure_asks_for_need_not_be_kept() -> N
 def test_a_declared_policy_may_wait_for_hours() -> None:
     run = asked().failed(503).after(5_000).request([GO])
     assert run.found(retry_after_respected, declaring()) == []
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        asked().ended(FAILED, message="Error: ValueError: no key"),
+        asked().ended(FAILED, message="Error: KeyErrorOfMine: gone"),
+        asked().ended(FAILED, message="the KeyError: 'x' was handled"),
+        asked().replied("KeyError: 'x'").ended(text="KeyError: 'x'"),
+        asked().stop().ended(Outcome.ABORTED, message="Error: KeyError: 'x'"),
+    ],
+)
+def test_an_error_that_an_agent_means_to_raise_is_no_mistake(run: Recording) -> None:
+    assert run.found(no_mistake_in_the_code) == []
+
+
+@pytest.mark.parametrize(("outcome", "is_found"), [("failed", False), ("completed", True)])
+def test_a_mistake_that_the_scenario_expects_is_none(outcome: str, *, is_found: bool) -> None:
+    scenario = Scenario(prompt="Go.", expect={"outcome": outcome})
+    run = asked().ended(FAILED, message="Error: KeyError: 'x'")
+    assert bool(run.found(no_mistake_in_the_code, Subject(scenario=scenario))) is is_found
+
+
+def test_mistakes_of_different_kinds_are_different_failures_whatever_was_called_before() -> None:
+    def group(text: str, *calls: str) -> Group:
+        run = asked().replied("", *calls).ended(FAILED, message=f"Error: {text}")
+        (found,) = run.found(no_mistake_in_the_code)
+        return Group.of("no-mistake-in-the-code", found)
+
+    assert group("KeyError: 'x'", "a") == group("KeyError: 'y'")
+    assert group("AssertionError", "a") == group("AssertionError") == group("AssertionError: b")
+    assert group("KeyError: 'x'") != group("AssertionError")
 
 
 def test_a_machine_is_not_judged_as_an_agent() -> None:
