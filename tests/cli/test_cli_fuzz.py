@@ -1,4 +1,5 @@
 import json
+import logging
 import re
 import signal
 import subprocess
@@ -242,3 +243,141 @@ def test_an_address_without_a_scheduler_is_refused(cli: Cli) -> None:
     shown = cli("fuzz", *LOOP, "--runs", "1", "--dask", "tcp://127.0.0.1:1")
     assert shown.exit_code == 2
     assert "no Dask scheduler answers" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--budget", "5"), "'--budget'"),
+        (("--budget", "0s"), "'--budget': must be longer than 0"),
+        (("--budget", "soon"), "'--budget'"),
+        (("--provider", "lax"), "'--provider'"),
+        (("--runs", "0"), "'--runs'"),
+    ],
+)
+def test_a_budget_has_a_unit_and_a_length(cli: Cli, arguments: tuple[str, str], why: str) -> None:
+    shown = cli("fuzz", *arguments)
+    assert shown.exit_code == 2
+    assert why in shown.stderr
+
+
+def test_a_budget_is_a_time_of_the_processor_in_any_unit(cli: Cli) -> None:
+    shown = cli("fuzz", "--loop", "react", "--budget", "20ms", "--format", "json")
+    report = json.loads(shown.stdout)
+    assert report["runs"] >= 1
+    assert report["cpu_s"] >= 0.02
+
+
+AGENTS = '''
+import json
+import logging
+import logging
+import sys
+
+import msgspec
+from simloop import ToolMessage, UserMessage, World
+from simloop.messages import ToolSpec
+from windowed import Windowed
+
+print("printed by the module")
+logging.basicConfig(level=logging.DEBUG, format="logged: %(message)s", stream=sys.stdout)
+SPECS = [ToolSpec(name, "", msgspec.Raw(b'{"properties": {"of": {"type": "string"}}}'))
+         for name in ("look", "act")]
+
+async def noisy(prompt: str, world: World) -> str:
+    """Print, log, and fail whenever it is to call a tool."""
+    print("printed on stdout")
+    print("printed on stderr", file=sys.stderr)
+    logging.warning("something")
+    reply = await world.model.reply([UserMessage(prompt)], tools=SPECS)
+    assert not reply.message.calls, "not yet"
+    return reply.message.text
+
+async def twice_wrong(prompt: str, world: World) -> str:
+    """Send a result without a call, and fail."""
+    await world.model.reply([UserMessage(prompt), ToolMessage("no-such-call", "x")])
+    return {}["answer"]
+
+class Counts(Windowed):
+    """Fail if the arguments of a call are null."""
+
+    async def act(self, reply, world: World) -> None:
+        assert "null" not in [call.arguments for call in reply.calls]
+        await super().act(reply, world)
+'''
+
+
+@pytest.fixture
+def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "agents_of_a_user.py").write_text(AGENTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(logging.root, "handlers", [])
+    return "agents_of_a_user"
+
+
+def test_a_report_says_the_world_what_the_agent_did_and_how_to_run_it(
+    cli: Cli, agents: str
+) -> None:
+    shown = cli("fuzz", "--loop", f"{agents}:noisy", "--runs", "3", "--out", "found")
+    assert shown.exit_code == 1
+    assert "printed" not in shown.stdout
+    assert "logged" not in shown.output
+    lines = shown.stdout.splitlines()
+    at = lines.index(
+        "no-mistake-in-the-code: A run of an agent does not fail by a mistake in its code, "
+        "such as a KeyError."
+    )
+    assert lines[at + 1].startswith("  world:    the model calls look(")
+    assert lines[at + 2 : at + 6] == [
+        "  the loop: AssertionError: not yet after a reply that calls look",
+        "  found in 1 world, first in run 1",
+        "  file:     found/no-mistake-in-the-code.simloop.yaml",
+        "  run it:   simloop run found/no-mistake-in-the-code.simloop.yaml",
+    ]
+    assert "calls of tools: look 1" in lines
+    assert "never called: act" in lines
+    again = cli("run", "found/no-mistake-in-the-code.simloop.yaml")
+    assert lines[at + 1].removeprefix("  world:    ") in again.stdout
+    assert "AssertionError: not yet" in again.stdout
+
+
+def test_two_findings_of_one_run_are_both_reported_and_have_a_file_each(
+    cli: Cli, agents: str
+) -> None:
+    shown = cli("fuzz", "--loop", f"{agents}:twice_wrong", "--runs", "9", "--out", "found")
+    found = re.findall(r"FAILED (\S+) in run (\d+)", shown.stdout)
+    first = {name for name, run in found if run == "1"}
+    assert {"adjacent-results", "no-mistake-in-the-code"} <= first
+    for name, _ in found:
+        file = Path("found") / f"{name}.simloop.yaml"
+        assert f"  run it:   simloop run {file}" in shown.stdout
+        assert f"# {name}: " in file.read_text()
+
+
+@pytest.mark.slow
+def test_a_resumed_search_reports_several_findings_of_one_range_as_a_whole_search_does(
+    cli: Cli, agents: str
+) -> None:
+    search = ("fuzz", "--loop", f"{agents}:twice_wrong")
+    cli(*search, "--runs", "6", "--out", "found")
+    resumed = cli(*search, "--runs", "12", "--out", "found")
+    whole = cli(*search, "--runs", "12", "--out", "whole")
+    assert "found/search.jsonl has 6 runs of this search already" in resumed.stderr
+    _, *report = untimed(whole.stdout).replace("whole/", "found/").partition("\n\n")
+    assert report[1].count("run it:") >= 2
+    assert untimed(resumed.stdout).endswith("".join(report)[1:])
+    files = {each.name: each.read_text() for each in Path("found").glob("*.yaml")}
+    assert files == {each.name: each.read_text() for each in Path("whole").glob("*.yaml")}
+
+
+@pytest.mark.slow
+def test_a_provider_that_breaks_its_contract_is_searched_with_provider_any(
+    cli: Cli, agents: str
+) -> None:
+    search = ("fuzz", "--loop", f"{agents}:Counts", "--runs", "75", "--seed", "3")
+    strict = cli(*search, "--provider", "strict")
+    assert "no failures" in strict.stdout
+    lax = cli(*search, "--provider", "any", "--out", "found")
+    assert "the loop: AssertionError" in lax.stdout
+    text = Path("found/no-mistake-in-the-code.simloop.yaml").read_text()
+    assert f"--loop {agents}:Counts --seed 3 --provider any --runs" in text
