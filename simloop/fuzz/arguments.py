@@ -3,15 +3,13 @@
 Each value is a function of a schema and a number. Number 0 is the plain value; each further one is
 an edge of one argument (an empty text, the largest number, another word of an `enum`), while the
 others stay plain. The validator of tools decides which of them the schema allows, so a candidate
-need not know every keyword. A schema is a stranger's: it may name itself, contradict itself, or ask
-for a billion items.
+need not know every keyword. A schema may name itself, or ask for a billion items.
 """
 
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import partial
 from itertools import chain, islice
 from math import ceil, floor, isfinite
 from typing import Any, TypeAlias
@@ -79,7 +77,7 @@ class Arguments:
         self, schema: Schema, plain: Mapping[str, Any], depth: int
     ) -> Iterator[dict[str, Any]]:
         """Yield the object with one value exchanged: the first edge of each, then the second."""
-        properties = _mapping(self._resolved(schema), "properties")
+        properties = _get(self._resolved(schema), "properties", dict)
         edges = {
             name: [*islice(self._candidates(each, name, depth), _ITEMS)]
             for name, each in islice(properties.items(), _MOST)
@@ -98,10 +96,10 @@ class Arguments:
 
     def _candidates(self, schema: Any, name: str, depth: int) -> Iterator[Any]:
         schema = self._resolved(schema)
-        if depth > _DEEP or (words := _list(schema, "enum")):
+        if depth > _DEEP or (words := _get(schema, "enum", list)):
             yield from words if depth <= _DEEP else ()
             return
-        if branches := [*_list(schema, "anyOf"), *_list(schema, "oneOf")]:
+        if branches := [*_get(schema, "anyOf", list), *_get(schema, "oneOf", list)]:
             for each in branches:
                 yield self._value(each, name, 1)
                 yield from self._candidates(each, name, depth + 1)
@@ -127,11 +125,11 @@ class Arguments:
 
     def _value(self, schema: Any, name: str, depth: int) -> Any:
         schema = self._resolved(schema)
-        for given in (schema.get("const"), schema.get("default"), *_list(schema, "enum")[:1]):
+        for given in (schema.get("const"), schema.get("default"), *_get(schema, "enum", list)[:1]):
             if given is not None and self._fits(schema, given):
                 return given
         for key in ("anyOf", "oneOf") if depth <= 2 * _DEEP else ():
-            if branches := [*map(self._resolved, _list(schema, key))]:
+            if branches := [*map(self._resolved, _get(schema, key, list))]:
                 odd = {"null"} if depth < _DEEP else {"object", "array"}
                 branch = min(branches, key=lambda each: bool(_kinds(each) & odd))
                 rest = {other: value for other, value in schema.items() if other != key}
@@ -143,43 +141,32 @@ class Arguments:
             usual = int(depth < _DEEP and _size(schema, "maxItems") != 0)
             least = _size(schema, "minItems")
             return self._items(schema, name, usual if least is None else least, depth)
-        values = [*self._returned(name), *_scalars(schema, name, kinds)]
+        found = self._known.get(name) or (self._known.get("id", ()) if name.endswith("id") else ())
+        values = [*islice(reversed([*found]), _ITEMS), *_scalars(schema, name, kinds)]
         return next((each for each in values if self._fits(schema, each)), (values or [None])[-1])
 
     def _fits(self, schema: Schema, value: Any) -> bool:
-        """Return whether a value is within the bounds of a schema, apart from those of its parts.
-
-        Python's `re` could take for ever: it is not asked.
-        """
+        # Python's `re` could take for ever: it is not asked.
         bounds = {key: schema[key] for key in _BOUNDS if key in schema}
         try:
             return bool(jsonschema_rs.Draft202012Validator(bounds).is_valid(value))
         except (ValueError, jsonschema_rs.ValidationError):
             return True
 
-    def _returned(self, name: str) -> Iterator[Any]:
-        """Yield the values of an argument that tools have returned, the newest first."""
-        found = self._known.get(name) or (self._known.get("id", ()) if name.endswith("id") else ())
-        yield from islice(reversed([*found]), _ITEMS)
-
     def _items(self, schema: Schema, name: str, number: int, depth: int) -> list[Any]:
         """Return so many items, but fewer inside others: a list of lists would have too many."""
         most = max(_ITEMS >> 2 * max(depth - 1, 0), 4) if depth < _DEEP else int(depth <= 2 * _DEEP)
         number = min(number, most)
-        first = _list(schema, "prefixItems")[:number]
+        first = _get(schema, "prefixItems", list)[:number]
         made = [self._value(each, name, depth + 1) for each in first]
         each = schema.get("items", {})
         if len(made) < number:
             made += [self._value(each, name, depth + 1)] * (number - len(made))
-        if number < 2 or not schema.get("uniqueItems"):  # noqa: PLR2004
-            return made
-        others = filter(partial(self._fits, self._resolved(each)),
-                        islice(self._candidates(each, name, _NESTED), _ITEMS))  # fmt: skip
-        return [*{canonical_json(one): one for one in chain(made, others)}.values()][:number]
+        return made
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        properties = _mapping(schema, "properties")
-        required = [each for each in _list(schema, "required") if isinstance(each, str)]
+        properties = _get(schema, "properties", dict)
+        required = [each for each in _get(schema, "required", list) if isinstance(each, str)]
         chosen = {*required} if required or depth >= _NESTED else properties
         other = schema.get("additionalProperties")
         return {
@@ -198,7 +185,7 @@ class Arguments:
                 break
             rest = {key: value for key, value in found.items() if key != "$ref"}
             found = _joined(rest, named_by(reference, self._root))
-        for part in _list(found, "allOf") if depth < _DEEP else ():
+        for part in _get(found, "allOf", list) if depth < _DEEP else ():
             found = _joined(found, self._resolved(part, depth + 1))
         return {key: value for key, value in found.items() if key != "allOf"}
 
@@ -207,12 +194,8 @@ _NONE = object()
 _EXTRA = "no_such_argument"
 
 
-def _list(schema: Schema, key: str) -> list[Any]:
-    return found if isinstance(found := schema.get(key), list) else []
-
-
-def _mapping(schema: Schema, key: str) -> Schema:
-    return found if isinstance(found := schema.get(key), Mapping) else {}
+def _get(schema: Schema, key: str, kind: type[list[Any] | dict[str, Any]]) -> Any:
+    return found if isinstance(found := schema.get(key), kind) else kind()
 
 
 def _size(schema: Schema, key: str) -> int | None:
@@ -223,14 +206,10 @@ def _size(schema: Schema, key: str) -> int | None:
 
 def _joined(schema: Schema, part: Any) -> dict[str, Any]:
     """Return a schema with a part of it, whose keywords come first."""
-    if not isinstance(part, Mapping):
-        return dict(schema)
-    found = {**schema, **part}
-    if "properties" in schema and "properties" in part:
-        found["properties"] = {**_mapping(schema, "properties"), **_mapping(part, "properties")}
-    if "required" in schema and "required" in part:
-        found["required"] = [*_list(schema, "required"), *_list(part, "required")]
-    return found
+    both = schema, (part if isinstance(part, Mapping) else {})
+    properties = {k: v for each in both for k, v in _get(each, "properties", dict).items()}
+    required = [name for each in both for name in _get(each, "required", list)]
+    return {**both[0], **both[1], "properties": properties, "required": required}
 
 
 def _kinds(schema: Schema) -> set[str]:
@@ -238,7 +217,9 @@ def _kinds(schema: Schema) -> set[str]:
     given = schema.get("type")
     if isinstance(given, str | list):
         return {given} if isinstance(given, str) else {each for each in given if type(each) is str}
-    return {"object"} if "properties" in schema else {"array"} if "items" in schema else {"string"}
+    if schema.get("properties"):
+        return {"object"}
+    return {"array"} if "items" in schema else {"string"}
 
 
 def _scalars(schema: Schema, name: str, kinds: set[str]) -> Iterator[Any]:
@@ -268,19 +249,12 @@ def _numbers(schema: Schema) -> Iterator[int | float]:
             found += [near(bound / step) * step, near(bound / step) * step + sign * step, bound]
     found += [(found[-2] + found[-1]) / 2, Fraction(0)]
     yield from (
-        int(each) if each.denominator == 1 and abs(each) < _WIDE else float(each) for each in found
-    )
-
-
-_WIDE = 2**63
-"""No file holds a larger integer."""
+        int(each) if each.denominator == 1 and abs(each) < 2**63 else float(each) for each in found
+    )  # no file holds a wider integer
 
 
 def text_of_pattern(pattern: str, repeats: int = 1) -> str:
-    """Return a short text that a regular expression matches in most cases, or `text`.
-
-    What may be repeated without a bound is repeated `repeats` times.
-    """
+    """Return a text that a regular expression matches in most cases, or `text`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of a set in a set
         try:
@@ -312,7 +286,4 @@ def _pieces(parsed: Any, repeats: int) -> Iterator[str]:
 def _of_set(items: Any) -> str:
     expression = re._parser.SubPattern(re._parser.State(), [(re._constants.IN, items)])  # type: ignore[attr-defined] # noqa: SLF001
     accepts = re._compiler.compile(expression).fullmatch  # type: ignore[attr-defined] # noqa: SLF001
-    own = [value if type(value) is int else value[0] for kind, value in items
-           if str(kind) in {"LITERAL", "RANGE"}]  # fmt: skip
-    chars = chain(_CHARS, map(chr, chain(range(32, 127), own, range(127, 0x3000))))
-    return next((char for char in chars if accepts(char)), "a")
+    return next(filter(accepts, chain(_CHARS, map(chr, range(32, 0xD800)))), "a")

@@ -6,7 +6,7 @@ of it shows the tools.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -32,7 +32,7 @@ _ROUNDS = 4
 """The most runs that look for the tools: one that ends the run hides those after it."""
 _MOST = 60
 _LONG = 20_000
-_WORDS = re.compile(r"\b[A-Za-z0-9][\w-]*\w").findall
+_IDS = re.compile(r"\b(?=[\w-]{0,60}[A-Za-z])(?=[\w-]{0,60}\d)[A-Za-z0-9][\w-]*\w").findall
 
 
 class Offered(Tools):
@@ -163,13 +163,7 @@ def keep_values(messages: Iterable[Message], known: Known) -> None:
         if type(message) is ToolMessage:
             text = message.text[:_LONG]
             value = json_value(text)
-            _keep([{"id": one} for one in _ids(text)] if value is None else value, known)
-
-
-def _ids(text: str) -> Iterator[str]:
-    for word in dict.fromkeys(_WORDS(text)):
-        if re.search("[A-Za-z]", word) and re.search("[0-9]", word):
-            yield word
+            _keep([{"id": one} for one in _IDS(text)] if value is None else value, known)
 
 
 def _keep(value: Any, known: Known) -> None:

@@ -93,8 +93,6 @@ def around(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.lists(inner, min_size=1, max_size=3).map(lambda of: {"anyOf": of}),
         inner.map(lambda each: {"anyOf": [{"type": "null"}, each]}),
         inner.map(lambda each: {"allOf": [each], "description": "Part of it."}),
-        st.just({"type": "array", "uniqueItems": True, "minItems": 3,
-                 "items": {"type": "integer", "minimum": 5}}),
     )  # fmt: skip
 
 

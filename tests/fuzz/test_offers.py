@@ -140,9 +140,8 @@ def test_a_deep_result_is_no_error(text: str) -> None:
     kept(text)
 
 
-@pytest.mark.parametrize("text", ["-a" * 50_000, "a-" * 50_000, " a1" * 50_000, "a1-" * 50_000])
-def test_a_long_result_is_read_once(text: str) -> None:
-    assert len(kept(*[text] * 20).get("id", ())) <= 1
+def test_a_word_of_a_long_text_is_kept_once() -> None:
+    assert kept(" a1" * 50_000) == {"id": ["a1"]}
 
 
 @given(st.text())
