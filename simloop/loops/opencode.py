@@ -125,16 +125,10 @@ class Turning(Struct, frozen=True, gc=False):
 
 LEGAL: machine.LegalMap = {
     states.Ready: {signals.Began: frozenset({states.CallingModel})},
-    Turning: {
-        signals.ContextMeasured: frozenset(
-            {states.Compacting, states.CallingModel, states.Finished}
-        ),
-        **machine.ENDINGS,
-    },
-    states.Compacting: {
-        signals.ContextCompacted: frozenset({states.CallingModel, states.Finished}),
-        **machine.ENDINGS,
-    },
+    Turning: machine.row(
+        signals.ContextMeasured, states.Compacting, states.CallingModel, states.Finished
+    ),
+    states.Compacting: machine.row(signals.ContextCompacted, states.CallingModel, states.Finished),
     states.CallingModel: {
         signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
         signals.ModelFailed: frozenset({states.BackingOff, states.Compacting, states.Finished}),
@@ -146,11 +140,10 @@ LEGAL: machine.LegalMap = {
         **machine.STEP_ENDINGS,
     },
     states.BackingOff: {
-        signals.BackoffElapsed: frozenset({states.CallingModel}),
-        **machine.ENDINGS,
+        **machine.row(signals.BackoffElapsed, states.CallingModel),
         signals.AbortRequested: frozenset({states.Halting, states.Finished}),
     },
-    states.Halting: {signals.ModelFailed: machine.END, **machine.ENDINGS},
+    states.Halting: machine.row(signals.ModelFailed, states.Finished),
     states.Finished: {},
 }
 MAX_STEPS = "The steps are used up. Call no tools: say what was done, and what is left to do."

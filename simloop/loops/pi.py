@@ -116,14 +116,8 @@ VERSIONS: Mapping[str, PiOptions] = {
 _ROUND = frozenset({states.Measuring, states.CallingModel})
 LEGAL: machine.LegalMap = {
     states.Ready: {signals.Began: _ROUND},
-    states.Measuring: {
-        signals.ContextMeasured: frozenset({states.Compacting, states.CallingModel}),
-        **machine.ENDINGS,
-    },
-    states.Compacting: {
-        signals.ContextCompacted: frozenset({states.CallingModel}),
-        **machine.ENDINGS,
-    },
+    states.Measuring: machine.row(signals.ContextMeasured, states.Compacting, states.CallingModel),
+    states.Compacting: machine.row(signals.ContextCompacted, states.CallingModel),
     states.CallingModel: {
         signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
         signals.ModelFailed: machine.END,

@@ -143,16 +143,10 @@ VERSIONS: Mapping[str, ReferenceOptions] = {"documented": DOCUMENTED}
 _AFTER_FAILURE: machine.Targets = frozenset({states.BackingOff, states.Compacting, states.Finished})
 LEGAL: machine.LegalMap = {
     states.Ready: {signals.Began: frozenset({states.Measuring})},
-    states.Measuring: {
-        signals.ContextMeasured: frozenset({states.Compacting, states.CallingModel}),
-        **machine.ENDINGS,
-    },
-    states.Compacting: {
-        signals.ContextCompacted: frozenset(
-            {states.Measuring, states.CallingModel, states.Finished}
-        ),
-        **machine.ENDINGS,
-    },
+    states.Measuring: machine.row(signals.ContextMeasured, states.Compacting, states.CallingModel),
+    states.Compacting: machine.row(
+        signals.ContextCompacted, states.Measuring, states.CallingModel, states.Finished
+    ),
     states.CallingModel: {
         signals.ModelReplied: frozenset({states.RunningTools, states.ClosingStep}),
         signals.ModelFailed: _AFTER_FAILURE,
@@ -163,10 +157,7 @@ LEGAL: machine.LegalMap = {
         signals.StepClosed: _AFTER_FAILURE | {states.Measuring},
         **machine.STEP_ENDINGS,
     },
-    states.BackingOff: {
-        signals.BackoffElapsed: frozenset({states.Measuring}),
-        **machine.ENDINGS,
-    },
+    states.BackingOff: machine.row(signals.BackoffElapsed, states.Measuring),
     states.Finished: {},
 }
 # The wait before a retry swallows an abort, and the next call finds it.
@@ -176,7 +167,7 @@ _LEGAL_WITH_HALTING: machine.LegalMap = {
         **LEGAL[states.BackingOff],
         signals.AbortRequested: frozenset({states.Halting}),
     },
-    states.Halting: {signals.ModelFailed: machine.END, **machine.ENDINGS},
+    states.Halting: machine.row(signals.ModelFailed, states.Finished),
 }
 
 # States without data and the effects of every round are built once: they never change.
