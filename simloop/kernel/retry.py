@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 
 from simloop.kernel.checks import Checked
 from simloop.kernel.durations import Lasting, Milliseconds
-from simloop.kernel.errorclass import ErrorClass, classify
+from simloop.kernel.errorclass import ErrorClass, class_of_status, classify
 from simloop.messages import Fault
 
 RETRYABLE = frozenset({
@@ -69,12 +69,7 @@ class ExponentialBackoff(Checked, at="retry"):
         return int(delay_ms * _NS_PER_MS * (1 - self.jitter * draw))
 
 
-_STATUSES = {
-    429: ErrorClass.RATE_LIMIT,
-    500: ErrorClass.SERVER,
-    502: ErrorClass.SERVER,
-    503: ErrorClass.OVERLOADED,
-}
+_RETRIED = frozenset({429, 500, 502, 503})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +88,9 @@ class StatusRetry:
         error = classify(fault)
         if not self.by_status:
             return error
-        status = fault.status if isinstance(fault.status, int) else 0
-        return _STATUSES.get(status, ErrorClass.UNKNOWN if error in RETRYABLE else error)
+        if isinstance(fault.status, int) and fault.status in _RETRIED:
+            return class_of_status(fault.status)
+        return ErrorClass.UNKNOWN if error in RETRYABLE else error
 
     def retryable(self, error: ErrorClass) -> bool:
         return error in RETRYABLE
