@@ -26,7 +26,8 @@ import msgspec
 from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.threads.calls import run_blocking
-from simloop.wire.formats.wire_format import Encoder, WireEvent, WireFormat, WireRequest
+from simloop.wire.formats.replies import BlockEncoder
+from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
 from simloop.world import http
 from simloop.world.http import (
     Head,
@@ -174,7 +175,7 @@ class ModelCourse(ReplyCourse):
 
     def steps(self) -> ReplySteps:
         streams, form = self._answered.request.streams, self._answered.form
-        encoder: Encoder | None = None
+        encoder: BlockEncoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
         while not self.stream.ended:
             part = self.stream.take()
@@ -213,7 +214,7 @@ class ModelCourse(ReplyCourse):
         self._begun = True
         return Head(200, form.headers(request, self._number, created_s))
 
-    def _encoder(self) -> Encoder:
+    def _encoder(self) -> BlockEncoder:
         form, request, created_s = self._answered
         return form.encoder(request, self._number, created_s)
 

@@ -127,7 +127,7 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
         model,
         "\n\n".join(text for text in system if text),
         tuple(messages),
-        tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
+        payload.tools_of(body, (None, "custom"), "input_schema"),
         streams=bool(body.get("stream")),
         size_reply='{"input_tokens": %d}' if asks_size else "",
     )
@@ -248,25 +248,11 @@ def _check_answers(open_ids: list[str], answered: list[str], key: str) -> None:
         )
 
 
-def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
-    if tool.get("type") in (None, "custom"):
-        return payload.tool_spec(tool, key, "input_schema")
-    return payload.provider_tool(tool, key)
-
-
 # ---------------------------------------------------------------- replies
 
 _WORDS = replies.FinishWords(
-    {
-        values.FinishReason.STOP: "end_turn",
-        values.FinishReason.TOOL_CALLS: "tool_use",
-        values.FinishReason.LENGTH: "max_tokens",
-        values.FinishReason.CONTENT_FILTER: REFUSAL,
-    },
-    frozenset({
-        "end_turn", "stop_sequence", "max_tokens", "tool_use", "pause_turn", "refusal",
-        "compaction", "model_context_window_exceeded",
-    }),
+    "end_turn", "tool_use", "max_tokens", REFUSAL,
+    others="stop_sequence pause_turn compaction model_context_window_exceeded",
 )  # fmt: skip
 # What a block of each kind holds when it starts, and the delta and its field with which it grows.
 _STARTS: Mapping[str, JsonObject] = {

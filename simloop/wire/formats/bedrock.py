@@ -264,17 +264,9 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
 # ---------------------------------------------------------------- replies
 
 _WORDS = replies.FinishWords(
-    {
-        values.FinishReason.STOP: "end_turn",
-        values.FinishReason.TOOL_CALLS: "tool_use",
-        values.FinishReason.LENGTH: "max_tokens",
-        values.FinishReason.CONTENT_FILTER: "content_filtered",
-    },
-    frozenset({
-        "end_turn", "tool_use", "max_tokens", "stop_sequence", "guardrail_intervened",
-        "content_filtered", "malformed_model_output", "malformed_tool_use",
-        "model_context_window_exceeded",
-    }),
+    "end_turn", "tool_use", "max_tokens", "content_filtered",
+    others="stop_sequence guardrail_intervened malformed_model_output malformed_tool_use "
+    "model_context_window_exceeded",
 )  # fmt: skip
 
 

@@ -266,19 +266,11 @@ def _schema(value: Any) -> Any:
 # ---------------------------------------------------------------- replies
 
 _WORDS = replies.FinishWords(
-    {
-        values.FinishReason.STOP: "stop",
-        values.FinishReason.TOOL_CALLS: "stop",
-        values.FinishReason.LENGTH: "max_tokens",
-        values.FinishReason.CONTENT_FILTER: "safety",
-    },
-    frozenset({
-        "stop", "max_tokens", "safety", "recitation", "language", "other", "blocklist",
-        "prohibited_content", "spii", "malformed_function_call", "image_safety",
-        "image_prohibited_content", "image_other", "no_image", "image_recitation",
-        "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature",
-        "malformed_response", "model_armor",
-    }),
+    "stop", "stop", "max_tokens", "safety",
+    others="recitation language other blocklist prohibited_content spii malformed_function_call "
+    "image_safety image_prohibited_content image_other no_image image_recitation "
+    "unexpected_tool_call too_many_tool_calls missing_thought_signature malformed_response "
+    "model_armor",
 )  # fmt: skip
 _BLOCKS = {"SAFETY", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR"}
 _MALFORMED = "MALFORMED_FUNCTION_CALL"

@@ -91,7 +91,6 @@ class OpenAIFormat(replies.EventFormat):
         return {"error": openai_error(fault, is_responses=self.is_responses)}
 
     def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
-        """Return the HTTP reply to a request that cannot be read."""
         param, code = wrong.key or None, wrong.code or None
         error = {"message": wrong.message, "type": INVALID, "param": param, "code": code}
         headers = (("content-type", replies.JSON), *self.every(number, created_s))
@@ -244,15 +243,8 @@ def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
 # ---------------------------------------------------------------- replies
 
 _DONE = WireEvent("", "[DONE]")
-_WORDS = replies.FinishWords(
-    {
-        values.FinishReason.STOP: "stop",
-        values.FinishReason.TOOL_CALLS: "tool_calls",
-        values.FinishReason.LENGTH: "length",
-        values.FinishReason.CONTENT_FILTER: "content_filter",
-        values.FinishReason.ERROR: "error",  # OpenRouter's
-    },
-    frozenset({"stop", "tool_calls", "function_call", "length", "content_filter", "error"}),
+_WORDS = replies.FinishWords(  # the last is OpenRouter's
+    "stop", "tool_calls", "length", "content_filter", "error", others="function_call"
 )
 
 

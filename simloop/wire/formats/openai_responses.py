@@ -17,7 +17,7 @@ from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
 from simloop.wire.formats.storage import Turn
-from simloop.wire.formats.wire_format import Encoder, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 
 _ALONE = Turn()
@@ -54,13 +54,13 @@ class OpenAIResponses(OpenAIFormat):
             model,
             system,
             messages,
-            tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
+            payload.tools_of(body, ("function", "custom"), "parameters"),
             streams=bool(body.get("stream")),
             size_reply=size if request.path.endswith(self.sizes) else "",
             turn=turn,
         )
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ResponseEncoder":
         return _ResponseEncoder(self, request, number, created_s)
 
 
@@ -157,12 +157,6 @@ def _read_call(item: JsonObject, kind: str, key: str) -> values.ToolCall:
             item.get("action") or item.get("operation") or {}, f"{key}.action"
         )
     return values.ToolCall(payload.text_at(item, "call_id", key), name, arguments)
-
-
-def _read_tool(tool: JsonObject, key: str) -> values.ToolSpec:
-    if tool.get("type") in ("function", "custom"):
-        return payload.tool_spec(tool, key, "parameters")
-    return payload.provider_tool(tool, key)
 
 
 # ---------------------------------------------------------------- replies

@@ -5,7 +5,7 @@ text such as `[image]`. Text is free of lone surrogates, which JSON can carry bu
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -137,6 +137,15 @@ def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
         )
     parameters = object_text(object_at(tool, schema, key) or ANY_OBJECT, _place(key, schema))
     return ToolSpec(name, text_at(tool, "description", key), msgspec.Raw(parameters.encode()))
+
+
+def tools_of(body: JsonObject, own: Collection[str | None], schema: str) -> tuple[ToolSpec, ...]:
+    """Return the tools of a request: a type in `own` has a schema, others are the provider's."""
+    given = objects_at(body, "tools")
+    return tuple(
+        tool_spec(one, key, schema) if one.get("type") in own else provider_tool(one, key)
+        for key, one in given
+    )
 
 
 def provider_tool(tool: JsonObject, key: str) -> ToolSpec:

@@ -184,7 +184,10 @@ def whole_input(block: ReplyBlock) -> Any:
 
 
 class BlockEncoder(ABC):
-    """Writes one reply as the changes of its blocks; nothing is sent before the first part."""
+    """Writes the reply to one request as the changes of its blocks; it is fed the parts in order.
+
+    Nothing is sent before the first part.
+    """
 
     def __init__(self, options: WireOptions, request: WireRequest) -> None:
         self.options = options
@@ -194,11 +197,14 @@ class BlockEncoder(ABC):
         self._has_begun = False
 
     def begin(self, ahead: values.Finish | None = None) -> Sequence[WireEvent]:  # noqa: ARG002 - the protocol has it
-        """Return the events that come with the headers: none."""
+        """Return the events before the first part; `ahead` is the finish, if it is known.
+
+        Anthropic's first event reports its usage, and OpenAI sends a refusal as such.
+        """
         return ()
 
     def feed(self, part: values.Part) -> Sequence[WireEvent]:
-        """Return the events of the next part; the first also opens the reply."""
+        """Return the events of the next part; a StreamError is an error inside the stream."""
         if isinstance(part, values.WireState):
             return ()
         if isinstance(part, values.StreamError):
@@ -247,18 +253,26 @@ class BlockEncoder(ABC):
 # ---------------------------------------------------------------- how a reply ends
 
 
-class FinishWords(NamedTuple):
+class FinishWords:
     """The words of a format: one for each reason that it can say, and all that it knows."""
 
-    by_reason: Mapping[values.FinishReason, str]
-    known: frozenset[str]
+    def __init__(self, *words: str, others: str) -> None:
+        self._by_reason = dict(zip(_SAID, words, strict=False))
+        self.known = frozenset((*words, *others.split()))
 
     def word(self, finish: values.Finish) -> str:
         """Return the word for a finish; one that nobody knows goes out as it is."""
         word = finish.raw.lower().replace("-", "_")
         if word in self.known:
             return word
-        return self.by_reason.get(finish.reason) or finish.raw or finish.reason.value
+        return self._by_reason.get(finish.reason) or finish.raw or finish.reason.value
+
+
+_SAID = (
+    values.FinishReason.STOP, values.FinishReason.TOOL_CALLS, values.FinishReason.LENGTH,
+    values.FinishReason.CONTENT_FILTER, values.FinishReason.ERROR,
+)  # fmt: skip
+"""The reasons, in the order of a format's words; few formats have one for the last."""
 
 
 # ---------------------------------------------------------------- failed calls
@@ -324,7 +338,6 @@ class EventFormat(ABC):
 
     @property
     def endpoint(self) -> str:
-        """The requests that it answers, in words."""
         return f"POST {self.path}"
 
     def answers(self, request: HttpRequest) -> bool:
@@ -338,12 +351,10 @@ class EventFormat(ABC):
         return (("content-type", kind), *self.every(number, created_s))
 
     def error(self, failure: values.StreamError, number: int, created_s: int) -> ErrorReply:
-        """Return the HTTP reply that a failed call has in the place of any output."""
         body = self.error_body(failure.fault, number)
         return error_reply(failure, body, self.every(number, created_s, failure), self.pages)
 
     def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
-        """Return the HTTP reply to a request that cannot be read."""
         fault = values.Fault(str(wrong), status=wrong.status)
         return self.error(values.StreamError(fault), number, created_s)
 

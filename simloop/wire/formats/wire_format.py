@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
+from simloop.messages import Message, StreamError, ToolSpec
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
 if TYPE_CHECKING:
+    from simloop.wire.formats.replies import BlockEncoder
     from simloop.wire.formats.storage import Storage
 
 
@@ -47,22 +48,6 @@ class ErrorReply(NamedTuple):
     body: bytes
 
 
-class Encoder(Protocol):
-    """Writes the reply to one request; it is fed the parts in order."""
-
-    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
-        """Return the events before the first part; `ahead` is the finish, if it is known.
-
-        Anthropic's first event reports its usage, and OpenAI sends a refusal as such.
-        """
-
-    def feed(self, part: Part) -> Sequence[WireEvent]:
-        """Return the events of the next part; a StreamError is an error inside the stream."""
-
-    def whole(self) -> bytes:
-        """Return the body of a reply that does not stream, after its last part."""
-
-
 class WireFormat(Protocol):
     """One wire format: one file, and its name in `FORMATS`.
 
@@ -92,7 +77,7 @@ class WireFormat(Protocol):
     def framed(self, events: Sequence[WireEvent]) -> Sequence[bytes]:
         """Return the pieces of the next events of a reply."""
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
+    def encoder(self, request: WireRequest, number: int, created_s: int) -> "BlockEncoder":
         """Return the encoder of the reply to request `number`."""
 
     def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
