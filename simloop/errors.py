@@ -6,9 +6,9 @@ because its newlines could forge a line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self, TypedDict
+from typing import ClassVar, Self
 
 from simloop.escape import escape, escape_lines
 
@@ -42,7 +42,6 @@ class ScenarioError(SimloopError):
         column: int | None = None,
         key: str = "",
         hint: str = "",
-        others: Sequence["ScenarioError"] = (),
     ) -> None:
         self.message = message
         self.path = path
@@ -50,7 +49,7 @@ class ScenarioError(SimloopError):
         self.column = column
         self.key = key
         self.hint = hint
-        self.others = tuple(others)
+        self.others: tuple[ScenarioError, ...] = ()
         super().__init__(message)
 
     def __str__(self) -> str:
@@ -63,12 +62,10 @@ class ScenarioError(SimloopError):
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it
     """The scenario asks for a feature that its loop design does not have, such as hooks."""
 
-    def __init__(
-        self, loop: str, reasons: Sequence[str], hint: str = "run it on another loop"
-    ) -> None:
+    def __init__(self, loop: str, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
         message = f"the loop `{loop}` cannot express this: {'; '.join(reasons)}"
-        super().__init__(message, key="loop", hint=hint)
+        super().__init__(message, key="loop", hint="run it on another loop")
 
 
 class AgentNotMade(ScenarioError):  # noqa: N818 - named for what is wrong, as CannotExpress
@@ -172,31 +169,15 @@ class ErrorDetails:
     def of(cls, error: SimloopError) -> tuple[Self, ...]:
         """Return the details of `error`; a ScenarioError has one for each mistake of the file."""
         name = type(error).__name__
+        if not isinstance(error, ScenarioError | CheckFailed):
+            return (cls(name, str(error)),)
+        message, path = escape_lines(error.message), str(error.path) if error.path else None
+        found = cls(name, message, path, key=error.key or None, hint=escape(error.hint) or None)
         if isinstance(error, ScenarioError):
-            placed = _message_and_place(error)
-            first = cls(name, **placed, line=error.line, column=error.column)
+            first = replace(found, line=error.line, column=error.column)
             return (first, *(each for other in error.others for each in cls.of(other)))
-        if isinstance(error, CheckFailed):
-            placed = _message_and_place(error)
-            placed["message"] = "\n".join((placed["message"], *map(escape, error.others)))
-            return (cls(name, **placed, reproduce=error.reproduce or None),)
-        return (cls(name, str(error)),)
-
-
-class _Placed(TypedDict):
-    message: str
-    path: str | None
-    key: str | None
-    hint: str | None
-
-
-def _message_and_place(error: ScenarioError | CheckFailed) -> _Placed:
-    return {
-        "message": escape_lines(error.message),
-        "path": str(error.path) if error.path else None,
-        "key": error.key or None,
-        "hint": escape(error.hint) or None,
-    }
+        message = "\n".join((message, *map(escape, error.others)))
+        return (replace(found, message=message, reproduce=error.reproduce or None),)
 
 
 def _one_line(place: str, key: str, message: str, hint: str) -> str:

@@ -94,7 +94,8 @@ def test_an_error_says_the_same_after_crossing_a_process_boundary(error: Simloop
 
 def test_the_details_of_an_error_are_one_object_for_each_mistake() -> None:
     second = ScenarioError("b", path="f", line=2, column=1, key="k")
-    error = ScenarioError("a", path="f", line=1, column=3, hint="h", others=[second])
+    error = ScenarioError("a", path="f", line=1, column=3, hint="h")
+    error.others = (second,)
     assert ErrorDetails.of(error) == (
         ErrorDetails("ScenarioError", "a", "f", 1, 3, None, "h"),
         ErrorDetails("ScenarioError", "b", "f", 2, 1, "k"),
