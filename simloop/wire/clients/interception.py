@@ -163,20 +163,11 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
     yield _patched(module.ClientSession, "__init__", opening)
 
 
-def _urllib3(module: Any) -> Iterator[_Patch]:
-    from simloop.wire.clients.sockets import WireSocket
+def _connected(module: Any, kind: str) -> Iterator[_Patch]:
+    """Give the connections of a module a socket to the endpoint, of that class."""
+    from simloop.wire.clients import sockets
 
-    return _connected(module.connection, WireSocket)
-
-
-def _http_client(module: Any) -> Iterator[_Patch]:
-    from simloop.wire.clients.sockets import StandardSocket
-
-    return _connected(module, StandardSocket)
-
-
-def _connected(module: Any, socket: Callable[..., Any]) -> Iterator[_Patch]:
-    """Give the connections of a module a socket to the endpoint."""
+    socket = getattr(sockets, kind)
 
     def connecting(original: Any, connection: Any) -> None:
         host = connection._tunnel_host or connection.host  # noqa: SLF001 - what a proxy is asked for
@@ -238,8 +229,8 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
     "httpx": _httpx,
     "httpx2": _httpx,
     "aiohttp": _aiohttp,
-    "urllib3": _urllib3,
-    "http.client": _http_client,
+    "urllib3": lambda module: _connected(module.connection, "WireSocket"),
+    "http.client": lambda module: _connected(module, "StandardSocket"),
     "agents.tracing.processors": _agents_tracing,
     "anyio._backends._asyncio": _anyio,
 }

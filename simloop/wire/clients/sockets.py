@@ -123,7 +123,6 @@ class WireTransport(asyncio.Transport):
             self._task = loop.create_task(self._answer(request))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """Take pieces of the request."""
         self.write(b"".join(list_of_data))
 
     async def _answer(self, request: HttpRequest) -> None:
@@ -169,7 +168,6 @@ class WireTransport(asyncio.Transport):
         return made
 
     def is_closing(self) -> bool:
-        """Return whether the connection is over."""
         return self._is_closing
 
     def close(self) -> None:
@@ -203,7 +201,6 @@ class WireSocket:
         self._timeout_s = seconds
 
     def gettimeout(self) -> float | None:
-        """Return the limit of each wait."""
         return self._timeout_s
 
     def setsockopt(self, *_: Any) -> None:
