@@ -144,12 +144,6 @@ class Row(Struct, frozen=True):
     def word(self) -> str:
         return "cannot" if self.cannot else report.word_for(self.exit_code)
 
-    @property
-    def calls(self) -> str:
-        """Return the model calls as `2`, or as `2+1` with one for a summary."""
-        calls, summaries = self.facts["model_calls"], self.facts["summaries"]
-        return "-" if calls is None else f"{calls}+{summaries}" if summaries else str(calls)
-
     def went_as(self, other: "Row") -> bool:
         return all(self.facts[name] == other.facts[name] for name in _WAY)
 
@@ -157,17 +151,15 @@ class Row(Struct, frozen=True):
         """Return the cells below the headings but the first, safe to print; `-` if unknown."""
         facts, ns = self.facts, self.facts["elapsed_ns"]
         earlier = facts["outcomes"][:-1] if facts["outcome"] else facts["outcomes"]
+        calls, summaries = facts["model_calls"], facts["summaries"]
         return (
             plain(self.loop),
             ", ".join((*earlier, self.ending)),
-            self.calls,
+            "-" if calls is None else f"{calls}+{summaries}" if summaries else str(calls),
             "-" if facts["tool_runs"] is None else str(facts["tool_runs"]),
             "-" if ns is None else format_duration(ns),
             plain(facts["text"] or "") or "-",
         )
-
-    def coloured(self) -> str:
-        return self.word if self.cannot else verdict_word(self.word, len(_INDENT) - 2)
 
     def below(self) -> Iterator[str]:
         """Yield the lines below a row: the reason, or the findings and how to see them."""
@@ -302,7 +294,8 @@ class Comparison(Struct, frozen=True):
         widths[-1] = max(_NARROWEST, width - taken)
         yield f"{_INDENT}{_laid_out(_HEADINGS, widths)}"
         for row, one in zip(self.rows, texts, strict=True):
-            yield f"{row.coloured()}  {_laid_out(one, widths)}"
+            word = row.word if row.cannot else verdict_word(row.word, len(_INDENT) - 2)
+            yield f"{word}  {_laid_out(one, widths)}"
             yield from row.below()
 
 

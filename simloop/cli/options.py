@@ -16,7 +16,6 @@ from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import (
     ALL,
     SUFFIX,
-    Expectations,
     bundled_names,
     find,
     find_folder,
@@ -132,12 +131,6 @@ def _read(text: str) -> Any:
     return int(text) if re.fullmatch(r"-?[0-9]+", text) else words.get(text, text)
 
 
-def _read_expectations(
-    _: click.Context, __: click.Parameter, file: Path | None
-) -> Expectations | None:
-    return None if file is None else load_expectations(file)
-
-
 def _added(context: click.Context, _: click.Parameter, modules: tuple[str, ...]) -> None:
     if modules:
         from simloop.check.invariants.judge import add_invariants  # noqa: PLC0415 - most need none
@@ -186,7 +179,7 @@ _EXPECT = click.option(
     "expect_on",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    callback=_read_expectations,
+    callback=lambda _, __, file: None if file is None else load_expectations(file),
     help="Take expectations from this file: below the name of a bundled scenario, the keys of "
     "`expect`. Scenarios that the file does not name keep their own expectations.",
 )
@@ -260,16 +253,12 @@ def _settings(loop: Decorator, command: Command) -> Command:
 
 def run_settings(command: Command) -> Command:
     """Give a verb the settings of a run."""
-    return _settings(_loop_or_program, command)
+    return _settings(lambda given: _LOOP(program_option(given)), command)
 
 
 def scenario_settings(command: Command) -> Command:
     """Give a verb the parameter `targets` and the settings of a run."""
-    return _TARGETS(_ISOLATE(_settings(_loop_or_program, command)))
-
-
-def _loop_or_program(command: Command) -> Command:
-    return _LOOP(program_option(command))
+    return _TARGETS(_ISOLATE(run_settings(command)))
 
 
 def comparison_settings(command: Command) -> Command:

@@ -54,16 +54,11 @@ class _Metadata(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _entry_points if name == "entry_points" else getattr(self._imported(), name)
-
-    def _imported(self) -> ModuleType:
+        if name == "entry_points":
+            return lambda **given: importlib.import_module(_METADATA).entry_points(**given)
         if sys.modules.get(_METADATA) is self:
             del sys.modules[_METADATA]
-        return importlib.import_module(_METADATA)
-
-
-def _entry_points(**selected: Any) -> Any:
-    return importlib.import_module(_METADATA).entry_points(**selected)
+        return getattr(importlib.import_module(_METADATA), name)
 
 
 @contextmanager

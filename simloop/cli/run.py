@@ -50,19 +50,15 @@ def command(
     if trace_file is not None:
         if len(found) != 1:
             raise click.UsageError(f"--trace needs a single scenario, and these are {len(found)}")
-        _check_trace_file(trace_file, found[0])
+        with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
+            if isinstance(found[0].file, Path) and trace_file.samefile(found[0].file):
+                raise click.UsageError("--trace would overwrite the scenario")
     reports = made((_play(target, given, trace_file) for target in found), loop)
     if output_format == "json":
         return print_json(reports)
     if len(found) == 1:
         return _print_one(next(reports))
     return print_each(reports, max(cells(plain(target.name)) for target in found))
-
-
-def _check_trace_file(trace_file: Path, target: Target) -> None:
-    with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
-        if isinstance(target.file, Path) and trace_file.samefile(target.file):
-            raise click.UsageError("--trace would overwrite the scenario")
 
 
 def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:

@@ -283,7 +283,6 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
 
 
 _STDOUT = "-"
-_Format = Callable[[RecordedRun], str]
 
 
 @click.command("export")
@@ -311,7 +310,10 @@ def export(*, source: str, html: str | None, otel: str | None, given: RunOptions
     is 0 if everything is written. `--loop` names a loop that does not come with simloop, whose
     limits and map the facts of a trace then include.
     """
-    chosen = {html: _page_of(source), otel: _spans}
+    chosen: dict[str | None, Callable[[RecordedRun], str]] = {
+        html: lambda recording: page(recording, Path(source).name),
+        otel: lambda recording: json_text(spans(recording.trace), indent=2) + "\n",
+    }
     formats = {file: as_text for file, as_text in chosen.items() if file is not None}
     if not formats:
         raise click.UsageError("name a format: --html FILE or --otel [FILE]")
@@ -326,14 +328,6 @@ def export(*, source: str, html: str | None, otel: str | None, given: RunOptions
         _write(file, as_text(recording))
     if recording.trace.no_end:
         note(plain(f"{source}: {recording.trace.no_end}"))
-
-
-def _page_of(source: str) -> _Format:
-    return lambda recording: page(recording, Path(source).name)
-
-
-def _spans(recording: RecordedRun) -> str:
-    return json_text(spans(recording.trace), indent=2) + "\n"
 
 
 def _check_file(file: str, source: str) -> None:

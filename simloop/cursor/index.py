@@ -130,12 +130,16 @@ class Index:
             if KINDS[kind].fails(entry):
                 self.landmarks[Landmark.FAULT].append(place)
             if kind in _CLOSES:
-                self._close_event(*_key_of(entry, *_CLOSES[kind]), place)
+                started = self._running.get(_key_of(entry, *_CLOSES[kind]))
+                if started:
+                    self._close(started.pop(0), place)
             read = _READERS.get(kind)
             if read is not None:
                 read(self, place, entry)
             if kind in _OPENS:
-                self._open_event(*_key_of(entry, *_OPENS[kind]), place)
+                self._running.setdefault(_key_of(entry, *_OPENS[kind]), []).append(place)
+                self._moved.append(place)
+                self._open.append((*(self._open[-1] if self._open else ()), place))
 
     def _piece(self, place: int, entry: Any, record: Sequence[AnyEntry]) -> None:
         text = self._text.get(entry.request)
@@ -151,16 +155,6 @@ class Index:
         if self._values.get(watched) != value:
             self._values[watched] = value
             self.changes[watched].append(place)
-
-    def _open_event(self, name: str, key: object, place: int) -> None:
-        self._running.setdefault((name, key), []).append(place)
-        self._moved.append(place)
-        self._open.append((*(self._open[-1] if self._open else ()), place))
-
-    def _close_event(self, name: str, key: object, place: int) -> None:
-        started = self._running.get((name, key))
-        if started:
-            self._close(started.pop(0), place)
 
     def _close(self, start: int, place: int) -> None:
         self.ends[start] = place

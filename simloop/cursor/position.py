@@ -203,7 +203,8 @@ class Position:
             return ()
         calls: list[dict[str, Any]] = []
         named: dict[str, list[dict[str, Any]]] = {}  # by id, which calls of one reply may share
-        for entry in self._of_calls(self.request_place):
+        for place in between(self.recording.index.calls, self.request_place, self.place):
+            entry: Any = self.recording.entries[place]
             kind, same_id = type(entry).__name__, named.setdefault(entry.call_id, [])
             if kind == "CallRenamed":  # the newest call
                 call = same_id.pop() if same_id else {}
@@ -228,10 +229,6 @@ class Position:
             request.seq, request.at_ns, call.call_id, call.name, message.text, message.is_error
         )
         return _call_state({"id": call.call_id, "ToolCall": call, "Answered": given})
-
-    def _of_calls(self, since: int) -> list[Any]:
-        found = between(self.recording.index.calls, since, self.place)
-        return [self.recording.entries[each] for each in found]
 
     @cached_property
     def hooks(self) -> Sequence[entries.Hook]:

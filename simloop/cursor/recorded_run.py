@@ -190,9 +190,12 @@ class RecordedRun:
             plan = Plan(scenario, options)
             run = Simulation(plan)
         except ScenarioError as error:
+            scenario = None
+            with contextlib.suppress(ScenarioError):
+                scenario = recorded_scenario(trace)
             return cls(
                 trace=trace,
-                scenario=_scenario_of(trace),
+                scenario=scenario,
                 unknown=str(error),
                 needs_loop=loop is None and needs_loop(trace),
                 expected=_expected_of(trace),
@@ -285,13 +288,6 @@ class RecordedRun:
     @cached_property
     def requests(self) -> dict[int, Request]:
         return {each.number: each for each in requests(self.trace.entries)}
-
-
-def _scenario_of(trace: LoopTrace) -> Scenario | None:
-    try:
-        return recorded_scenario(trace)
-    except ScenarioError:
-        return None
 
 
 def _expected_of(trace: LoopTrace) -> Expect:

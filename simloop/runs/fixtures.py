@@ -120,14 +120,9 @@ class AsyncTest:
                 raise
             self._error = error
             if isinstance(error, SimloopError) or not isinstance(error, Exception):
-                raise _as_exception(error) from None  # so that the prompt has an end
+                kind: Any = type(type(error).__name__, (Exception,), {})
+                raise kind(message_of(error).partition("\n")[0]) from None  # an end of the prompt
             raise
-
-
-def _as_exception(error: BaseException) -> Exception:
-    kind = type(type(error).__name__, (Exception,), {})
-    made: Exception = kind(message_of(error).partition("\n")[0])
-    return made
 
 
 def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., Any]:

@@ -126,7 +126,8 @@ def _in_fork(
         _end(writer, told)
 
     try:
-        _die_with_parent()
+        if sys.platform == "linux":  # ends the fork with its parent: a run may compute for ever
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if so_far is not None:
             signal.signal(_TELL, lambda *_: _end(writer, (True, so_far())))
         around(answer)
@@ -146,12 +147,6 @@ def _end(writer: int, told: tuple[bool, Any]) -> NoReturn:
     with contextlib.suppress(OSError), open(writer, "wb") as pipe:
         pipe.write(data)
     _leave(0)
-
-
-def _die_with_parent() -> None:
-    """Let the system end the fork with its parent: a run may compute for ever."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _read(reader: int, limit_s: float | None) -> bytes:

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.machinery import PathFinder
@@ -139,7 +139,9 @@ class WholeProgram:
                 around = partial(self._around, folder, files)
                 played: T = isolated(make, limit_s=LIMIT_S, around=around, **broken_off)
             except CheckFailed as error:
-                error.others += tuple(_last_lines(folder.path / "output"))
+                with suppress(OSError):  # what was written past the streams, as by code in C
+                    end = (folder.path / "output").read_bytes()[-2_000:].decode(errors="replace")
+                    error.others += tuple(end.splitlines()[-10:])
                 raise
             return played
 
@@ -315,9 +317,3 @@ def _begin_streams(folder: Path) -> None:
             os.dup2(output.fileno(), descriptor)
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
     write_to(*(open(each, "w", encoding="utf-8", closefd=False, buffering=1) for each in (1, 2)))  # noqa: SIM115
-
-
-def _last_lines(file: Path) -> Iterator[str]:
-    """Yield the end of what was written past the streams, as by code in C that has failed."""
-    with suppress(OSError):
-        yield from file.read_bytes()[-2_000:].decode(errors="replace").splitlines()[-10:]

@@ -105,7 +105,7 @@ async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord)
             raise
         failure = _kept(error, world)
     finally:
-        loop.on_exit = _ignore  # by what the agent left behind, which simloop ends
+        loop.on_exit = lambda _: None  # by what the agent left behind, which simloop ends
     unseen = loop.take_unseen()
     for each in unseen:
         keep(world.model.raised, UNSEEN, each)
@@ -124,10 +124,6 @@ async def _ending_of(agent: Agent, prompt: str, world: World, code: AgentRecord)
         return Ending(Outcome.FAILED, "", message, _last_text(record))
     said = _checked(text)
     return Ending(Outcome.COMPLETED, "", said, said)
-
-
-def _ignore(_: BaseException) -> None:
-    """Let the run end as it has ended."""
 
 
 def _kept(error: BaseException, world: World) -> str:

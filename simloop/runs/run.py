@@ -167,11 +167,12 @@ class Simulation:
 
     def run_unchecked(self) -> Result:
         """Run as `run` does; neither the script nor the expectations need to fit."""
-        return self._here_or_in_a_fork(self._run_unchecked)
 
-    def _run_unchecked(self) -> Result:
-        self.on_clock(self.converse())
-        return self.result()
+        def run() -> Result:
+            self.on_clock(self.converse())
+            return self.result()
+
+        return self._here_or_in_a_fork(run)
 
     def _here_or_in_a_fork(self, make: Callable[[], Result]) -> Result:
         program = self.loop.program

@@ -174,11 +174,10 @@ def load_expectations(path: Path) -> Expectations:
         by_name = TypeAdapter(content).validate_json(json.dumps(document.data))
     except ValidationError as error:
         raise findings(document, error, content) from error
-    wrong = list(_unknown(by_name))
-    for each in wrong:
-        each.path = document.path
-        each.line, each.column = document.locate((each.key,), key=True)
-    if wrong:
+    if wrong := _unknown(by_name):
+        for each in wrong:
+            each.path = document.path
+            each.line, each.column = document.locate((each.key,), key=True)
         raise together(wrong)
     return Expectations(by_name, str(path))
 
@@ -224,19 +223,17 @@ def stated(given: Any, scenario: Scenario) -> Expect | None:
             key="expect_on",
             hint="such as {'retry/rate-limit': {'outcome': 'failed'}}",
         )
-    wrong = list(_unknown(given))
-    for each in wrong:
-        each.key = f"expect_on.{each.key}"
-    if wrong:
+    if wrong := _unknown(given, "expect_on."):
         raise together(wrong)
     name = name_of(scenario.path)
     return expected(given[name], f"expect_on.{name}") if name in given else None
 
 
-def _unknown(names: Iterable[Any]) -> Iterator[ScenarioError]:
-    known = bundled_names()
-    for name in names:
-        if name not in known:
-            own = "see them with: simloop list; a file of your own has its own expect"
-            hint = f"{did_you_mean(str(name), known)} {own}".lstrip()
-            yield ScenarioError(f"there is no bundled scenario `{name}`", key=str(name), hint=hint)
+def _unknown(names: Iterable[Any], before: str = "") -> list[ScenarioError]:
+    known, found = bundled_names(), list[ScenarioError]()
+    for name in (each for each in names if each not in known):
+        own = "see them with: simloop list; a file of your own has its own expect"
+        hint = f"{did_you_mean(str(name), known)} {own}".lstrip()
+        key, message = f"{before}{name}", f"there is no bundled scenario `{name}`"
+        found.append(ScenarioError(message, key=key, hint=hint))
+    return found

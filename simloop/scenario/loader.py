@@ -58,16 +58,12 @@ def _validate(document: Document) -> Scenario:
         check_names_in(scenario)
     except ScenarioError as error:
         for each in (error, *error.others):
-            _put_in_place(document, each)
+            # The name of a loop may have dots in it: `expect_on.opencode@1.18.34`.
+            loc = tuple(each.key.split(".", 1 if each.key.startswith("expect_on.") else -1))
+            each.path = document.path
+            each.line, each.column = document.locate(loc)
         raise
     return scenario.read_from(document.path)
-
-
-def _put_in_place(document: Document, error: ScenarioError) -> None:
-    # The name of a loop may have dots in it: `expect_on.opencode@1.18.34`.
-    loc = tuple(error.key.split(".", 1 if error.key.startswith("expect_on.") else -1))
-    error.path = document.path
-    error.line, error.column = document.locate(loc)
 
 
 def expected(given: Mapping[str, object], key: str = "expect") -> Expect:
@@ -88,12 +84,14 @@ def check_names_in(scenario: Scenario) -> None:
         found += _mistake(check_judge_as, scenario.judge_as, scenario.loop)
     for other in scenario.expect_on:
         found += _mistake(_check_known, other, f"expect_on.{other}")
-    found += _mistake(_check_faults, scenario)
+    faults = scenario.faults
+    if faults is not None:
+        found += _mistake(lambda: FaultSites(faults, Seeds(scenario.seed)))
     if found:
         raise together(found)
 
 
-def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:
+def _mistake(check: Callable[..., object], *given: object) -> list[ScenarioError]:
     try:
         check(*given)
     except ScenarioError as error:
@@ -104,8 +102,3 @@ def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:
 def _check_known(loop: str, key: str) -> None:
     if not names_own(loop):
         check_loop(loop, key)
-
-
-def _check_faults(scenario: Scenario) -> None:
-    if scenario.faults is not None:
-        FaultSites(scenario.faults, Seeds(scenario.seed))

@@ -142,7 +142,7 @@ def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
     """Yield the models that `loc` leads to, through lists, mappings and unions."""
     fields = _fields(model)
     if fields is None:
-        is_group = _holds_items(model)
+        is_group = typing.get_origin(model) in (list, dict)
         if loc or not is_group:  # a mapping of tools is no tool
             for argument in typing.get_args(model):
                 yield from _models_at(argument, loc[1:] if is_group else loc)
@@ -154,10 +154,6 @@ def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
 
 def _keys_of(model: Any) -> list[str]:
     return list(_fields(model) or ())
-
-
-def _holds_items(model: Any) -> bool:
-    return typing.get_origin(model) in (list, dict)
 
 
 def _fields(model: Any) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """The programs of a scenario, as people write them: a command line, and the answers to it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
@@ -33,14 +33,11 @@ from simloop.world.program_scripts import (
 )
 
 # The numbers of POSIX; `signal` would make an enum of them at each start of simloop.
-SIGNALS = {
-    "SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGSEGV": 11,
-    "SIGPIPE": 13, "SIGTERM": 15,
-}  # fmt: skip
-"""The signals by which a program may die."""
 SignalName = Literal[
     "SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM"
 ]  # fmt: skip
+SIGNALS: dict[str, int] = dict(zip(get_args(SignalName), (1, 2, 3, 6, 9, 11, 13, 15), strict=True))
+"""The signals by which a program may die."""
 _REQUESTS = {"hang-up": 1, "interrupt": 2, "terminate": 15}
 EndRequest = Literal["hang-up", "interrupt", "terminate"]
 _ENDS = ("exit", "signal", "hangs", "endless")

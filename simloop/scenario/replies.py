@@ -66,7 +66,7 @@ class Http(Strict):
         """Return the fault that the loop sees."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
-            headers["retry-after"] = _seconds(self.retry_after)
+            headers["retry-after"] = f"{Decimal(self.retry_after).scaleb(-9).normalize():f}"
         code, message, code_is_type = error_of(self.body)
         return messages.Fault(
             self.message or message or status_text(self.status),
@@ -82,10 +82,6 @@ class Http(Strict):
         if isinstance(body, dict):  # its keys in their order: the script's body, not simloop's
             body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return messages.StreamError(self.fault(), body)
-
-
-def _seconds(nanoseconds: int) -> str:
-    return f"{Decimal(nanoseconds).scaleb(-9).normalize():f}"
 
 
 def error_of(body: str | dict[str, Any] | None) -> tuple[str, str, bool]:

@@ -4,6 +4,7 @@ The text, read again, gives an equal scenario, whatever its texts are; what no f
 refused.
 """
 
+import contextlib
 import io
 import re
 import textwrap
@@ -171,23 +172,15 @@ def _is_plain(text: str, *, flow: bool) -> bool:
         return False
     analysis = _analyst.analyze_scalar(text)
     plain = analysis.allow_flow_plain if flow else analysis.allow_block_plain
-    return bool(plain) and _is_text_here(text) and _resolver.resolve(*_as_plain(text)) == _STR
-
-
-def _is_text_here(text: str) -> bool:
-    try:
-        return plain_value(text) == text
-    except OverflowError:  # a number that is too large
-        return False
+    kind = _resolver.resolve(yaml.ScalarNode, text, (True, False))
+    with contextlib.suppress(OverflowError):  # a number that is too large
+        return bool(plain) and plain_value(text) == text and kind == _STR
+    return False
 
 
 _STR = "tag:yaml.org,2002:str"
 _resolver: Any = yaml.SafeLoader("")
 _analyst: Any = Emitter(io.StringIO(), allow_unicode=True)
-
-
-def _as_plain(text: str) -> tuple[Any, str, tuple[bool, bool]]:
-    return yaml.ScalarNode, text, (True, False)
 
 
 def _quoted(text: str) -> str:

@@ -250,7 +250,10 @@ def _syntax_error(error: yaml.MarkedYAMLError, open_marks: list[Any], path: str)
 def _scalar(event: yaml.ScalarEvent) -> Scalar:
     text = event.value
     if not event.implicit[0]:  # quoted, or a block of text
-        return _paired(text) if _HALF.search(text) else text
+        if _HALF.search(text):
+            # JSON writes a character beyond U+FFFF as two escapes; half of one fits into no trace.
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        return text
     return plain_value(text)
 
 
@@ -278,11 +281,6 @@ def _integer(text: str) -> int:
         if LOWEST <= number <= HIGHEST:
             return number
     raise OverflowError
-
-
-def _paired(text: str) -> str:
-    # JSON writes a character beyond U+FFFF as two escapes; half of one fits into no UTF-8 trace.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _walk(value: Any, loc: Loc, *, is_key: bool) -> Iterator[tuple[Loc, bool]]:

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
-from simloop.messages import Fault, Outcome
+from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.codec import digest, encode
 from simloop.trace.entries import AnyEntry
@@ -201,7 +201,8 @@ class _ModelCall:
             case entries.Finish():
                 self._finish(entry)
             case entries.Error(fault=fault):
-                self.span.close(entry.at_ns, _error_type(fault), fault.message)
+                status = str(fault.status) if isinstance(fault.status, int) else ""
+                self.span.close(entry.at_ns, status or fault.code or "_OTHER", fault.message)
             case entries.StreamCut():
                 self.span.close(entry.at_ns, "stream_cut", "the stream ended without a finish")
             case _:
@@ -217,12 +218,6 @@ class _ModelCall:
         said = _messages("assistant", *_joined(self._parts), finish_reason=reason)
         attributes["gen_ai.output.messages"] = said
         self.span.close(entry.at_ns)
-
-
-def _error_type(fault: Fault) -> str:
-    if isinstance(fault.status, int):
-        return str(fault.status)
-    return fault.code or "_OTHER"
 
 
 def _text(text: str) -> Mapping[str, Any]:

@@ -330,12 +330,6 @@ def run_with_processes(loop: VirtualLoop, launcher: Any) -> None:
 # ---------------------------------------------------------------- stand-ins
 
 
-def _absent(processes: Processes, args: Sequence[Any]) -> FileNotFoundError:
-    if is_exempt(sys._getframe(2)):  # a question about the machine
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(args[0]))
-    return absent(processes.loop, args)
-
-
 def _get_handles(_: Processes, popen: Any, stdin: Any, stdout: Any, stderr: Any) -> Any:
     """Return the descriptors of a `Popen`, without pipes for what only `subprocess.run` reads.
 
@@ -396,7 +390,10 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
     start = Start(_words(words), folder)
     started = processes.start(start, stdin, stdout, stderr, group=0 if new_session else group)
     if started is None:
-        raise _absent(processes, words)
+        if is_exempt(sys._getframe(1)):  # a question about the machine
+            missing = os.fsdecode(words[0])
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing)
+        raise absent(processes.loop, words)
     popen.pid, popen._child_created = started.pid, True
     started.outputs = vars(popen).get("_fileobj2output", started.outputs)
     if max(ends) >= 0:

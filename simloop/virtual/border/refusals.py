@@ -72,12 +72,12 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
         error = None if real_world.is_exempt(sys._getframe(1)) else EVENTS[event](answers, *args)  # noqa: SLF001 - the caller
         if error is not None:
             raise error
-    elif not (advice is real_world.THREAD and _is_simulated(args[0])):
+    elif advice is not real_world.THREAD or getattr(args[0], "__module__", "") != _THREADS:
         _refuse(_described(event, args), advice)
 
 
-def _is_simulated(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")) == "simloop.virtual.threads.scheduler"
+_THREADS = "simloop.virtual.threads.scheduler"
+"""The module that starts the simulated threads."""
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import GenericAlias, TracebackType
+from types import GenericAlias
 from typing import Any
 
 from simloop.virtual.border.answers import Answers, answers_here, stand_in
@@ -112,12 +112,7 @@ class SimulatedLock:
 
     __enter__ = acquire
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _at_fork_reinit(self) -> None:

@@ -6,7 +6,6 @@ which this module caused also calls `uncancel`, so a cancellation from outside i
 """
 
 import asyncio
-from types import TracebackType
 from typing import Any, Self
 
 from simloop.virtual.clock.instants import NEVER_NS
@@ -106,12 +105,7 @@ class Timeout:
         if not self.broken:  # code that does not look at an abort goes on as it likes
             self._arm(timeouts.loop.now_ns + GRACE_NS)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         timeouts = self._timeouts
         if self._timer is not None:
             self._timer.cancel()
