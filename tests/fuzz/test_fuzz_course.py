@@ -1,11 +1,14 @@
 """The worlds of an agent: small ones first, and each circumstance once before any comes twice."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from offering import AnswersFirst, OverHttp, native, without_tools
+from offering import AnswersFirst, OverHttp, digest_of_worlds, native, without_tools
 
 from simloop import Reply, Scenario
 from simloop.check.trial import Rules
@@ -170,3 +173,15 @@ def test_the_course_of_a_name_is_made_once_in_a_process(monkeypatch: pytest.Monk
         able = abilities._replace(breaches=breaches)
         Counted.of([plain_scenario("searching:asks")], {"loop": "searching:asks"}, able)
     assert made == ["searching:asks"] * 2, "the breaches are another catalogue"
+
+
+@pytest.mark.slow
+def test_worlds_are_equal_in_another_process_with_another_hash_seed() -> None:
+    there = subprocess.run(
+        [sys.executable, "-c", "import offering; print(offering.digest_of_worlds())"],
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert there.stdout.strip() == digest_of_worlds()

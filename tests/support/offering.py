@@ -1,5 +1,6 @@
 """Agents with tools of their own, over HTTP and in a world, for the tests of a search."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +10,9 @@ from wire import Heard, posted
 
 from simloop import Scenario, World
 from simloop.fuzz.offers import Offer, offer_of
+from simloop.fuzz.search import Search
 from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
+from simloop.runs.plan import content_of
 
 GO = Scenario(prompt="Go.", max_transitions=500)
 ORDER_ID = {"type": "string", "pattern": "^[A-Z]-[0-9]+$"}
@@ -102,3 +105,13 @@ def offered(agent: Any, base: Scenario = GO) -> Offer:
 
 FOUND = [{"find": {"customer": "some customer"}}, {"cancel": {"order_id": "A-17"}}]
 """The course of each of these agents."""
+
+
+def digest_of_worlds() -> str:
+    """Return a digest of the worlds of a search, to compare with those of another process."""
+    digest = hashlib.blake2b()
+    for agent in (native, AnswersFirst):
+        search = Search(agent, seed=1)
+        for number in range(1, 260):
+            digest.update(content_of(search.world(number)))
+    return digest.hexdigest()
