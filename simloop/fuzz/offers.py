@@ -90,9 +90,10 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
         if not last.call or ending[-1:] == [*last.call]:
             break
         ending += [*last.call]  # nothing was asked after it
-    course = [each for each in played if each.call]
     if last.call:
-        course = course[:-1]
+        course = played[:-1]
+    else:  # an answer before a call is that of another agent, or a title
+        course = played[: max((n for n, each in enumerate(played, 1) if each.call), default=0)]
     return _offer(record, course, last.model_copy(update={"times": "always"}))
 
 
@@ -113,7 +114,7 @@ def _played(record: Sequence[AnyEntry]) -> list[Reply]:
     return [
         Reply(call={calls[number].name: json_value(calls[number].arguments, {})})
         if number in calls
-        else LAST
+        else LAST.model_copy(update={"times": None})
         for number in numbers
     ]
 

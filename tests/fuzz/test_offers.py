@@ -20,9 +20,13 @@ from offering import (
 )
 
 from simloop import Reply, Scenario, World
+from simloop.check.trial import UNJUDGED, trial
 from simloop.fuzz import offers
 from simloop.fuzz.offers import Known, Offer, Offered, keep_values
+from simloop.fuzz.search import Search
 from simloop.messages import ToolMessage, UserMessage
+from simloop.runs.plan import Plan
+from simloop.trace import entries
 
 
 def called(offer: Offer) -> list[Any]:
@@ -147,6 +151,25 @@ def test_a_word_of_a_long_text_is_kept_once() -> None:
 @given(st.text())
 def test_no_text_of_a_tool_is_an_error(text: str) -> None:
     assert all(word in text for word in kept(text).get("id", ()) if isinstance(word, str))
+
+
+async def titles(prompt: str, world: World) -> str:
+    """Ask for a title first, and let an agent of its own call the tool `find`."""
+    await world.model.reply([UserMessage(f"A title for: {prompt}")])
+    reply = await world.model.reply([UserMessage(prompt)], tools=SPECS[1:])
+    if reply.message.calls:
+        await native("Find it.", world)
+    reply = await world.model.reply([UserMessage(prompt), reply.message], tools=SPECS)
+    return reply.message.text
+
+
+def test_answers_before_a_call_are_in_the_course() -> None:
+    course = offered(titles).course
+    assert [[*each.call] for each in course] == [[], ["cancel"], ["find"]]
+    assert course[0] == Reply(say="All is done.")
+    record = trial(Plan(Search(titles).world(1), {"loop": titles}), UNJUDGED).entries
+    called = [(each.request, each.name) for each in record if type(each) is entries.ToolCall]
+    assert called == [(2, "cancel"), (3, "find")]
 
 
 def test_the_probe_is_a_function_of_the_agent() -> None:
