@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from simloop.fuzz.alphabet import Abilities
 from simloop.fuzz.offers import Offer
+from simloop.kernel.limits import Limits
 from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Pace, Reply, calls_of, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
@@ -26,6 +27,7 @@ from simloop.world.faults import (
 
 FURTHER = "And then?"
 _STORM = 16
+_MOST_STEPS = 40
 
 
 class Draft:
@@ -72,7 +74,10 @@ class Circumstance(NamedTuple):
 
 def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Circumstance]:
     """Return the circumstances that the agent can meet: by turns one of each kind."""
-    kinds = (_failures(), _cuts(), _calls(offer), _tools(base, offer), _user(), _others(base))
+    kinds = (
+        _failures(), _cuts(), _calls(offer), _tools(base, offer), _user(),
+        chain(_limits(offer, abilities.limits), _others(base)),
+    )  # fmt: skip
     turns = chain.from_iterable(zip_longest(*kinds))
     return [
         each
@@ -164,6 +169,7 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
     several: list[dict[str, Any]] = [first, second]
     for what, keys in (
         ("two calls", {"call": several}),
+        ("two calls the other way", {"call": several[::-1]}),
         ("a call and an unknown tool", {"call": [first, {"no_such_tool": {}}]}),
         ("text and two calls", {"say": "Let me see.", "call": several}),
         ("one tool twice", {"call": [first, offer.call(0, 1)]}),
@@ -192,6 +198,24 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
             yield Circumstance(f"{what} {number} of {tool}", _inserted({"call": {tool: each}}))
 
 
+def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
+    """Yield what leads up to the limits that an agent declares, and past them."""
+    if limits is None:
+        return
+    for kind, most, keys in (
+        ("steps", limits.max_steps, {"call": offer.call(0)} if offer.tools else {}),
+        ("errors", limits.max_error_count, {"http": {"status": 500}}),
+    ):
+        if not keys or most > _MOST_STEPS:
+            continue
+        for more in (-1, 3):
+            if most + more > 0:
+                act = _inserted({**keys, "times": most + more})
+                yield Circumstance(f"{more} to the limit of {kind}", act)
+                then = _both(_inserted({"finish": "stop"}), act)
+                yield Circumstance(f"{more} to the limit of {kind}, then nothing", then)
+
+
 # ---------------------------------------------------------------- tools, the user, other parties
 
 _TOOLS: Sequence[Mapping[str, Any]] = (
@@ -205,6 +229,9 @@ _TOOLS: Sequence[Mapping[str, Any]] = (
 def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     """Yield the ends of tools whose runs simloop sees, alone and beside another call."""
     names = [name for name in offer.names if name in offer.ran]
+    for name in names:
+        slow = _tool(base, name, {"takes": "20s"}, [{name: 0}])
+        yield Circumstance(f"{name} is stopped", _both(slow, _stopped(at="5s")))
     for number, keys in enumerate(_TOOLS if names else ()):
         name = names[number % len(names)]
         if name not in base.tools and keys.keys() & {"returns", "returns_chars"}:

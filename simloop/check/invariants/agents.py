@@ -374,6 +374,27 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
 
 
 @invariant(
+    "A further prompt reaches the model: its run does not fail before it sends a request.",
+    "BUGS.md D6, D16, E4; pydantic-ai #4728, #7977",
+    sees=[Prompt, Request, Ended],
+    needs=[Need.AGENT],
+)
+def further_prompts_reach_the_model(subject: Subject) -> Watch:
+    """A call without a result, or half a reply, may make a conversation unusable for ever."""
+    asked = is_asked = False
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            is_asked = False
+        elif type(entry) is Request:
+            asked = is_asked = True
+        elif entry.outcome is Outcome.FAILED and asked and not is_asked and not subject.facts.stop:
+            prompt = subject.facts.prompt
+            said = "" if prompt is None else prompt.text
+            return f"the run of the prompt {said!r:.60} sends no request: {entry.message:.120}"
+
+
+@invariant(
     "An agent does not fail after the model has answered.",
     "BUGS.md D16, D17, E4",
     sees=[Prompt, Queued, Ended],

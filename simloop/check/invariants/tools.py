@@ -30,6 +30,7 @@ from simloop.trace.entries import (
     ToolStarted,
 )
 from simloop.trace.facts import MAY_ACT
+from simloop.world.tools import validator_of
 
 
 @invariant(
@@ -173,6 +174,24 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     if entry.arguments != "{}" and not isinstance(json_value(entry.arguments), dict):
         return f"{described(entry)} runs, and its arguments are no JSON object"
     return ""
+
+
+@invariant(
+    "A tool of an agent runs only with arguments that its schema allows.",
+    "BUGS.md D11, A9, A10",
+    sees=[ToolStarted],
+    needs=[Need.AGENT],
+)
+def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
+    """The schema is that in the newest request. An agent reports other arguments to the model."""
+    request, arguments = subject.facts.request, json_value(entry.arguments)
+    offered = () if request is None else request.tools
+    spec = next((each for each in offered if each.name == entry.name), None)
+    if spec is None or not isinstance(arguments, dict) or entry.call_id.startswith("own-"):
+        return ""
+    if validator_of(bytes(spec.parameters), entry.name).is_valid(arguments):
+        return ""
+    return f"{described(entry)} runs, and the schema in the request does not allow these"
 
 
 class _Run:

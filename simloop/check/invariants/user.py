@@ -12,9 +12,10 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
+from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
 from simloop.trace.entries import Ended, Footer, Prompt, Queued, Request, StopRequested, ToolStarted
+from simloop.trace.facts import ReceivedReply
 from simloop.virtual.clock.timeouts import GRACE_NS
 
 
@@ -145,7 +146,8 @@ def _out_of_order(text: str, passed: str) -> str:
 
 
 @invariant(
-    "An agent that continues its conversation after one run continues it after every run.",
+    "An agent that continues its conversation after one run continues it after every run, with the "
+    "answer to the prompt before.",
     "BUGS.md E4, E9",
     sees=[Prompt, Request],
     needs=[Need.AGENT],
@@ -178,11 +180,21 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
                 forgot = entry.number
             else:
                 kept = entry.number
+                if reply is not None and not _has_answer(reply, request.messages):
+                    return f"request {kept} lacks the answer before its prompt: {reply.text!r:.80}"
             if kept is not None and forgot is not None:
                 return (
                     f"request {kept} goes on with the conversation before its prompt, "
                     f"and request {forgot} has forgotten it"
                 )
+
+
+def _has_answer(reply: ReceivedReply, messages: Sequence[Message]) -> bool:
+    said = reply.text.strip()
+    is_answer = said and reply.finish is FinishReason.STOP and not reply.calls
+    return not is_answer or any(
+        type(each) is not UserMessage and said in each.text for each in messages
+    )
 
 
 _SHORT = 4
