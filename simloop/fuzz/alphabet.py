@@ -152,6 +152,12 @@ IDS: Sequence[Callable[[int], list[str]]] = (
 )
 """The ids of so many calls: new ones, those of any other reply or of the history, and bad ones."""
 
+NO_WIRE = frozenset(f"error part {code}" for code in (
+    "without code", "invalid_request_error", "aborted", "insufficient_quota",
+    "context_length_exceeded",
+))  # fmt: skip
+"""The faults whose codes some formats on the wire cannot express within a stream."""
+
 CONTENT_NAMES, END_NAMES = tuple(CONTENTS), tuple(fault.name for fault in ENDS)
 _NOTHING = CONTENT_NAMES.index("nothing")
 ENDS_WITH_BODY = tuple(

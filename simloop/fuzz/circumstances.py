@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
-from simloop.fuzz.alphabet import Abilities
+from simloop.fuzz.alphabet import NO_WIRE, Abilities
 from simloop.fuzz.offers import Offer
 from simloop.kernel.limits import Limits
 from simloop.scenario.programs import with_fault as with_program_fault
@@ -117,7 +117,7 @@ def _inserted(keys: Mapping[str, Any]) -> Callable[[Draft, int], None]:
 
 def _cuts() -> Iterator[Circumstance]:
     for fault in FAULTS:
-        if fault.stage in (Stage.AMID, Stage.END):
+        if fault.stage in (Stage.AMID, Stage.END) and fault.name not in NO_WIRE:
             for where, say in (("a call", ""), ("a text", "Some words")):
                 act, name = _broken(fault, say), f"{fault.name} in {where}"
                 yield Circumstance(name, act, fault.is_breach, "stall" in fault.keys)
@@ -162,7 +162,7 @@ def _changed(**update: Any) -> Callable[[Draft, int], None]:
 
 def _calls(offer: Offer) -> Iterator[Circumstance]:
     yield Circumstance("unknown tool", _inserted({"call": {"no_such_tool": {"a": 1}}}))
-    if not offer.tools:
+    if not offer.first:
         return
     first, second = offer.call(0), offer.call(1, 1)
     name, text = calls_of(first)[0]
@@ -174,14 +174,14 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
         ("text and two calls", {"say": "Let me see.", "call": several}),
         ("one tool twice", {"call": [first, offer.call(0, 1)]}),
         ("equal calls", {"call": [first, first]}),
-        ("all tools", {"call": [offer.call(place) for place in range(len(offer.tools))]}),
+        ("all tools", {"call": [offer.call(place) for place in range(len(offer.first))]}),
         ("12 calls", {"call": [offer.call(place, place) for place in range(12)]}),
         ("9 pieces", {"call": several, "fragments": 9}),
         ("pieces in turn", {"call": several, "fragments": 3, "interleave": True}),
         ("malformed arguments", {"call": {name: text[: len(text) // 2] or "{"}}),
         ("half a call", {"half_call": {name: text[: len(text) // 2] or "{"}, "finish": "length"}),
         ("a call and half a call",
-         {"call": first, "half_call": {offer.names[-1]: "{"}, "finish": "length"}),
+         {"call": first, "half_call": {offer.first[-1]: "{"}, "finish": "length"}),
         ("no arguments", {"call": {name: ""}}),
     ):  # fmt: skip
         yield Circumstance(what, _inserted(keys))
@@ -191,7 +191,8 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
         )
     for ids in (["a", "a"], ["", ""], ["call-1", "call-2"]):
         yield Circumstance(f"ids {ids}", _inserted({"call": several, "ids": ids}), is_breach=True)
-    for tool, arguments in offer.tools.items():
+    for tool in offer.first:
+        arguments = offer.tools[tool]
         chosen = [("broken", each) for each in arguments.broken[:4]]
         chosen += [("edge", each) for each in arguments.edges[:8]]
         for number, (what, each) in enumerate(chosen):
@@ -203,7 +204,7 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
     if limits is None:
         return
     for kind, most, keys in (
-        ("steps", limits.max_steps, {"call": offer.call(0)} if offer.tools else {}),
+        ("steps", limits.max_steps, {"call": offer.call(0)} if offer.first else {}),
         ("errors", limits.max_error_count, {"http": {"status": 500}}),
     ):
         if not keys or most > _MOST_STEPS:
@@ -228,14 +229,14 @@ _TOOLS: Sequence[Mapping[str, Any]] = (
 
 def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     """Yield the ends of tools whose runs simloop sees, alone and beside another call."""
-    names = [name for name in offer.names if name in offer.ran]
+    names = [name for name in offer.first if name in offer.ran]
     for name in names:
         slow = _tool(base, name, {"takes": "20s"}, [{name: 0}])
         yield Circumstance(f"{name} is stopped", _both(slow, _stopped(at="5s")))
     for number, keys in enumerate(_TOOLS if names else ()):
         name = names[number % len(names)]
-        if name not in base.tools and keys.keys() & {"returns", "returns_chars"}:
-            continue  # the agent's own code uses what its function returns
+        if name not in base.tools and keys.keys() & {"returns", "returns_chars", "cancels"}:
+            continue  # the agent's own code uses what its function returns, and cancels it
         yield Circumstance(f"{name} {keys}", _tool(base, name, keys, [{name: 0}]))
         if len(names) > 1 and keys.keys() & {"raises", "takes", "hangs"}:
             other = names[(number + 1) % len(names)]

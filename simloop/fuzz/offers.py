@@ -55,21 +55,19 @@ class Offered(Tools):
 class Offer(Struct, frozen=True, eq=False):
     """The tools of an agent with arguments for them, its course, and the reply that ends a run.
 
-    `ran` are the tools whose runs the trace shows: a scenario can state how they behave.
+    `ran` are the tools whose runs the trace shows: a scenario can state how they behave. `first`
+    are those in the first request: another agent of the program may offer the others.
     """
 
     tools: Mapping[str, Arguments] = {}
     course: Sequence[Reply] = ()
     last: Reply = LAST
     ran: frozenset[str] = frozenset()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.tools)
+    first: tuple[str, ...] = ()
 
     def call(self, place: int, number: int = 0) -> dict[str, Any]:
-        """Return a call of the tool at a place, with the arguments of a number."""
-        name = self.names[place % len(self.tools)]
+        """Return a call of the first tool at a place, with the arguments of a number."""
+        name = self.first[place % len(self.first)]
         return {name: self.tools[name].number(number)}
 
 
@@ -126,10 +124,11 @@ def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> 
         if type(entry) is entries.Request:
             keep_values(entry.added, known)
             for spec in () if entry.tools is UNSET else entry.tools:
+                first += () if entry.number > 1 else (spec.name,)
                 schemas.setdefault(spec.name, json_value(_text(spec.parameters), {}))
     ran = frozenset(each.name for each in record if type(each) is entries.ToolStarted)
     tools = {name: Arguments(schema, known) for name, schema in schemas.items()}
-    return Offer(tools, course, last, ran)
+    return Offer(tools, course, last, ran, first)
 
 
 def _text(raw: msgspec.Raw) -> str:

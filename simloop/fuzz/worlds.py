@@ -53,6 +53,7 @@ _CALLING = tuple(
     for place, content in enumerate(alphabet.CONTENTS.values())
     if content(0, alphabet.FIXED).keys() & {"call", "half_call"}
 )
+_OF_WIRE = [n for n, fault in enumerate(alphabet.ENDS) if fault.name in alphabet.NO_WIRE]
 _ENDLESS = [n for n, fault in enumerate(alphabet.ENDS) if "stall" in fault.keys]
 
 
@@ -130,9 +131,9 @@ def _weights(
     draw: Callable[[int], Sequence[int]],
 ) -> Weights:
     lacks = abilities.lacks
-    if not (abilities.has_engine or abilities.bounds_streams):
-        for stalled in _ENDLESS:
-            ends[stalled] = 0
+    if not abilities.has_engine:
+        for place in _OF_WIRE if abilities.bounds_streams else _ENDLESS:
+            ends[place] = 0
     if not abilities.breaches:
         on -= _OF_BREACHES
         for place in _BREACHES:

@@ -149,7 +149,7 @@ def _out_of_order(text: str, passed: str) -> str:
     "An agent that continues its conversation after one run continues it after every run, with the "
     "answer to the prompt before.",
     "BUGS.md E4, E9",
-    sees=[Prompt, Request],
+    sees=[Prompt, Request, Ended],
     needs=[Need.AGENT],
 )
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
@@ -157,12 +157,14 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
     An agent may shorten a long conversation, so only short ones are judged.
     """
-    facts, is_first = subject.facts, False
+    facts, is_first, completed = subject.facts, False, False
     kept: int | None = None
     forgot: int | None = None
     while True:
         entry = yield
-        if type(entry) is Prompt:
+        if type(entry) is Ended:
+            completed = entry.outcome is Outcome.COMPLETED
+        elif type(entry) is Prompt:
             is_first = True
         elif entry.purpose == "main" and is_first:
             is_first = False
@@ -180,7 +182,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
                 forgot = entry.number
             else:
                 kept = entry.number
-                if reply is not None and not _has_answer(reply, request.messages):
+                if completed and reply is not None and not _has_answer(reply, request.messages):
                     return f"request {kept} lacks the answer before its prompt: {reply.text!r:.80}"
             if kept is not None and forgot is not None:
                 return (
@@ -221,7 +223,8 @@ def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
 def nothing_starts_after_stop(subject: Subject) -> Watch:
     """This holds during a reply, between two tools and in a backoff.
 
-    No stop interrupts a thread, so a tool that an agent calls in one is not judged.
+    No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
+    its code calls at the moment of the stop: a task that was ready before runs first.
     """
     stop: StopRequested | None = None
     while True:
@@ -232,9 +235,13 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
                 stop = entry
         elif kind is Prompt:
             stop = None
-        elif stop is not None and not (kind is ToolStarted and entry.in_thread):
+        elif stop is not None and not (kind is ToolStarted and _was_due(entry, stop)):
             what = f"request {entry.number} is sent" if kind is Request else "a tool starts"
             return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
+
+
+def _was_due(entry: ToolStarted, stop: StopRequested) -> bool:
+    return entry.in_thread or (entry.own and entry.at_ns == stop.at_ns)
 
 
 @invariant(
