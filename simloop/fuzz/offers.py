@@ -120,6 +120,7 @@ def _played(record: Sequence[AnyEntry]) -> list[Reply]:
 def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> Offer:
     schemas: dict[str, Any] = {}
     known: Known = {}
+    first: tuple[str, ...] = ()
     for entry in record:
         if type(entry) is entries.Request:
             keep_values(entry.added, known)

@@ -139,7 +139,9 @@ def parts(tree: Tree, path: Path = ()) -> Pass:
 
 
 def _keys(node: Tree) -> list[Any]:
-    return list(node) if isinstance(node, dict) else list(range(len(node)))
+    if isinstance(node, dict):
+        return list(node)
+    return list(range(len(node))) if isinstance(node, list) else []  # the one item of a list
 
 
 def values(tree: Tree) -> Pass:

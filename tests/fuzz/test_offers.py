@@ -45,14 +45,14 @@ def test_each_tool_is_called_once_and_an_id_that_one_returns_is_the_argument_of_
 @pytest.mark.parametrize("agent", [OverHttp, AnswersFirst])
 def test_a_tool_that_ends_the_run_is_called_last_and_ends_each_script(agent: Any) -> None:
     offer = offered(agent)
-    assert offer.names == agent.names
+    assert tuple(offer.tools) == agent.names
     assert offer.last == Reply(call={"answer": {"text": "some text"}}, times="always")
 
 
 def test_the_tools_that_simloop_sees_run_are_those_of_the_world() -> None:
     base = GO.model_copy(update={"tools": Scenario(prompt="", tools={"look": {}, "act": {}}).tools})
     offer = offered(of_world, base)
-    assert offer.names == ("look", "act")
+    assert tuple(offer.tools) == ("look", "act")
     assert offer.ran == {"look", "act"}
     assert offer.last.say
     assert offered(OverHttp).ran == frozenset()
@@ -60,7 +60,7 @@ def test_the_tools_that_simloop_sees_run_are_those_of_the_world() -> None:
 
 def test_an_agent_without_tools_has_the_answer_alone() -> None:
     offer = offered(without_tools)
-    assert (offer.names, called(offer), offer.last.say != "") == ((), [], True)
+    assert (tuple(offer.tools), called(offer), offer.last.say != "") == ((), [], True)
 
 
 def test_an_agent_that_every_tool_ends_has_no_course() -> None:
@@ -69,7 +69,7 @@ def test_an_agent_that_every_tool_ends_has_no_course() -> None:
         return reply.message.text
 
     offer = offered(ends)
-    assert offer.names == ("find", "cancel")
+    assert tuple(offer.tools) == ("find", "cancel")
     assert called(offer) == []
     assert offer.last.call in FOUND
 
@@ -89,7 +89,7 @@ def test_an_agent_that_never_asks_offers_nothing(
 ) -> None:
     monkeypatch.setattr(offers, "PATIENCE_S", 0.3)
     offer = offered(agent)
-    assert (offer.names, called(offer), offer.ran) == ((), [], frozenset())
+    assert (tuple(offer.tools), called(offer), offer.ran) == ((), [], frozenset())
     assert offer.last == Reply(say="All is done.", times="always")
 
 
@@ -111,7 +111,7 @@ def test_the_script_of_a_scenario_is_the_course_and_its_run_shows_the_tools() ->
     script = [Reply(call={"find": {"customer": "Ann"}}), Reply(say="Done.", times="always")]
     offer = offered(OverHttp, GO.model_copy(update={"model": script}))
     assert (offer.course, offer.last) == (script[:1], script[1])
-    assert offer.names == OverHttp.names
+    assert tuple(offer.tools) == OverHttp.names
     assert offer.tools["cancel"].plain == {"order_id": "A-17"}
 
 
@@ -174,7 +174,7 @@ def test_answers_before_a_call_are_in_the_course() -> None:
 
 def test_the_probe_is_a_function_of_the_agent() -> None:
     one, other = (offers.offer_of(GO, {"loop": OverHttp}) for _ in range(2))
-    assert (one.course, one.last, one.names) == (other.course, other.last, other.names)
+    assert (one.course, one.last, [*one.tools]) == (other.course, other.last, [*other.tools])
     assert [each.edges for each in one.tools.values()] == [
         each.edges for each in other.tools.values()
     ]
@@ -188,4 +188,4 @@ def test_an_agent_that_cannot_be_made_is_no_error_of_the_probe() -> None:
         async def __call__(self, prompt: str) -> str:
             return prompt
 
-    assert offered(Broken).names == ()
+    assert tuple(offered(Broken).tools) == ()
