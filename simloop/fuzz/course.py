@@ -81,10 +81,6 @@ class Course:
         tools = {name: each for base in self._bases for name, each in base.offer.tools.items()}
         return abilities._replace(tools=Offered(tools))
 
-    @property
-    def offered(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for base in self._bases for name in base.offer.tools))
-
     def small_from(
         self, number: int, invariants: Sequence[Invariant] | None
     ) -> Iterator[tuple[Plan, Rules]]:

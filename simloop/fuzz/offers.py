@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from simloop.check.trial import UNJUDGED, trial
@@ -17,7 +16,7 @@ from simloop.errors import CheckFailed
 from simloop.fuzz.alphabet import LAST, Tools
 from simloop.fuzz.arguments import Arguments
 from simloop.fuzz.processes import PATIENCE_S
-from simloop.messages import Message, Request, ToolMessage, json_value
+from simloop.messages import Message, Request, ToolMessage, ToolSpec, json_value
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -126,14 +125,14 @@ def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> 
             keep_values(entry.added, known)
             for spec in () if entry.tools is UNSET else entry.tools:
                 first += () if entry.number > 1 else (spec.name,)
-                schemas.setdefault(spec.name, json_value(_text(spec.parameters), {}))
+                schemas.setdefault(spec.name, _schema(spec))
     ran = frozenset(each.name for each in record if type(each) is entries.ToolStarted)
     tools = {name: Arguments(schema, known) for name, schema in schemas.items()}
     return Offer(tools, course, last, ran, first)
 
 
-def _text(raw: msgspec.Raw) -> str:
-    return bytes(raw).decode()
+def _schema(spec: ToolSpec) -> Any:
+    return json_value(bytes(spec.parameters).decode(), {})
 
 
 class _Caller:
@@ -151,8 +150,7 @@ class _Caller:
         if not due or len(self._called) >= _MOST:
             return LAST
         self._called.add(due[0].name)
-        schema = json_value(_text(due[0].parameters), {})
-        return Reply(call={due[0].name: Arguments(schema, self._known).plain})
+        return Reply(call={due[0].name: Arguments(_schema(due[0]), self._known).plain})
 
 
 def keep_values(messages: Iterable[Message], known: Known) -> None:

@@ -328,8 +328,7 @@ class Search:
         return [] if found is None else [found]
 
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
-        assert self._course is not None
-        self.calls = self.calls or dict.fromkeys(self._course.offered, 0)
+        self.calls = self.calls or dict.fromkeys(self._abilities.tools.names, 0)
         for entry in record:
             if type(entry) is ToolCall and entry.name in self.calls:
                 self.calls[entry.name] += 1
