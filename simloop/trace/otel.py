@@ -62,9 +62,7 @@ class RunSpans:
         self.agent = OtelSpan(f"invoke_agent {loop}", INTERNAL, 0, given)
         self.spans = [self.agent]
         self._calls: dict[int, _ModelCall] = {}  # by the number of a request
-        self._tools: dict[str, list[OtelSpan]] = {}
-        self._services: dict[int, OtelSpan] = {}  # by the number of a request to a service
-        self._programs: dict[int, OtelSpan] = {}
+        self._open: dict[tuple[str, object], list[OtelSpan]] = {}  # by kind and number, or id
 
     def feed(self, entry: AnyEntry) -> None:
         at_ns = entry.at_ns
@@ -96,23 +94,25 @@ class RunSpans:
                 "gen_ai.tool.call.arguments": entry.arguments,
             }
             span = OtelSpan(f"execute_tool {entry.name}", INTERNAL, entry.at_ns, given)
-            self.spans.append(span)
-            self._tools.setdefault(entry.call_id, []).append(span)
-        elif running := self._tools.get(entry.call_id):
-            span = running.pop(0)
+            self._begin("tool", entry.call_id, span)
+        elif ended := self._open.get(("tool", entry.call_id)):
+            span = ended.pop(0)
             span.attributes["gen_ai.tool.call.result"] = entry.text
             error = "tool_error" if entry.is_error else ""
             span.close(entry.at_ns, error, entry.text if error else "")
 
+    def _begin(self, kind: str, key: object, span: OtelSpan) -> None:
+        self.spans.append(span)
+        self._open.setdefault((kind, key), []).append(span)
+
     def _service(self, entry: entries.ServiceRequest | entries.ServiceReply) -> None:
         if isinstance(entry, entries.ServiceRequest):
-            given = {
-                "http.request.method": entry.method,
-                "url.full": f"{entry.service}{entry.path}",
-            }
-            self.spans.append(OtelSpan(entry.method, CLIENT, entry.at_ns, given))
-            self._services[entry.number] = self.spans[-1]
-        elif span := self._services.get(entry.request):
+            url = f"{entry.service}{entry.path}"
+            given = {"http.request.method": entry.method, "url.full": url}
+            span = OtelSpan(entry.method, CLIENT, entry.at_ns, given)
+            self._begin("service", entry.number, span)
+        elif ended := self._open.get(("service", entry.request)):
+            span = ended.pop()
             if entry.status:
                 span.attributes["http.response.status_code"] = entry.status
             failed = entry.failure or (str(entry.status) if is_failure(entry) else "")
@@ -121,13 +121,11 @@ class RunSpans:
     def _program(self, entry: entries.ProgramStarted | entries.ProgramEnded) -> None:
         if isinstance(entry, entries.ProgramStarted):
             name = "".join(entry.args[:1]).rpartition("/")[2]
-            given = {
-                "process.executable.name": name,
-                "process.command_line": shlex.join(entry.args),
-            }
-            self.spans.append(OtelSpan(name, INTERNAL, entry.at_ns, given))
-            self._programs[entry.number] = self.spans[-1]
-        elif span := self._programs.get(entry.program):
+            line = shlex.join(entry.args)
+            given = {"process.executable.name": name, "process.command_line": line}
+            self._begin("program", entry.number, OtelSpan(name, INTERNAL, entry.at_ns, given))
+        elif ended := self._open.get(("program", entry.program)):
+            span = ended.pop()
             span.attributes["process.exit.code"] = entry.exit
             span.close(entry.at_ns, str(entry.exit) if entry.exit else "")
 
