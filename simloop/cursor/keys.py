@@ -39,18 +39,8 @@ class FactView(StrEnum):
 
 
 # The digits are given away: a later view has no key, and is chosen by its name.
-_DIGITS = {
-    FactView.WHY: "1",
-    FactView.STATE: "2",
-    FactView.COUNTERS: "3",
-    FactView.TIMERS: "4",
-    FactView.REQUEST: "5",
-    FactView.REPLY: "6",
-    FactView.CALLS: "7",
-    FactView.HOOKS: "8",
-    FactView.CONTEXT: "9",
-    FactView.ENTRY: "0",
-}
+_NUMBERED = "why state counters timers request reply calls hooks context entry"
+_DIGITS = dict(zip(map(FactView, _NUMBERED.split()), "1234567890", strict=True))
 VIEW_KEYS: Mapping[FactView, str] = _DIGITS | {each: "" for each in FactView if each not in _DIGITS}
 """The key of each view, or an empty text, in the order in which they are offered."""
 
