@@ -7,7 +7,7 @@ script, the files, the faults of chance) is made anew for each run, by the metho
 import asyncio
 import copy
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any, cast
@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 from pydantic_core import PydanticSerializationError
 
-from simloop.engine.hooks import Callbacks, Hooks
+from simloop.engine.hooks import POINTS, Callbacks, Hooks
 from simloop.engine.settings import ContextScript, EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
 from simloop.kernel.durations import UNITS_NS
@@ -29,7 +29,7 @@ from simloop.scenario.catalog import Expectations, expectations
 from simloop.scenario.fields import differs
 from simloop.scenario.people import Then
 from simloop.scenario.replies import past_messages
-from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.services import rules_of
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
@@ -104,7 +104,7 @@ class Plan:
                 hint="leave one of them out",
             )
         self._script = script_of(scenario)
-        history = past_messages(scenario.history)
+        history = tuple(past_messages(scenario.history))
         self._tools = {**scripted_tools(scenario), **tools}
         self.behaviours: Mapping[str, ToolBehaviour] | None = None
         """The behaviour of the tools that an agent's own code calls; a machine has none."""
@@ -434,17 +434,10 @@ def file_tools_of(scenario: Scenario, files: Files) -> dict[str, Tool]:
 
 def scripted_hooks(scenario: Scenario) -> Hooks:
     """Return the scenario's hooks, in order."""
-
-    def at(point: HookPoint) -> Iterable[UserFunction]:
-        numbered = enumerate(scenario.hooks)
-        return [_hook(spec, number) for number, spec in numbered if spec.at == point]
-
-    return Hooks(
-        before_llm_call=at("before_llm_call"),
-        after_llm_call=at("after_llm_call"),
-        before_tool_call=at("before_tool_call"),
-        after_tool_call=at("after_tool_call"),
-    )
+    hooks: dict[str, list[UserFunction]] = {point: [] for point in POINTS}
+    for number, spec in enumerate(scenario.hooks):
+        hooks[spec.at].append(_hook(spec, number))
+    return Hooks(**hooks)
 
 
 def _hook(spec: ScriptedHook, number: int) -> UserFunction:
@@ -496,13 +489,6 @@ def _change(spec: ScriptedHook, given: Any) -> None:
         given.arguments.update(spec.arguments)  # in place: the change must not reach the reply
     if spec.result is not None:
         given.result = msgspec.structs.replace(given.result, text=spec.result)
-
-
-def header_with(header: Header, scenario: Scenario) -> Header:
-    """Return the header of a trace with another scenario."""
-    content = content_of(scenario)
-    given = {"scenario": msgspec.Raw(content), "scenario_digest": digest(content)}
-    return msgspec.structs.replace(header, **given)
 
 
 def content_of(scenario: Scenario) -> bytes:

@@ -209,10 +209,8 @@ def _at_the_end(expect: Expect, result: Result) -> Iterator[Mismatch]:
     yield from _compared("outcome", expect.outcome, result.outcome)
     ends = [end.seq for end in result.trace.ends]
     yield from _listed("outcomes", expect.outcomes, outcomes, ends)
-    yield from _compared("files", expect.files, result.files)
-    yield from _compared("limit", expect.limit, result.limit)
-    yield from _compared("text", expect.text, result.text)
-    yield from _compared("message", expect.message, result.message)
+    for name in ("files", "limit", "text", "message"):
+        yield from _compared(name, getattr(expect, name), getattr(result, name))
     note = _NO_PROGRAM if result.exit is None else ""
     yield from _compared("exit", expect.exit, result.exit, note=note)
     yield from _elapsed(expect, result.trace.entries, result.elapsed_ns)
@@ -371,14 +369,14 @@ def _roles_fit(wanted: str, got: str) -> bool:
     return _first_stray(wanted.split(), got.split()) is None
 
 
-def _line_fits(wanted: str, got: str) -> bool:
-    """Return whether a command line matches; `*` matches any characters."""
-    return pattern_of(wanted).fullmatch(got) is not None
-
-
 def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
     """Return whether a call matches; `{read: ...}` matches any arguments of `read`."""
     return wanted == got or (wanted.keys() == got.keys() and list(wanted.values()) == [REST])
+
+
+def _line_fits(wanted: str, got: str) -> bool:
+    """Return whether a command line matches; `*` matches any characters."""
+    return pattern_of(wanted).fullmatch(got) is not None
 
 
 def _request_in_words(entry: entries.ServiceRequest) -> Any:
@@ -440,8 +438,8 @@ def _seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
     this name is recorded in the run. A call that the agent itself denies is therefore here, too.
     """
     record = trace.entries
-    if trace.has_machine:
-        return []  # the engine records each call that it runs
+    if any(type(entry) is entries.Transition for entry in record):
+        return []  # the engine of a machine records each call that it runs
     asked = {entry.call_id: entry for entry in record if type(entry) is entries.ToolCall}
     if not asked:
         return []
@@ -497,7 +495,7 @@ def _offered(trace: LoopTrace) -> dict[str, ToolSpec]:
             offered |= {
                 spec.name: spec
                 for spec in entry.tools
-                if spec.name not in of_world or not _equal(of_world[spec.name], spec)
+                if spec.name not in of_world or of_world[spec.name] not in (None, spec)
             }
     return offered
 
@@ -512,12 +510,6 @@ def _specs_of_world(header: Header) -> dict[str, ToolSpec | None]:
     files = {} if scenario.files is None else file_tools_of(scenario, Files({}))
     tools = {**files, **scripted_tools(scenario)}
     return {name: tool.spec for name, tool in tools.items()} | known
-
-
-def _equal(known: ToolSpec | None, spec: ToolSpec) -> bool:
-    return known is None or (
-        known.description == spec.description and bytes(known.parameters) == bytes(spec.parameters)
-    )
 
 
 def _fitting(spec: ToolSpec | None, text: str) -> dict[str, Any] | None:

@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import USUAL_REQUESTS
-from simloop.runs.plan import Plan, app_of, header_with
+from simloop.runs.plan import Plan, app_of, content_of
 from simloop.scenario.people import Line, typed_lines
 from simloop.scenario.programs import Program, program_of_fault
 from simloop.scenario.programs import script_of as program_script
 from simloop.scenario.replies import Party, PartyCondition, Reply, entries_of, parts_of_fault
 from simloop.scenario.schema import Scenario
 from simloop.scenario.services import Route, answer_of_fault, rules_of
+from simloop.trace.codec import digest
 from simloop.trace.looptrace import LoopTrace
 from simloop.virtual.seeds import Seeds
 from simloop.wire.endpoint import Endpoint
@@ -88,7 +90,6 @@ class Scripts:
             self._open_keyboard(world)
 
     async def aclose(self) -> None:
-        """End the apps of services."""
         if self._port is not None:
             await self._port.aclose()
 
@@ -235,4 +236,6 @@ class Scripts:
 
     def _state(self, **added: Any) -> None:
         self.scenario = self.scenario.model_copy(update=added)
-        self._trace.header = header_with(self._trace.header, self.scenario)
+        content = content_of(self.scenario)
+        stated = {"scenario": Raw(content), "scenario_digest": digest(content)}
+        self._trace.header = replace(self._trace.header, **stated)

@@ -29,19 +29,17 @@ class _Lax:
         schema = handler(source)
         resolved: Any = handler.resolve_ref_schema(schema)
         if resolved["type"] == "list":  # only a tuple: a lax list would take a model apart
-            return core_schema.no_info_before_validator_function(_as_list, schema)
+            read = functools.partial(_as, list, tuple)
+            return core_schema.no_info_before_validator_function(read, schema)
         if resolved["type"] == "tuple":  # only a list: a lax tuple would take a set in any order
-            return core_schema.no_info_before_validator_function(_as_tuple, schema)
+            read = functools.partial(_as, tuple, list)
+            return core_schema.no_info_before_validator_function(read, schema)
         resolved["strict"] = False  # only the outer form: fields keep their model's configuration
         return schema
 
 
-def _as_list(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+def _as(kind: type, other: type, value: object) -> object:
+    return kind(value) if isinstance(value, other) else value
 
 
 Lax = Annotated[T, _Lax()]

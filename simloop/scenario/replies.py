@@ -291,16 +291,11 @@ class Reply(Strict):
         for part in self._parts(first_call):
             if pace.per_token and isinstance(part, messages.TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
-            if self.has_headers_alone:
+            if "after-headers" in (self.lost, self.stall):
                 yield delay_ns, messages.HeadersSent()
                 delay_ns = 0
             yield delay_ns, part
             delay_ns = pace.per_part
-
-    @property
-    def has_headers_alone(self) -> bool:
-        """Return whether the reply consists of headers, and breaks off or stalls after them."""
-        return "after-headers" in (self.lost, self.stall)
 
     def _parts(self, first_call: int) -> Iterator[messages.Part | Exception | None]:
         yield from (messages.ReasoningDelta(text) for text in _pieces(self.think))
@@ -453,12 +448,8 @@ def unpaired(history: Sequence[PastMessage]) -> tuple[int, str] | None:
     return (len(history) - 1, f"the result of {names[0]} is missing") if names else None
 
 
-def past_messages(history: Sequence[PastMessage]) -> tuple[messages.Message, ...]:
-    """Return the messages, whose calls have the ids `past-1`, `past-2` and so on."""
-    return tuple(_messages(history))
-
-
-def _messages(history: Sequence[PastMessage]) -> Iterator[messages.Message]:
+def past_messages(history: Sequence[PastMessage]) -> Iterator[messages.Message]:
+    """Yield the messages, whose calls have the ids `past-1`, `past-2` and so on."""
     made = answered = 0
     for past in history:
         if past.user is not None:

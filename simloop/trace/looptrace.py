@@ -51,11 +51,6 @@ class LoopTrace(Struct):
     def outcomes(self) -> tuple[Outcome, ...]:
         return tuple(end.outcome for end in self.ends)
 
-    @property
-    def has_machine(self) -> bool:
-        """Return whether a loop machine made the run: only its transitions are in a trace."""
-        return any(type(entry) is entries.Transition for entry in self.entries)
-
 
 class Call(NamedTuple):
     """A tool call that was run, with the arguments that the tool got."""
