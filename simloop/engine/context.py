@@ -173,7 +173,7 @@ class Compactor:
         """Whether the trace of this run says that the context is over its trigger for good."""
 
     def over(self) -> bool:
-        """Return whether the context is over its trigger, and something may be dropped from it.
+        """Return whether the context is over its trigger, and more than summaries may be dropped.
 
         The first context of a run that is over its trigger, with nothing to drop, is reported: the
         run goes on, and a person should know why there is no compaction.
@@ -185,7 +185,8 @@ class Compactor:
                 return False
         elif len(history.messages) <= most:
             return False
-        if self.may_help():
+        removed = self._plan(forced=False, down_to=None).removed
+        if any(not isinstance(message, SummaryMessage) for message in removed):
             return True
         if not self.reported:
             self.reported = True
@@ -200,11 +201,6 @@ class Compactor:
         turns = "turn stays" if policy.keep_turns == 1 else f"{policy.keep_turns} turns stay"
         over = f"the context has {size} (trigger {trigger:,})"
         return f"{over}, but nothing may be dropped: the newest {turns}"
-
-    def may_help(self) -> bool:
-        """Return whether a normal compaction can remove more than summaries; else none is tried."""
-        removed = self._plan(forced=False, down_to=None).removed
-        return any(not isinstance(message, SummaryMessage) for message in removed)
 
     async def shorten(self, *, forced: bool) -> Compacted:
         """Shorten the history and record it.

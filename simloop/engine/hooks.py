@@ -224,7 +224,6 @@ class Hooks:
         self.after_tool_call = _functions(AFTER_TOOL_CALL, after_tool_call)
 
     def __add__(self, other: "Hooks") -> "Hooks":
-        """Return these hooks followed by those of `other`."""
         return Hooks(**{point: getattr(self, point) + getattr(other, point) for point in POINTS})
 
     def __bool__(self) -> bool:

@@ -53,7 +53,6 @@ class ExponentialBackoff(Checked, at="retry"):
     """Share of the delay that chance may take off, drawn from the seed."""
 
     def classify(self, fault: Fault) -> ErrorClass:
-        """Return the class by status and code, as `errorclass.classify` does."""
         return classify(fault)
 
     def retryable(self, error: ErrorClass) -> bool:

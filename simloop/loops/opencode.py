@@ -253,7 +253,6 @@ class OpencodeLoop(machine.Design):
         self._run_tools = (effects.RunTools(polls=not self.options.abort_at_once),)
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Return the next run and the effects that it requests: see `Machine.advance`."""
         match signal:
             case signals.Began():
                 return self._call_with_queued(run)

@@ -158,7 +158,6 @@ class PiLoop(machine.Design):
         }
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Return the next run and the effects that it requests: see `Machine.advance`."""
         match signal:
             case signals.Began():
                 return self._begin_round(Queue.STEERING)

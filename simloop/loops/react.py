@@ -90,7 +90,6 @@ class ReactLoop(machine.Design):
         self._run_tools = (effects.RunTools(first_only=not self.options.all_calls),)
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Return the next run and the effects that it requests: see `Machine.advance`."""
         match signal:
             case signals.Began():
                 return run.to(states.CallingModel()), _CALL

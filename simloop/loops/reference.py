@@ -219,7 +219,6 @@ class ReferenceLoop(machine.Design):
         self.abort_rule = machine.AbortRule(frozenset(last_try))
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Return the next run and the effects that it requests: see `Machine.advance`."""
         # A class pattern that fails on a Struct takes longer than the decision.
         if type(signal) is signals.ContextMeasured:
             return self._enter_round(run, over=signal.over)

@@ -133,7 +133,6 @@ class Numbered(dict[Any, int]):
     """Numbers for things in the order in which they are first seen."""
 
     def __missing__(self, thing: Any) -> int:
-        """Give a thing the next number."""
         self[thing] = number = len(self)
         return number
 

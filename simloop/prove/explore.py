@@ -40,10 +40,6 @@ Say = Callable[[str], object]
 """A function that receives the progress of an exploration in words."""
 
 
-def unsaid(_: str) -> None:
-    """Ignore the progress."""
-
-
 @contextmanager
 def without_collections() -> Iterator[None]:
     """Disable garbage collection, which would scan the large graph repeatedly and free nothing."""
@@ -58,7 +54,7 @@ def without_collections() -> Iterator[None]:
 
 @without_collections()
 def explore(
-    machine: Machine, limits: Limits, say: Say = unsaid
+    machine: Machine, limits: Limits, say: Say = lambda _: None
 ) -> tuple[Graph, list[RuleViolation], set[Edge]]:
     """Visit every run of `machine`; return the graph, the violations and the edges taken.
 

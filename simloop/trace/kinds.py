@@ -204,12 +204,6 @@ def _why_left(entry: entries.LeftBehind) -> str:
 
 
 _FAILURE = "failure"
-
-
-def _yes(_: AnyEntry) -> bool:
-    return True
-
-
 KINDS: Mapping[type[entries.Entry], Kind] = {
     entries.Prompt: Kind(Lane.USER, ">", "prompt", lambda e: (("prompt", e.text),)),
     entries.Queued: Kind(
@@ -228,10 +222,10 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         lambda e: (("call", f"{e.name} {e.arguments} [{e.call_id}]"),), PART),
     entries.Finish: Kind(Lane.MODEL, "f", "finish", _finish, PART),
     entries.Error: Kind(
-        Lane.MODEL, "!", _FAILURE, lambda e: (("error", e.fault.message),), PART, _yes),
+        Lane.MODEL, "!", _FAILURE, lambda e: (("error", e.fault.message),), PART, lambda _: True),
     entries.StreamCut: Kind(
         Lane.MODEL, "!", _FAILURE,
-        lambda _: (("cut", "the stream ended without a finish reason"),), ENTRY, _yes),
+        lambda _: (("cut", "the stream ended without a finish reason"),), ENTRY, lambda _: True),
     entries.RequestRefused: Kind(
         Lane.MODEL, "!", _FAILURE,
         lambda e: (("refused", f"{e.endpoint} with status {e.status}: {e.text}"),)),
@@ -240,7 +234,7 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
         lambda e: e.result in {"failed", "timed-out"}),
     entries.Callback: Kind(
         Lane.HOOKS, "!", _FAILURE,
-        lambda e: (("callback", f"{e.callback} failed: {e.detail}"),), fails=_yes),
+        lambda e: (("callback", f"{e.callback} failed: {e.detail}"),), fails=lambda _: True),
     entries.ToolStarted: Kind(
         Lane.TOOLS, "(", "starts",
         lambda e: (("tool", f"{e.name} {e.arguments} [{e.call_id}]"),), ENTRY),

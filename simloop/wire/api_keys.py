@@ -55,7 +55,6 @@ class Environment:
         environ.update(self._added)
 
     def undo(self) -> None:
-        """Put everything back."""
         for name, value in self._added.items():
             if os.environ.get(name) == value:
                 del os.environ[name]

@@ -128,7 +128,6 @@ class TimedStream(IteratedStream):
         return True
 
     async def aclose(self) -> None:
-        """Give up the rest; there is nothing to clean up."""
         self._timed, self._due, self._later, self._ended = iter(()), None, None, True
 
 
@@ -141,7 +140,6 @@ class WholeStream(IteratedStream):
         self.parts = iter(parts)
 
     def ahead(self) -> Finish | None:
-        """Return the finish that is to come."""
         return next((part for part in copy.copy(self.parts) if type(part) is Finish), None)
 
     def due(self) -> Iterator[Part]:
@@ -153,7 +151,6 @@ class WholeStream(IteratedStream):
         return length_hint(self.parts) > 0
 
     async def aclose(self) -> None:
-        """Give up the rest; there is nothing to clean up."""
         self.parts = iter(())
 
 
@@ -173,7 +170,6 @@ class GeneratedStream(IteratedStream):
             yield self._due.pop()
 
     async def wait(self) -> bool:
-        """Receive the next part."""
         if self._ended:
             return False
         try:
