@@ -332,7 +332,7 @@ def trial(
         return verdict
     if chosen.judged:
         # A run in a fork was judged there, and by another judge.
-        heard = listens and not plan.given.get("isolate")
+        heard = listens and not plan.given.get("isolate") and plan.loop.program is None
         record = () if heard else run.trace.entries
         _judge(verdict, judging, verdict.expected, record, ended_it=listens)
     if until is Until.TWICE:

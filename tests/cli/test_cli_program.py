@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from commandline import Cli
 
+from simloop import Reply, Scenario
+from simloop.check.trial import Rules, Until, trial
+from simloop.runs.plan import Plan
+
 ECHOES = """
 import sys, time
 from simloop.messages import UserMessage
@@ -61,6 +65,15 @@ def test_fuzz_searches_worlds_for_a_program(cli: Cli) -> None:
     shown = cli("fuzz", "--program", COMMAND, "--runs", "2", "--format", "json")
     assert json.loads(shown.stdout)["loop"] == f"$ {COMMAND}"
     assert json.loads(shown.stdout)["runs"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("until", [Until.END, Until.VIOLATION])
+def test_a_program_is_judged_by_the_process_that_has_its_trace(cli: Cli, until: Until) -> None:
+    cli.file("fails.py", f"{ECHOES}\nraise KeyError(sys.argv[1])\n")
+    scenario = Scenario(loop="$ fails.py {prompt}", prompt="Hi", model=[Reply(say="Hello.")])
+    found = trial(Plan(scenario, {}), Rules(expectations=False), until).every_failure()
+    assert ("no-mistake-in-the-code", "KeyError: 'Hi'") in [each[:2] for each in found]
 
 
 def test_a_program_and_a_loop_exclude_each_other(cli: Cli) -> None:
