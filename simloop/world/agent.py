@@ -112,27 +112,17 @@ def agent_from(made: Any, name: str) -> Agent:
     One that is not async runs in a simulated thread, which ends where it waits if the prompt is
     stopped. Raises ScenarioError for an agent that takes other arguments.
     """
-    takes_world = _takes_world(made, name)
-    if not is_async(made):
-        return _in_thread(made, takes_world=takes_world)
-    if takes_world:
+    takes_world, awaits = _takes_world(made, name), is_async(made)
+    if takes_world and awaits:
         return cast("Agent", made)
 
-    async def without_world(prompt: str, _: World) -> str | None:
-        answer: str | None = await made(prompt)
-        return answer
-
-    return cast("Agent", without_world)
-
-
-def _in_thread(made: Any, *, takes_world: bool) -> Agent:
-    async def in_thread(prompt: str, world: World) -> str | None:
-        given = (prompt, world) if takes_world else (prompt,)
-        answer: Any = await call_in_thread(partial(made, *given), "agent")
+    async def agent(prompt: str, world: World) -> str | None:
+        call = partial(made, *((prompt, world) if takes_world else (prompt,)))
+        answer: Any = call() if awaits else await call_in_thread(call, "agent")
         text: str | None = await answer if inspect.isawaitable(answer) else answer
         return text
 
-    return in_thread
+    return agent
 
 
 def _takes_world(made: Any, name: str) -> bool:
