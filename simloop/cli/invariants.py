@@ -36,18 +36,16 @@ def command(*, loop: str | None) -> None:
     of scenarios/BUGS.md, the list of real bugs, or a page of docs/ in the repository.
     """
     invariants = all_invariants()
-    reasons: Mapping[str, str] = {} if loop is None else _unjudged(loop, invariants)
+    reasons: Mapping[str, str] = {}
+    if loop is not None:
+        check_loop_exists(loop)
+        plan = Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})
+        reasons = choose(Subject.of(Simulation(plan)), invariants).unjudged
     for each in invariants:
         out_lines(_lines(each, reasons.get(each.name, "")))
     judged = len(invariants) - len(reasons)
     count = f"{len(invariants)} invariants"
     out(count if loop is None else f"{count}, {judged} of them judged for {plain(loop)}")
-
-
-def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> Mapping[str, str]:
-    check_loop_exists(loop)
-    subject = Subject.of(Simulation(Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})))
-    return choose(subject, invariants).unjudged
 
 
 def _lines(each: Invariant, unjudged: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +146,8 @@ _SEED = click.option(
     type=click.IntRange(0, 2**63, max_open=True),
     help="Use this seed instead of the scenario's.",
 )
-_LOOP = click.option(
-    "--loop", metavar="NAME", callback=_known, shell_complete=loop_names, help=f"{_INSTEAD}."
-)
+_loop = partial(click.option, "--loop", metavar="NAME", callback=_known, shell_complete=loop_names)
+_LOOP = _loop(help=f"{_INSTEAD}.")
 _LOOPS = click.option(
     "--loop",
     "loops",
@@ -188,11 +187,7 @@ _ISOLATE = click.option(
     is_flag=True,
     help="Make each run in a process of its own, so that it shares nothing with the others.",
 )
-replay_loop = click.option(
-    "--loop",
-    metavar="NAME",
-    callback=_known,
-    shell_complete=loop_names,
+replay_loop = _loop(
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
     f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
 )

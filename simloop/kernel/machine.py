@@ -42,11 +42,9 @@ RUNNING_TOOLS: Mapping[type[Struct], Targets] = {
 """The row of the state `RunningTools` in each bundled map."""
 
 
-def row(
-    signal: type[Struct], *targets: type[Struct], ends: Mapping[type[Struct], Targets] = ENDINGS
-) -> Mapping[type[Struct], Targets]:
+def row(signal: type[Struct], *targets: type[Struct]) -> Mapping[type[Struct], Targets]:
     """Return the row of a state that one signal leaves, besides those that end a run."""
-    return {signal: frozenset(targets), **ends}
+    return {signal: frozenset(targets), **ENDINGS}
 
 
 class Run(Struct, frozen=True, gc=False):

@@ -231,7 +231,9 @@ def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
 def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> str:
     state = graph.runs[target].state
     for effect in graph.asked[target]:
-        if not _is_allowed(effect, rule):
+        # A real request after an abort is what nobody may make.
+        is_request = isinstance(effect, effects.CallModel) and not effect.aborted
+        if is_request or not isinstance(effect, (effects.EndRun, *rule.effects)):
             return f"{NAMES[type(state)]} asks for {NAMES[type(effect)]} after an abort"
     if not isinstance(state, Finished) or type(signal) in _ENDS_AS:
         return ""  # the other rule judges those ends
@@ -239,12 +241,6 @@ def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> st
     if blocked or state.outcome in rule.outcomes:
         return ""
     return f"a run ends as {state.outcome} after an abort"
-
-
-def _is_allowed(effect: Effect, rule: AbortRule) -> bool:
-    if isinstance(effect, effects.CallModel) and not effect.aborted:
-        return False  # a real request after an abort is what nobody may make
-    return isinstance(effect, (effects.EndRun, *rule.effects))
 
 
 # Replies that report many steps at once. A machine that takes no notice of bursts is left alone;

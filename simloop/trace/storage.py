@@ -95,7 +95,10 @@ def _write(path: Path, data: bytes) -> None:
     if old is None or stat.S_ISREG(old.st_mode):
         _replace(target, data, old)
     elif stat.S_ISCHR(old.st_mode) or stat.S_ISFIFO(old.st_mode):
-        _write_into(path, data)
+        descriptor = os.open(path, os.O_WRONLY | _NO_WAIT)
+        with os.fdopen(descriptor, "wb") as file:
+            os.set_blocking(descriptor, True)
+            file.write(data)
     else:
         hint = "name a file, such as one inside this directory"
         raise ScenarioError("cannot be written: this is no regular file", path=str(path), hint=hint)
@@ -106,13 +109,6 @@ def _status(path: Path) -> os.stat_result | None:
         return path.stat()
     except FileNotFoundError:
         return None
-
-
-def _write_into(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | _NO_WAIT)
-    with os.fdopen(descriptor, "wb") as file:
-        os.set_blocking(descriptor, True)
-        file.write(data)
 
 
 def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:

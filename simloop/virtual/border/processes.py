@@ -385,7 +385,9 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
         [*map(os.fsencode, pair)]  # it raises for what is no text
     if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - it may be bytes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd)
-    folder = "" if cwd is None else _from_here(os.fsdecode(cwd))
+    folder, here = os.fsdecode(cwd or b""), os.getcwd()  # noqa: PTH109 - compared with strings
+    if f"{folder}/".startswith(f"{here}/"):  # a trace names no machine
+        folder = folder[len(here) + 1 :]
     stdin, _, _, stdout, _, stderr = ends
     start = Start(_words(words), folder)
     started = processes.start(start, stdin, stdout, stderr, group=0 if new_session else group)
@@ -398,12 +400,6 @@ def _execute_child(processes: Processes, popen: Any, *given: Any) -> None:
     started.outputs = vars(popen).get("_fileobj2output", started.outputs)
     if max(ends) >= 0:
         popen._close_pipe_fds(*ends)
-
-
-def _from_here(folder: str) -> str:
-    """Return a folder relative to the current one, if it is inside: a trace names no machine."""
-    here = os.getcwd()  # noqa: PTH109 - compared with strings
-    return folder[len(here) + 1 :] if f"{folder}/".startswith(f"{here}/") else folder
 
 
 def _system(processes: Processes, command: Any) -> int:

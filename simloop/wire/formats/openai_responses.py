@@ -273,7 +273,9 @@ class _ResponseEncoder(replies.BlockEncoder):
 
     def _item(self, block: ReplyBlock, *, is_new: bool = False) -> JsonObject:
         own, text = self._item_id(block), block.text
-        is_cut = not block.is_whole or self._is_cut(block)
+        is_last = block.kind == "text" and block is self.blocks.blocks[-1]
+        has_ended = self.finish is not None and self._ending()[0] == "incomplete"
+        is_cut = not block.is_whole or (is_last and has_ended)
         status = "in_progress" if is_new else "incomplete" if is_cut else "completed"
         match block.kind:
             case "text":
@@ -290,10 +292,6 @@ class _ResponseEncoder(replies.BlockEncoder):
                     "id": own, "type": "function_call", "status": status, **call,
                     "arguments": arguments,
                 }  # fmt: skip
-
-    def _is_cut(self, block: ReplyBlock) -> bool:
-        has_ended = self.finish is not None and self._ending()[0] == "incomplete"
-        return has_ended and block.kind == "text" and block is self.blocks.blocks[-1]
 
     def ended(self, finish: values.Finish) -> Iterator[WireEvent]:  # noqa: ARG002 - it is kept
         status, more = self._ending()
