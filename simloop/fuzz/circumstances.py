@@ -273,6 +273,9 @@ def _user() -> Iterator[Circumstance]:
                        ({"pace": {"first_part": "20s"}, "say": "Late."}, "5s")):  # fmt: skip
         yield Circumstance(f"abort in {keys}", _both(_inserted(keys), _stopped(at=wait)))
     yield Circumstance("a further prompt", _further)
+    at_once = _inserted({"say": "At once."})
+    yield Circumstance("an answer and a further prompt",
+                       lambda draft, _: _both(at_once, _further)(draft, 0))  # fmt: skip
     failing = _inserted({"http": {"status": 500}, "times": _STORM})
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})

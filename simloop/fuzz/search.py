@@ -213,6 +213,10 @@ class Search:
         self._family: tuple[int, Iterator[tuple[Plan, Rules]]] = 0, iter(())
 
     @property
+    def is_of_agent(self) -> bool:
+        return self._course is not None
+
+    @property
     def is_slow(self) -> bool:
         """Return whether the first runs of an agent took long: an SDK does much for each."""
         return self._course is not None and self._course.took_s > _SLOW_S

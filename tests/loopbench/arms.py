@@ -16,14 +16,15 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from msgspec import Struct
 
 from simloop import Scenario
-from simloop.check.trial import Failure, Rules, Until, Verdict, failure_of, verify
-from simloop.fuzz.search import Search
+from simloop.check.trial import Failure, Rules, Until, Verdict, failure_of, only, verify
+from simloop.fuzz.search import FoundFailure, Search
 from simloop.fuzz.shrink import shrink
 from simloop.kernel.limits import Limits
 from simloop.prove.proof import prove
 from simloop.runs.loop import machine_for
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
+from simloop.scenario.loader import load_scenario
 from simloop.strategies import scenarios
 
 _BUNDLED = Path(__file__).parent.parent.parent / "scenarios"
@@ -47,8 +48,9 @@ class Trial(Struct, array_like=True):
 class _SearchHere(Search):
     """A search in which a failing world is run again here: only this process has the fault."""
 
-    def alone(self, world: Scenario, _: str) -> Failure | None:
-        return _failure(world, {"loop": self.loop})
+    def alone(self, world: Scenario, name: str) -> Failure | None:
+        rules = Rules(only(name) if self.is_of_agent else None, expectations=False)
+        return failure_of(Plan(world, {"loop": self.loop}), rules)
 
 
 def searched(fault: Fault, number: int, seconds: float) -> Trial:
@@ -56,20 +58,20 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
     loop = fault.given_loop()
     alone: RunOptions = {"loop": loop}
     with applied(fault):
-        search = _SearchHere(loop, seed=number)
+        search = _SearchHere(
+            loop, seed=number, scenarios=course_of(fault), breaches=fault.part == "agent"
+        )
         steps = search.steps()
     alarms: list[str] = []
     while search.cpu_s < seconds:
         with applied(fault):
             new = next(steps)
-        if not new:
+        right = [each for each in new if _is_of_fault(each, alone)]
+        alarms += [each.name for each in new if each not in right]
+        if not right:
             continue
-        found = new[0]
+        found = right[0]
         world = found.scenario
-        clean = _failure(world, alone)
-        if not found.reproduced or (clean is not None and clean.name == found.name):
-            alarms.append(found.name)
-            continue
         trial = Trial(search.runs, search.cpu_s, found.name, alarms=tuple(alarms))
         if number == 0:  # the costs of one are enough
             start_s = time.process_time()
@@ -79,6 +81,18 @@ def searched(fault: Fault, number: int, seconds: float) -> Trial:
             trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
         return trial
     return Trial(search.runs, search.cpu_s, alarms=tuple(alarms))
+
+
+def course_of(fault: Fault) -> list[Scenario]:
+    """The plain course of an agent with services or programs, which its author would give."""
+    path = Path(__file__).parent / f"{fault.loop.partition(':')[0].replace('.', '/')}.simloop.yaml"
+    return [load_scenario(path)] if path.exists() else []
+
+
+def _is_of_fault(found: FoundFailure, alone: RunOptions) -> bool:
+    rules = Rules(found.rule, expectations=False)
+    clean = failure_of(Plan(found.scenario, alone), rules)
+    return bool(found.reproduced) and (clean is None or clean.name != found.name)
 
 
 def _failure(world: Scenario, given: RunOptions) -> Failure | None:

@@ -443,6 +443,38 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             broken_off = False
 
 
+_CLEAR = 4
+"""The length in characters from which a result is hardly that of two tools by chance."""
+
+
+@invariant(
+    "An agent does not send the result of one call as that of another.",
+    "BUGS.md D8, D9; langgraph #6533",
+    sees=[Prompt, ToolResult, Request],
+    needs=[Need.AGENT],
+    begins=[ToolResult],
+)
+def results_not_crossed(subject: Subject) -> Watch:
+    """The whole text of another result in the place of the own one is no other wording of it."""
+    results: dict[str, str] = {}
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            results = {}
+        elif type(entry) is ToolResult:
+            results[entry.call_id] = entry.text
+        for message in subject.facts.added if type(entry) is Request else ():
+            if not isinstance(message, ToolMessage) or len(message.text) < _CLEAR:
+                continue
+            own = results.get(message.call_id, "")
+            if not own or own in message.text:
+                continue
+            for call_id, text in results.items():
+                if text == message.text:
+                    sent = f"request {entry.number} answers call {message.call_id!r}"
+                    return f"{sent} with the result of call {call_id!r}: {text!r:.80}"
+
+
 def _before_ns(
     at_ns: int, returned: Mapping[str, list[ToolResult]], *, but_failed: bool = False
 ) -> dict[str, list[ToolResult]]:

@@ -117,6 +117,9 @@ class Bank:
 
     limits = Limits(max_steps=12)
     mutating = ("transfer",)
+    deviations = {
+        "results-in-call-order": "the framework answers a second handoff of a reply behind the others",
+    }
 
     def __init__(self) -> None:
         self.whole = Whole()
