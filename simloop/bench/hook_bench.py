@@ -8,7 +8,6 @@ The rest of Python stays real, other than in a run: so do `time.sleep`, files an
 import asyncio
 import gc
 import inspect
-import platform
 import typing
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from simloop import messages
 from simloop.engine.hooks import (
@@ -32,7 +31,6 @@ from simloop.engine.hooks import (
 )
 from simloop.engine.user_code import UserCode
 from simloop.errors import ScenarioError
-from simloop.kernel.durations import format_duration, rounded_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation
 from simloop.runs.loop import loaded
@@ -46,8 +44,6 @@ from simloop.virtual.simulate import run_virtual
 from simloop.world.tools import Tool
 from simloop.world.user_functions import UserFunction
 from simloop.world.user_port import Cancellation
-
-FORMAT = "simloop-hook-bench 4"
 
 RealClock: TypeAlias = Callable[[], int]
 """Returns nanoseconds since some moment."""
@@ -332,21 +328,3 @@ def _cost(samples: Sequence[float], others: Sequence[float]) -> Interval:
     # Two equal functions differ by up to 2 %, or 10 ns, because they lie elsewhere in memory.
     resolution = max(_RESOLUTION_NS, _RESOLUTION * median(samples))
     return median_interval([a - b for a, b in zip(samples, others, strict=True)], resolution)
-
-
-class HookReport(Struct, kw_only=True):
-    """The results of one benchmark. Times are real nanoseconds, `virtual_ns` excepted."""
-
-    format: str = FORMAT
-    python: str = field(default_factory=platform.python_version)
-    machine: str = field(default_factory=platform.machine)
-    round_ns: float
-    hooks: list[HookRow]
-
-    def failures(self, max_ns: int | None) -> Iterator[str]:
-        """Yield the hooks above the limit: those whose whole interval lies above it."""
-        for row in self.hooks:
-            if max_ns is not None and row.cost.low > max_ns:
-                low, most = rounded_duration(row.cost.low, 3), format_duration(max_ns)
-                costs = f"{row.hook} at {row.point} costs at least {low} per call"
-                yield f"{costs}, and --max is {most}"

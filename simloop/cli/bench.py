@@ -1,6 +1,7 @@
 """`simloop bench hooks`: measure what hooks cost in real time."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import msgspec
@@ -8,12 +9,12 @@ import msgspec
 from simloop.bench.hook_bench import (
     CONFIDENCE,
     HookBench,
-    HookReport,
     HookRow,
     Interval,
     given_hooks,
     tried,
 )
+from simloop.bench.report import HookReport, plot_of
 from simloop.cli.options import formats
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.kernel.durations import (
@@ -21,6 +22,7 @@ from simloop.kernel.durations import (
     parse_duration,
     rounded_duration,
 )
+from simloop.trace.storage import write_file
 
 
 def _duration(text: str) -> int:
@@ -40,6 +42,8 @@ def command() -> None:
 @click.option("--max", "max_ns", type=_duration, metavar="DURATION",
               help="Fail if a hook costs more, such as 50us.")  # fmt: skip
 @formats("json")
+@click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path),
+              help="Draw the cost of the hooks.")  # fmt: skip
 @click.pass_context
 def hooks(
     context: click.Context,
@@ -47,6 +51,7 @@ def hooks(
     hooks: tuple[str, ...],
     max_ns: int | None,
     output_format: str,
+    plot: Path | None,
 ) -> int:
     """Measure hooks at the four points, in real time per call.
 
@@ -60,6 +65,8 @@ def hooks(
     round_ns = bench.round_ns()
     rows = [bench.measure(hook, round_ns) for hook in given]
     report = HookReport(round_ns=round_ns, hooks=rows)
+    if plot is not None:
+        write_file(plot, plot_of(report).encode())
     if output_format == "json":
         out(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
