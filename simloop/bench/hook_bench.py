@@ -175,6 +175,13 @@ class Interval(Struct, frozen=True):
     median: float
     high: float
 
+    @property
+    def has_zero(self) -> bool:
+        return self.low <= 0 <= self.high
+
+    def over(self, divisor: float) -> "Interval":
+        return Interval(self.low / divisor, self.median / divisor, self.high / divisor)
+
 
 def median_interval(samples: Sequence[float], wider: float = 0) -> Interval:
     """Return the median of at least 15 samples, and its interval at `CONFIDENCE`, or a `wider` one.
@@ -194,8 +201,9 @@ class HookRow(Struct, kw_only=True):
     """The cost of one hook at one point, in real nanoseconds per call.
 
     `cost` is that of the hook in a run: passages of the point with it, less those of an empty
-    point. `engine_ns` is the part of it that a hook that does nothing costs too, and `share` is the
-    part of `cost` in a round.
+    point. `engine_ns` is the part of it that a hook that does nothing costs too. `units` is `cost`
+    in units of a fixed computation, and `share` its part in a round. `against` is `cost` less that
+    of another hook, and `growth` that in parts of the other's cost, or of `units` in a report.
     """
 
     hook: str
@@ -203,8 +211,16 @@ class HookRow(Struct, kw_only=True):
     cost: Interval
     hook_ns: float
     engine_ns: float
+    units: Interval
     share: float
     virtual_ns: int
+    against: Interval | None = None
+    growth: Interval | None = None
+
+
+def _computation() -> None:
+    for _ in range(100):
+        {number: str(number) for number in range(10)}
 
 
 def _look(path: str) -> str:
@@ -217,9 +233,10 @@ async def _nothing(given: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookBench:
-    """Measures hooks. `tool` is the tool of a round."""
+    """Measures hooks. `unit` is the computation in which reports of different days are compared."""
 
     clock: RealClock = perf_counter_ns
+    unit: Callable[[], object] = _computation
     tool: Callable[[str], str] = _look
 
     def round_ns(self) -> float:
@@ -238,20 +255,31 @@ class HookBench:
         function()
         return self.clock() - start_ns
 
-    def measure(self, given: GivenHook, a_round_ns: float) -> HookRow:
-        """Measure a hook at its point. Raises ScenarioError if it fails there."""
+    def measure(
+        self, given: GivenHook, a_round_ns: float, other: UserFunction | None = None
+    ) -> HookRow:
+        """Measure a hook at its point, against another one if there is one.
+
+        Raises ScenarioError if a hook fails there.
+        """
         hook, point = given.function, given.point
         idle = UserFunction(_nothing if hook.is_async else lambda _: None)
         hooks = {"hook": (hook,), "idle": (idle,), "none": ()}
+        if other is not None:
+            hooks["other"] = (other,)
         taken = _on_clock(self._in_turns(point, hooks))
         medians = {name: median(values) for name, values in taken.items()}
         cost = _cost(taken["hook"], taken["none"])
-        return HookRow(
+        row = HookRow(
             hook=hook.name, point=point, cost=cost, hook_ns=medians["hook"] - medians["idle"],
-            engine_ns=medians["idle"] - medians["none"],
+            engine_ns=medians["idle"] - medians["none"], units=cost.over(medians["unit"]),
             share=cost.median / (a_round_ns + cost.median),
             virtual_ns=tried_once(hook, point),
         )  # fmt: skip
+        if other is not None:
+            row.against = _cost(taken["hook"], taken["other"])
+            row.growth = row.against.over(medians["other"] - medians["none"])
+        return row
 
     async def _in_turns(
         self, point: str, hooks: dict[str, tuple[UserFunction, ...]]
@@ -264,7 +292,7 @@ class HookBench:
             if min(tries) >= _BATCH_NS:  # one that is interrupted looks long enough too early
                 break
             calls *= 2
-        taken: dict[str, list[float]] = {name: [] for name in hooks}
+        taken: dict[str, list[float]] = {name: [] for name in ("unit", *hooks)}
         order, noise, end_ns = list(taken), Random(0), self.clock() + _ENOUGH_NS  # noqa: S311
         collects = gc.isenabled()
         gc.collect()
@@ -274,7 +302,10 @@ class HookBench:
                 if turn >= _WARM_UP_TURNS + _FEWEST_TURNS and self.clock() > end_ns:
                     break
                 for name in order:
-                    taken[name].append(await passages.batch(hooks[name], calls) / calls)
+                    if name == "unit":
+                        taken[name].append(self._ns(self.unit))
+                    else:
+                        taken[name].append(await passages.batch(hooks[name], calls) / calls)
                 noise.shuffle(order)
         finally:
             if collects:

@@ -1,5 +1,6 @@
 """`simloop bench hooks`: measure what hooks cost in real time."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,15 +15,18 @@ from simloop.bench.hook_bench import (
     given_hooks,
     tried,
 )
-from simloop.bench.report import HookReport, plot_of
+from simloop.bench.report import HookReport, plot_of, read_report
 from simloop.cli.options import formats
 from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.errors import ScenarioError
 from simloop.kernel.durations import (
     format_duration,
     parse_duration,
     rounded_duration,
+    rounded_number,
 )
 from simloop.trace.storage import write_file
+from simloop.world.user_functions import UserFunction
 
 
 def _duration(text: str) -> int:
@@ -32,6 +36,12 @@ def _duration(text: str) -> int:
         raise click.BadParameter(str(error)) from error
 
 
+def _percent(text: str) -> float:
+    if re.fullmatch(r"\d{1,4}(\.\d{1,3})?%", text) is None:
+        raise click.BadParameter("a percentage is a number and a sign, such as 20%")
+    return float(text[:-1]) / 100
+
+
 @click.group("bench")
 def command() -> None:
     """Measure what hooks cost in real time."""
@@ -39,8 +49,18 @@ def command() -> None:
 
 @command.command("hooks")
 @click.argument("hooks", nargs=-1, required=True, metavar="MODULE:ATTRIBUTE...")
+@click.option(
+    "--against",
+    metavar="MODULE:ATTRIBUTE|FILE|none",
+    default="none",
+    show_default=True,
+    help="Compare with another hook, measured at the same time, or with the JSON of an earlier "
+    "report.",
+)
 @click.option("--max", "max_ns", type=_duration, metavar="DURATION",
               help="Fail if a hook costs more, such as 50us.")  # fmt: skip
+@click.option("--fail-on", type=_percent, metavar="PERCENT",
+              help="Fail if a cost has grown by more, such as 20%.")  # fmt: skip
 @formats("json")
 @click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path),
               help="Draw the cost of the hooks.")  # fmt: skip
@@ -49,7 +69,9 @@ def hooks(
     context: click.Context,
     *,
     hooks: tuple[str, ...],
+    against: str,
     max_ns: int | None,
+    fail_on: float | None,
     output_format: str,
     plot: Path | None,
 ) -> int:
@@ -58,29 +80,49 @@ def hooks(
     A MODULE:ATTRIBUTE is a hook, or Hooks with several. A function is measured at each point whose
     input its first parameter may have, by its annotation. The exit code is 1 above a limit.
     """
+    if fail_on is not None and against == "none":
+        raise click.UsageError("--fail-on needs --against, a hook or an earlier report")
     given, unfit = tried(hook for name in hooks for hook in given_hooks(name))
+    others = _others(against) if ":" in against else {}
+    earlier = None if against == "none" or others else read_report(Path(against))
     for failure in unfit:
         note(f"not measured: {plain(failure.message)}")
     bench = context.obj or HookBench()
     round_ns = bench.round_ns()
-    rows = [bench.measure(hook, round_ns) for hook in given]
+    rows = [bench.measure(hook, round_ns, others.get(hook.point)) for hook in given]
     report = HookReport(round_ns=round_ns, hooks=rows)
+    if earlier is not None:
+        report.compare_with(earlier)
+    if against != "none" and all(row.growth is None for row in report.hooks):
+        hint = "compare at one point; a hook of a report has the same name too"
+        message = f"nothing to compare: {plain(against)} has no hook at these points"
+        raise ScenarioError(message, key="--against", hint=hint)
     if plot is not None:
         write_file(plot, plot_of(report).encode())
     if output_format == "json":
         out(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        out_lines(_lines(report))
-    failures = list(report.failures(max_ns))
+        out_lines(_lines(report, against))
+    failures = list(report.failures(max_ns=max_ns, fail_on=fail_on))
     for line in failures:
         note(f"FAILED  {line}")
     return 1 if failures else 0
 
 
-def _lines(report: HookReport) -> Iterator[str]:
+def _others(name: str) -> dict[str, UserFunction]:
+    others: dict[str, UserFunction] = {}
+    for hook in tried(given_hooks(name))[0]:
+        if hook.point in others:
+            message = f"`{name}` has several hooks at {hook.point}"
+            raise ScenarioError(message, key="--against", hint="name one hook to compare with")
+        others[hook.point] = hook.function
+    return others
+
+
+def _lines(report: HookReport, against: str) -> Iterator[str]:
     yield f"Real time per call, on Python {report.python}, {report.machine}."
     for row in report.hooks:
-        yield from ("", *_hook(row))
+        yield from ("", *_hook(row, plain(against)))
     yield f"""
 The cost in a run is a median of differences: batches of calls less batches of
 the empty point, in turn. Its bounds are a {CONFIDENCE * 100:g} % interval, which decides,
@@ -88,7 +130,7 @@ widened by 2 % or 10 ns. Garbage collection is off, and no sample is left out.
 A round of the reference loop without hooks takes {rounded_duration(report.round_ns)}."""
 
 
-def _hook(row: HookRow) -> Iterator[str]:
+def _hook(row: HookRow, against: str) -> Iterator[str]:
     yield f"{plain(row.hook)} at {row.point}"
     figures = (
         ("the hook alone", rounded_duration(max(0, row.hook_ns)), ""),
@@ -100,8 +142,23 @@ def _hook(row: HookRow) -> Iterator[str]:
     width = max(len(figure) for _, figure, _ in figures)
     for name, figure, detail in figures:
         yield f"  {name:17}  {figure:>{width}}  {detail}".rstrip()
+    if row.growth is not None:
+        slower = "slower" if row.growth.low > 0 else "faster"
+        verdict = "no difference is seen" if row.growth.has_zero else slower
+        yield f"  against {against}: {verdict}"
+        if row.against is not None:
+            yield f"    {rounded_duration(row.against.median)}, {_between(row.against)}"
+        low, high = _ratio(row.growth.low, 3), _ratio(row.growth.high, 3)
+        yield f"    {_ratio(row.growth.median)}, between {low} and {high}"
+    elif against != "none":
+        yield f"  against {against}: nothing, because that is not at {row.point}"
 
 
 def _between(interval: Interval) -> str:
     low, high = rounded_duration(interval.low, 3), rounded_duration(interval.high, 3)
     return f"between {low} and {high}"
+
+
+def _ratio(growth: float, digits: int = 2) -> str:
+    """Return a growth in per cent, or how many times as much a cost is, from twice on."""
+    return f"{growth:+.1%}" if growth < 1 else f"{rounded_number(1 + growth, digits)} times"

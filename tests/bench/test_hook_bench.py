@@ -33,7 +33,7 @@ from simloop.virtual.simulate import run_virtual
 from simloop.world.user_functions import UserFunction
 
 US, HOUR_NS = 1_000, 3_600 * 10**9
-ROUND_NS = 30 * US
+UNIT_NS, ROUND_NS = 100 * US, 30 * US
 
 
 def spinning(watch: Watch, nanoseconds: int, *, is_async: bool = False) -> UserFunction:
@@ -50,8 +50,13 @@ def spinning(watch: Watch, nanoseconds: int, *, is_async: bool = False) -> UserF
     return UserFunction(spins_async if is_async else spins, "spins")
 
 
-def measured(watch: Watch, hook: UserFunction) -> HookRow:
-    return HookBench(clock=watch).measure(GivenHook(BEFORE_TOOL_CALL, hook), ROUND_NS)
+def measured(
+    watch: Watch,
+    hook: UserFunction,
+    other: UserFunction | None = None,
+) -> HookRow:
+    bench = HookBench(clock=watch, unit=lambda: watch.takes(UNIT_NS))
+    return bench.measure(GivenHook(BEFORE_TOOL_CALL, hook), ROUND_NS, other)
 
 
 def between(middle: float, share: float = 0.02) -> Interval:
@@ -66,6 +71,7 @@ def test_a_hook_that_spins_is_measured_exactly(nanoseconds: int, *, is_async: bo
     watch = Watch()
     row = measured(watch, spinning(watch, nanoseconds, is_async=is_async))
     assert (row.hook_ns, row.engine_ns, row.cost) == (nanoseconds, 0, between(nanoseconds))
+    assert row.units == row.cost.over(UNIT_NS)
     assert row.share == nanoseconds / (nanoseconds + ROUND_NS)
 
 
@@ -85,10 +91,28 @@ def test_an_hour_of_virtual_time_is_no_real_time() -> None:
     assert (row.virtual_ns, row.hook_ns) == (HOUR_NS, 300 * US)
 
 
-def test_a_hook_that_is_a_fifth_above_a_limit_is_found_on_a_busy_machine() -> None:
-    for seed in range(5):
-        watch = BusyWatch(seed)
-        assert measured(watch, spinning(watch, 120 * US)).cost.low > 100 * US, seed
+class TestAgainstAnotherHook:
+    def test_the_growth_is_the_difference_in_parts_of_the_others_cost(self) -> None:
+        watch = Watch()
+        row = measured(watch, spinning(watch, 60 * US), spinning(watch, 50 * US))
+        assert row.against is not None
+        assert row.growth == row.against.over(50 * US)
+        assert (row.against.median, row.growth.median) == (10 * US, 0.2)
+
+    def test_equal_hooks_show_no_difference_on_a_busy_machine(self) -> None:
+        for seed in range(5):
+            watch = BusyWatch(seed)
+            hook, other = spinning(watch, 100 * US), spinning(watch, 100 * US)
+            difference = measured(watch, hook, other).against
+            assert difference is not None
+            assert difference.has_zero, seed
+
+    def test_a_hook_that_is_a_fifth_slower_is_found_on_a_busy_machine(self) -> None:
+        for seed in range(5):
+            watch = BusyWatch(seed)
+            row = measured(watch, spinning(watch, 120 * US), spinning(watch, 100 * US))
+            assert row.growth is not None
+            assert 0 < row.growth.low < 0.2 < row.growth.high < 0.4, seed
 
 
 class TestTheTurns:
@@ -111,6 +135,22 @@ class TestTheTurns:
             watch.takes(US * (1_000 if len(calls) > 10 else 9_000))
 
         assert measured(watch, UserFunction(warms_up)).cost == between(1_000 * US)
+
+    def test_have_an_order_that_is_drawn(self) -> None:
+        watch, order = Watch(), ""
+
+        def noting(name: str) -> UserFunction:
+            def notes(given: object) -> None:
+                nonlocal order
+                del given
+                order += name
+                watch.takes(1_000 * US)
+
+            return UserFunction(notes)
+
+        measured(watch, noting("a"), noting("b"))
+        turns = order[5:-1]
+        assert {turns[at : at + 2] for at in range(0, len(turns), 2)} == {"ab", "ba"}
 
     @pytest.mark.parametrize("interrupted", [(1, 2, 3, 4), (7, 11)])
     def test_have_batches_of_equal_size_if_the_machine_is_busy_at_first(

@@ -1,4 +1,4 @@
-"""What the benchmark of hooks finds on a real clock: its errors and its false alarms.
+"""What the benchmark of hooks finds on a real clock: its errors, false alarms and missed growth.
 
 python tests/benchmarks/hook_statistics.py > tests/benchmarks/hook_statistics.md
 
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 
 from simloop.bench.hook_bench import GivenHook, HookBench, HookRow
+from simloop.bench.report import HookReport
 from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
 from simloop.world.user_functions import UserFunction
 
@@ -33,12 +34,26 @@ def spinning(nanoseconds: int) -> UserFunction:
     return UserFunction(spins, "spins")
 
 
+def computing(rounds: int) -> UserFunction:
+    def computes(given: object) -> int:
+        del given
+        return sum(number * number for number in range(rounds))
+
+    return UserFunction(computes, "computes")
+
+
 def nothing() -> UserFunction:
     return UserFunction(lambda _: None, "nothing")
 
 
-def row(hook: UserFunction, point: str = BEFORE_TOOL_CALL) -> HookRow:
-    return HookBench().measure(GivenHook(point, hook), 30 * US)
+def row(
+    hook: UserFunction, other: UserFunction | None = None, point: str = BEFORE_TOOL_CALL
+) -> HookRow:
+    return HookBench().measure(GivenHook(point, hook), 30 * US, other)
+
+
+def report(hook: UserFunction) -> HookReport:
+    return HookReport(round_ns=30 * US, hooks=[row(hook)])
 
 
 @contextmanager
@@ -60,9 +75,23 @@ def spins() -> Iterator[str]:
 
 
 def false_alarms() -> int:
-    """Return how often an interval of a hook that does nothing is above its cost to simloop."""
-    rows = (row(nothing(), POINTS[trial % 4]) for trial in range(TRIALS))
-    return sum(each.cost.low > 2 * each.engine_ns for each in rows)
+    rows = (row(nothing(), nothing(), POINTS[trial % 4]) for trial in range(TRIALS))
+    return sum(each.growth is not None and not each.growth.has_zero for each in rows)
+
+
+def found_growths(slower: UserFunction, faster: UserFunction) -> int:
+    growths = (row(slower, faster).growth for _ in range(TRIALS))
+    return sum(growth is not None and growth.low > 0 for growth in growths)
+
+
+def growths_since_a_report(rounds: int) -> int:
+    found = 0
+    for _ in range(TRIALS):
+        now = report(computing(rounds))
+        now.compare_with(report(computing(30)))
+        growth = now.hooks[0].growth
+        found += growth is not None and growth.low > 0
+    return found
 
 
 def main() -> None:
@@ -74,9 +103,15 @@ def main() -> None:
     for line in spins():
         print(line)
     of = f"of {TRIALS}"
-    print(f"| hooks that do nothing above twice their cost | {false_alarms()} {of} |")
+    print(f"| false alarms of equal hooks | {false_alarms()} {of} |")
     with load():
         print(f"| the same, while two more programs compute | {false_alarms()} {of} |")
+    spun = found_growths(spinning(6 * US), spinning(5 * US))
+    print(f"| a spin of 6 us found slower than one of 5 us | {spun} {of} |")
+    computed = found_growths(computing(240), computing(200))
+    print(f"| a computation that is a fifth longer found slower | {computed} {of} |")
+    print(f"| false alarms of an equal hook since a report | {growths_since_a_report(30)} {of} |")
+    print(f"| a hook ten times as slow found since a report | {growths_since_a_report(300)} {of} |")
     print(f"| a round without hooks | {HookBench().round_ns():,.0f} ns |")
 
 
