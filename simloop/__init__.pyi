@@ -1,5 +1,6 @@
 # The public names of simloop, each with its module: the only list of them.
 
+from simloop.bench.hook_bench import HookBenchmark as HookBenchmark
 from simloop.check.invariants.invariant import Need as Need
 from simloop.check.invariants.invariant import Watch as Watch
 from simloop.check.invariants.invariant import invariant as invariant
@@ -53,11 +54,13 @@ from simloop.messages import ToolResult as ToolResult
 from simloop.messages import ToolSpec as ToolSpec
 from simloop.messages import Usage as Usage
 from simloop.messages import UserMessage as UserMessage
+from simloop.runs.fixtures import MakeFakeModel as MakeFakeModel
 from simloop.runs.fixtures import Provider as Provider
 from simloop.runs.fixtures import Sim as Sim
 from simloop.runs.fixtures import SimloopRun as SimloopRun
 from simloop.runs.fixtures import SimProgram as SimProgram
 from simloop.runs.fixtures import SimService as SimService
+from simloop.runs.fixtures import VirtualClock as VirtualClock
 from simloop.runs.folders import folder as folder
 from simloop.runs.options import RunOptions as RunOptions
 from simloop.runs.result import Mismatch as Mismatch

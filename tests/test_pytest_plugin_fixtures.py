@@ -187,3 +187,64 @@ def test_a_marker_gives_a_loop_of_the_users_own_its_options_and_its_judge(
     result = play(project, source)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["E *expected 'Hi.', got 'Bye.'*"])
+
+
+def test_virtual_clock_runs_a_coroutine_and_returns_what_it_returns(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+        import asyncio, random, time
+        import pytest
+
+        async def agent():
+            before = time.monotonic()
+            await asyncio.sleep(3600)
+            return time.monotonic() - before, random.random()
+
+        def test_it(virtual_clock):
+            assert virtual_clock(agent())[0] == 3600
+            assert virtual_clock(agent()) == virtual_clock(agent(), seed=0)
+            assert virtual_clock(agent()) != virtual_clock(agent(), seed=1)
+
+        @pytest.mark.simloop(seed=1)
+        def test_other(virtual_clock):
+            assert virtual_clock(agent()) == virtual_clock(agent(), seed=1)
+
+        def test_hangs(virtual_clock):
+            virtual_clock(asyncio.Event().wait())
+    """
+    result = play(project, source)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["E *Deadlock: *"])
+    result.stdout.fnmatch_lines(["simloop: 8 runs, 25,200.000s of virtual time in *"])
+
+
+MODEL = """
+    from simloop import Reply, Scenario
+
+    def test_it(fake_model, simloop_run):
+        model = fake_model(Reply(say="Hello."), %s)
+        %s
+        result = simloop_run(Scenario(prompt="x"), model=model)
+        assert [request.messages[-1].text for request in model.requests] == ["x"]
+"""
+
+
+def test_fake_model_plays_replies_and_remembers_the_requests(project: pytest.Pytester) -> None:
+    play(project, MODEL % ("", "")).assert_outcomes(passed=1)
+
+
+def test_fake_model_fails_a_run_that_leaves_replies(project: pytest.Pytester) -> None:
+    result = play(project, MODEL % ("Reply(say='Unheard.')", ""))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E *ScriptUnused: model.1: the run made 1 request and did not use model.1*"]
+    )
+
+
+def test_fake_model_that_nobody_asked_is_an_error_on_one_line(project: pytest.Pytester) -> None:
+    result = play(project, MODEL % ("summaries=(Reply(say='Short.'),)", "return"))
+    result.assert_outcomes(passed=1, errors=1)
+    assert "During handling" not in result.stdout.str()
+    unheard = "model.0: the run made 0 requests and did not use model.0, summaries.0 (find out why*"
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", unheard, "*= PASSES =*"])

@@ -10,10 +10,10 @@ the name of a folder before a test asks for it.
 """
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
@@ -31,11 +31,16 @@ from simloop.pytest_plugin.settings import PLAYED, TAKES, command, played_by, se
 from simloop.trace import TRACES
 
 if TYPE_CHECKING:
-    from simloop.runs.fixtures import Played, Provider, Sim, SimloopRun
+    from simloop.bench.hook_bench import HookBenchmark
+    from simloop.runs.fixtures import MakeFakeModel, Played, Provider, Sim, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
     from simloop.runs.result import Result
     from simloop.runs.run import Simulation
+    from simloop.scenario.replies import Reply
     from simloop.scenario.schema import Scenario
+    from simloop.world.fake_model import FakeModel
+
+T = TypeVar("T")
 
 _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
 
@@ -220,6 +225,74 @@ def _last(run: "Simulation", command: str) -> str:
     return f"{shown}\nreproduce: {escape(command or run.reproduce)}"
 
 
+@pytest.fixture
+def virtual_clock(request: pytest.FixtureRequest) -> "VirtualClock":
+    """Run a coroutine on the virtual clock: `virtual_clock(main())` returns its result.
+
+    The call takes the arguments of `simloop.simulate`; the seed is that of `simloop_run`, or 0.
+    """
+    from simloop.virtual.simulate import running_loop, simulate  # noqa: PLC0415 - see the module docstring
+
+    played = played_by(request.node)
+    settings = settings_of(request.node)
+    seed = {"seed": settings["seed"]} if "seed" in settings else {}
+
+    def run_virtually(main: Coroutine[Any, Any, T], **given: Any) -> T:
+        async def timed() -> T:
+            loop = running_loop()
+            try:
+                return await main
+            finally:
+                played.virtual_ns += loop.now_ns
+
+        with played.run():
+            return simulate(timed(), **{**seed, **given})
+
+    return run_virtually
+
+
+@pytest.fixture
+def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
+    """Make a fake model of replies: `fake_model(Reply(say="Hi"))`, for `run(..., model=...)`.
+
+    When a test has passed, an unused reply is an error.
+    """
+    from simloop.errors import ScriptUnused  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.plan import script_of  # noqa: PLC0415
+    from simloop.scenario.schema import Scenario  # noqa: PLC0415
+    from simloop.world.fake_model import FakeModel  # noqa: PLC0415
+
+    made: list[FakeModel] = []
+    played = played_by(request.node)
+
+    def make(*replies: "Reply", summaries: "tuple[Reply, ...]" = ()) -> "FakeModel":
+        made.append(FakeModel(*script_of(Scenario(prompt="", model=replies, summaries=summaries))))
+        return made[-1]
+
+    yield make
+    unused: list[str] = []
+    for model in made:
+        try:
+            model.check_account()
+        except ScriptUnused as error:
+            unused.append(str(error))
+    if unused and played.passed:
+        pytest.fail("\n".join(unused), pytrace=False)
+
+
+@pytest.fixture
+def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
+    """Measure a hook with pytest-benchmark: `hook_benchmark(guard, at="before_tool_call")`."""
+    from simloop.bench.hook_bench import HookBenchmark  # noqa: PLC0415 - see the module docstring
+
+    def benchmark() -> Any:
+        with contextlib.suppress(pytest.FixtureLookupError):
+            return request.getfixturevalue("benchmark")
+        return pytest.fail("hook_benchmark needs pytest-benchmark to be installed", pytrace=False)
+
+    return HookBenchmark(benchmark)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -241,6 +314,7 @@ def pytest_runtest_makereport(
         report = yield
     if call.excinfo is not None and async_tests.has_no_frame_of(item, call.excinfo):
         report.longrepr = message_alone(call.excinfo, item.path, (item.location[1] or 0) + 1)
+    played.passed |= report.when == "call" and report.passed
     found, failed = call.excinfo, report.when == "call" and report.failed
     if found is not None and not is_finding(found.value) and played.last is not None and failed:
         begin_with(report, found, "\n".join((played.last(), *lines)))

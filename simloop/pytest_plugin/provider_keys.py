@@ -11,6 +11,7 @@ import pytest
 
 from simloop.pytest_plugin.async_tests import is_ours
 from simloop.pytest_plugin.reports import ScenarioItem
+from simloop.pytest_plugin.settings import USERS
 
 
 def keys_for(item: pytest.Item) -> contextlib.AbstractContextManager[None]:
@@ -29,7 +30,7 @@ def _is_simulated(item: pytest.Item) -> bool:
         return True
     if not isinstance(item, pytest.Function):
         return False
-    return bool(item.get_closest_marker("simloop")) or "simloop_run" in item.fixturenames
+    return bool(item.get_closest_marker("simloop")) or not USERS.isdisjoint(item.fixturenames)
 
 
 def collected(

@@ -7,7 +7,7 @@ are in pytest_plugin.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
@@ -31,6 +31,7 @@ from simloop.scenario.services import Route, WhenAsked
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.virtual.simulate import running_loop
+from simloop.world.fake_model import FakeModel
 from simloop.world.faults import FaultPlace
 from simloop.world.http import HttpRequest
 from simloop.world.model_port import ModelPort
@@ -41,6 +42,7 @@ from simloop.world.user_functions import message_of
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 OF_A_TEST = "the fixtures of its test"
@@ -444,6 +446,7 @@ class Played:
     virtual_ns: int = 0
     wall_ns: int = 0
     kept: list[LoopTrace] = field(default_factory=list)
+    passed: bool = False
     last: Callable[[], str] | None = None  # shows the last run, for an assertion of the test
 
     @contextlib.contextmanager
@@ -472,4 +475,20 @@ class SimloopRun(Protocol):
         A scenario that expects an error instead of an outcome has no result, and the fixture
         returns None. The type omits None, because otherwise every test would have to check for it.
         """
+        ...
+
+
+class VirtualClock(Protocol):
+    """The fixture `virtual_clock`."""
+
+    def __call__(self, main: Coroutine[Any, Any, T], **settings: Any) -> T:
+        """Run `main` on the virtual clock and return its result."""
+        ...
+
+
+class MakeFakeModel(Protocol):
+    """The fixture `fake_model`."""
+
+    def __call__(self, *replies: Reply, summaries: tuple[Reply, ...] = ()) -> FakeModel:
+        """Make a fake model that plays the replies."""
         ...

@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 from clocks import BusyWatch, Watch
 
+from simloop import BeforeToolCall
 from simloop.bench.hook_bench import (
     CONFIDENCE,
     INPUTS,
     GivenHook,
     HookBench,
+    HookBenchmark,
     HookRow,
     Interval,
     Passages,
@@ -27,7 +29,7 @@ from simloop.bench.hook_bench import (
     median_interval,
     tried,
 )
-from simloop.engine.hooks import BEFORE_TOOL_CALL, POINTS
+from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_TOOL_CALL, POINTS
 from simloop.errors import ScenarioError
 from simloop.virtual.simulate import run_virtual
 from simloop.world.user_functions import UserFunction
@@ -291,6 +293,80 @@ class TestAnInterval:
 
 
 # ------------------------------------------------------------------ the fixture
+
+
+class Benchmark:
+    """The fixture of pytest-benchmark, without its clock."""
+
+    def __init__(self) -> None:
+        self.group: str | None = None
+        self.extra_info: dict[str, int] = {}
+
+    def __call__(self, function: Callable[[], object]) -> None:
+        function()
+
+
+def guard(given: BeforeToolCall) -> None:
+    assert given.call.name
+
+
+def anywhere(given: object) -> None:
+    """Do nothing."""
+
+
+class TestTheFixture:
+    def test_passes_through_the_point_as_often_as_asked(self) -> None:
+        benchmark = Benchmark()
+        calls: list[object] = []
+        HookBenchmark(lambda: benchmark)(calls.append, at=AFTER_LLM_CALL, hooks=4, calls=250)
+        assert benchmark.group == "after_llm_call"
+        assert benchmark.extra_info == {"hooks": 4, "calls": 250}
+        assert len(calls) == 1 + 4 * 250
+
+    def test_takes_the_point_of_an_annotation(self) -> None:
+        benchmark = Benchmark()
+        HookBenchmark(lambda: benchmark)(guard)
+        assert benchmark.group == "before_tool_call"
+
+    @pytest.mark.parametrize(
+        ("hook", "at", "message"),
+        [
+            (anywhere, "", "anywhere fits several points"),
+            (anywhere, "before_lunch", "there is no point `before_lunch`"),
+            (lambda _: 1 // 0, "before_llm_call", "fails at before_llm_call: ZeroDivisionError"),
+        ],
+    )
+    def test_refuses_a_hook_without_a_point_or_that_fails(
+        self, hook: Callable[[Any], object], at: str, message: str
+    ) -> None:
+        with pytest.raises(ScenarioError, match=message):
+            HookBenchmark(Benchmark)(hook, at=at)
+
+
+PROJECT = """
+    from simloop import BeforeToolCall, HookBenchmark
+
+    def guard(given: BeforeToolCall) -> None:
+        given.call.name
+
+    def test_the_guard(hook_benchmark: HookBenchmark) -> None:
+        hook_benchmark(guard)
+"""
+
+
+@pytest.mark.slow
+def test_the_plugin_gives_the_fixture_of_pytest_benchmark(project: pytest.Pytester) -> None:
+    project.makepyfile(test_hooks_of_a_user=PROJECT)
+    project.runpytest("-p", "benchmark", "--benchmark-disable").assert_outcomes(passed=1)
+
+
+@pytest.mark.slow
+def test_without_pytest_benchmark_the_fixture_says_what_it_needs(project: pytest.Pytester) -> None:
+    project.makepyfile(test_hooks_of_a_user=PROJECT)
+    run = project.runpytest()
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["hook_benchmark needs pytest-benchmark to be installed"])
+    run.stdout.no_fnmatch_line("*FixtureLookupError*")
 
 
 def batch(*functions: Callable[[Any], Any], point: str = BEFORE_TOOL_CALL, calls: int = 5) -> int:

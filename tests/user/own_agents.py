@@ -6,6 +6,8 @@ import pytest
 
 import simloop
 from simloop import (
+    BeforeToolCall,
+    HookBenchmark,
     Http,
     LoopTrace,
     Provider,
@@ -97,3 +99,11 @@ async def test_survives_a_rate_limit(provider: Provider, sim: Sim) -> None:
     requests: list[Request] = provider.requests
     trace: LoopTrace = sim.trace
     note(f"{rows} {found} {body!r} {requests} {trace} after {sim.now_ns} ns")
+
+
+def guard(given: BeforeToolCall) -> None:
+    given.arguments["safe"] = True
+
+
+def test_guard(hook_benchmark: HookBenchmark) -> None:
+    hook_benchmark(guard, at="before_tool_call", hooks=3, calls=100)

@@ -23,6 +23,7 @@ from simloop import (
     Http,
     HttpRequest,
     Limits,
+    MakeFakeModel,
     Pace,
     Part,
     Provider,
@@ -45,6 +46,7 @@ from simloop import (
     ToolSpec,
     Trigger,
     UserMessage,
+    VirtualClock,
     arun,
     duration,
     load_scenario,
@@ -183,15 +185,15 @@ async def main() -> str:
     return result.text
 
 
-def test_a_rate_limit(simloop_run: SimloopRun) -> None:
-    result = simloop_run(small, model=answer, seed=4)
+def test_a_rate_limit(simloop_run: SimloopRun, fake_model: MakeFakeModel) -> None:
+    result = simloop_run(small, model=fake_model(Reply(say="Hello.")), seed=4)
     result.expect(outcome="completed", backoffs=["2s"])
     assert simloop_run("a.simloop.yaml", check=False).text == "Hello."
     assert simloop_run(load_scenario("b.simloop.yaml"), loop="react").ok
 
 
-def test_virtual_time() -> None:
-    text: str = simulate(main())
+def test_virtual_time(virtual_clock: VirtualClock) -> None:
+    text: str = virtual_clock(main())
     assert text == simulate(main(), seed=7)
     assert simloop.__version__
 

@@ -1,4 +1,5 @@
 from simloop import (
+    HookBenchmark,
     Http,
     Limits,
     Provider,
@@ -38,7 +39,7 @@ async def search(query: str, *, limit: int = 3) -> int:
     return limit
 
 
-async def tests(provider: Provider, sim: Sim) -> None:
+async def tests(provider: Provider, sim: Sim, hook_benchmark: HookBenchmark) -> None:
     found: str = await search("Oslo")  # type: ignore[assignment]
     sim.tool(search)(found, limit="5")  # type: ignore[arg-type, unused-coroutine]
     provider.script("Hello.")  # type: ignore[arg-type]
@@ -48,6 +49,7 @@ async def tests(provider: Provider, sim: Sim) -> None:
     provider.bodies["1"]  # type: ignore[index]
     await provider.model.reply("Hi")  # type: ignore[arg-type]
     sim.now = 5  # type: ignore[misc]
+    hook_benchmark(weather, hooks="3")  # type: ignore[arg-type]
     mcp_session("weather")  # type: ignore[arg-type]
     with mcp_session():  # type: ignore[attr-defined]
         note(5)  # type: ignore[arg-type]
