@@ -27,6 +27,7 @@ from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
 from simloop.fuzz.alphabet import Abilities, hook_for, tool_for
 from simloop.fuzz.choices import Choices
+from simloop.fuzz.course import Course, plain_scenario
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
@@ -179,9 +180,13 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     number of its replies and messages is unused. Raises ScenarioError if `loop` is not a loop.
     """
     given: Any = {"loop": loop, **options}
-    abilities = Abilities.of(loop_of(Scenario(prompt="Do the work."), given))
+    chosen = loop_of(Scenario(prompt="Do the work."), given)
+    abilities = Abilities.of(chosen)
     name = loop if isinstance(loop, str) else "reference"
-
+    if chosen.machine is None:  # the model calls the tools that it offers
+        abilities = abilities._replace(breaches=False)
+        course = Course.of([plain_scenario(name)], given, abilities)
+        abilities = course.abilities(abilities)
     weights = worlds.usual_weights(abilities)
 
     def draw(choices: Choices) -> Scenario:

@@ -274,10 +274,11 @@ class Sums:
 
     def __init__(self, settings: executor.SearchSettings) -> None:
         self.settings = settings
-        self.runs = self.virtual_ns = self.looked_at = 0
+        self.runs = self.virtual_ns = self.looked_at = self.requests = 0
         self.cpu_s = 0.0
         search = settings.search()
         self.goals, self.is_slow = dict(search.goals.counts), search.is_slow
+        self.is_of_agent = search.is_of_agent
         self.counts: dict[Group, int] = {}
         self.calls: dict[str, int] = {}
         self.failures: dict[Group, executor.SearchFinding] = {}
@@ -292,6 +293,7 @@ class Sums:
             self.goals[name] += runs
         for group, runs in result.counts:
             self.counts[group] = self.counts.get(group, 0) + runs
+        self.requests += result.requests
         for name, calls in result.calls.items():
             self.calls[name] = self.calls.get(name, 0) + calls
         groups = {Group.of(each.name, each.text): each for each in result.findings}
@@ -319,6 +321,8 @@ def report_lines(sums: Sums, written: Mapping[str, Path]) -> Iterator[str]:
     for group, finding in sums.failures.items():
         yield from _failure(finding, sums.counts[group], written.get(finding.scenario))
     yield ""
+    if sums.is_of_agent and sums.runs and not sums.requests:
+        yield "no run has asked a model: `simloop run` with a scenario of one prompt shows why"
     if sums.calls:
         yield from _calls(sums.calls)
     yield from _goals(sums)
@@ -356,7 +360,7 @@ def _goals(sums: Sums) -> Iterator[str]:
         f"{len(sums.goals) - len(never)} of {len(sums.goals)} goals reached, "
         f"counted in {sums.looked_at:,} of the runs"
     )
-    if never:
+    if never and not sums.is_of_agent:  # an agent has no use for most of them
         yield f"not reached: {', '.join(never)}"
 
 

@@ -45,10 +45,18 @@ def _path(n: int) -> Keys:
     return {"path": f"file-{n}"}
 
 
+LAST = Reply(say="All is done.", times="always")
+"""The last reply of every script: from then on the model answers without faults."""
+
+
 class Tools:
-    """The tools that replies call: their names, and the arguments of each by a number."""
+    """The tools that replies call: their names, and the arguments of each by a number.
+
+    `last` is the reply that ends a run: with some agents it calls a tool.
+    """
 
     names: Sequence[str] = TOOLS
+    last = LAST
 
     def arguments(self, _place: int, number: int) -> Keys:
         """Return valid arguments of the tool at a place; number 0 has the plain ones."""
@@ -223,9 +231,6 @@ def _content_of(content: int, number: int, tools: Tools) -> Reply:
 def _http_of(end: int, wait: int, body: int) -> Http:
     return Http(**{**ENDS[end].keys["http"], **WAITS[wait], **BODIES[body].keys})
 
-
-LAST = Reply(say="All is done.", times="always")
-"""The last reply of every script: from then on the model answers without faults."""
 
 SUMMARIES: Mapping[str, Callable[[int], Reply]] = {
     "good": lambda n: Reply(say=f"Summary {n}."),

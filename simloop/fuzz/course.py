@@ -79,7 +79,7 @@ class Course:
     def abilities(self, abilities: Abilities) -> Abilities:
         """Return the abilities of the agent with the tools that it offers."""
         tools = {name: each for base in self._bases for name, each in base.offer.tools.items()}
-        return abilities._replace(tools=Offered(tools))
+        return abilities._replace(tools=Offered(tools, self._bases[0].offer.last))
 
     def small_from(
         self, number: int, invariants: Sequence[Invariant] | None

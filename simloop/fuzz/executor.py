@@ -135,6 +135,7 @@ class RangeResult(Struct, frozen=True, tag_field="line", tag="range"):
     findings: tuple[SearchFinding, ...] = ()
     ended: bool = False
     calls: dict[str, int] = {}
+    requests: int = 0
 
 
 class Overdue(KeyboardInterrupt):
@@ -172,7 +173,7 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     goals = {name: count for name, count in search.goals.counts.items() if count}
     return RangeResult(due.first, search.runs, cpu_s() - start_s, search.virtual_ns, goals,
                        search.goals.looked_at, tuple(search.failures.counts.items()),
-                       tuple(findings), ended, search.calls)  # fmt: skip
+                       tuple(findings), ended, search.calls, search.requests)  # fmt: skip
 
 
 @contextmanager

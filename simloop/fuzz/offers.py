@@ -37,8 +37,8 @@ _IDS = re.compile(r"\b(?=[\w-]{0,60}[A-Za-z])(?=[\w-]{0,60}\d)[A-Za-z0-9][\w-]*\
 class Offered(Tools):
     """The tools of an agent, as the alphabet of replies calls them."""
 
-    def __init__(self, tools: Mapping[str, Arguments]) -> None:
-        self.of = tools
+    def __init__(self, tools: Mapping[str, Arguments], last: Reply = LAST) -> None:
+        self.of, self.last = tools, last
         self.names = tuple(tools)
 
     def arguments(self, place: int, number: int) -> Mapping[str, Any]:

@@ -50,7 +50,7 @@ from simloop.runs.loop import Loop, is_made, kept_limits, loop_of, machine_for
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Declared, Scenario
-from simloop.trace.entries import AnyEntry, ToolCall
+from simloop.trace.entries import AnyEntry, Request, ToolCall
 from simloop.virtual.border.seal import kept_border
 
 # A quote behind a letter is an apostrophe.
@@ -205,7 +205,7 @@ class Search:
         self._chosen = chosen
         self.goals = Goals(GOALS, self._abilities)
         self.number = 0
-        self.runs = 0
+        self.runs = self.requests = 0
         self.calls: dict[str, int] = {}
         """The calls of the tools that an agent offers, by their names."""
         self.cpu_s = 0.0
@@ -334,6 +334,7 @@ class Search:
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
         self.calls = self.calls or dict.fromkeys(self._abilities.tools.names, 0)
         for entry in record:
+            self.requests += type(entry) is Request
             if type(entry) is ToolCall and entry.name in self.calls:
                 self.calls[entry.name] += 1
 

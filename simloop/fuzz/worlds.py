@@ -205,7 +205,7 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
 
 
 def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]:
-    """Draw the replies of a run; the last one is `LAST`, or a storm that the loop must end."""
+    """Draw the replies of a run; the last one ends it well, or a storm that the loop must end."""
     replies = choices.several(weights.length, lambda n: reply_for(choices, weights, n))
     if "long" in weights.on:
         own_limits = weights.limits or limits
@@ -213,7 +213,7 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
         replies = replies if first is None else [first, *replies]
     if replies and "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
         return [*replies[:-1], replies[-1].model_copy(update={"times": "always"})]
-    return [*replies, alphabet.LAST]
+    return [*replies, weights.tools.last]
 
 
 def _up_to_a_limit(choices: Choices, limits: Limits, weights: Weights) -> Reply:

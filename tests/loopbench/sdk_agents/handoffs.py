@@ -1,6 +1,7 @@
 """A bank on openai-agents: a clerk who sees accounts, and an adviser who gets loans by handoff."""
 
 import asyncio
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from agents import (
@@ -117,9 +118,9 @@ class Bank:
 
     limits = Limits(max_steps=12)
     mutating = ("transfer",)
-    deviations = {
-        "results-in-call-order": "the framework answers a second handoff of a reply behind the others",
-    }
+    deviations = MappingProxyType(
+        {"results-in-call-order": "the framework answers a second handoff of a reply last"}
+    )
 
     def __init__(self) -> None:
         self.whole = Whole()
