@@ -234,7 +234,7 @@ _MISTAKES = {
 
 @invariant(
     "A run of an agent does not fail by a mistake in its code, such as a KeyError.",
-    "BUGS.md D16, D17, E4",
+    "BUGS.md D16, D17, D18",
     sees=[Ended],
     needs=[Need.AGENT],
 )
@@ -375,7 +375,7 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
 
 @invariant(
     "A further prompt reaches the model: its run does not fail before it sends a request.",
-    "BUGS.md D6, D16, E4; pydantic-ai #4728, #7977",
+    "BUGS.md D1, D2, E9; pydantic-ai #4728, #7977",
     sees=[Prompt, Request, Ended],
     needs=[Need.AGENT],
 )

@@ -385,7 +385,7 @@ def _words(message: Message) -> tuple[type, str]:
 
 @invariant(
     "The system prompt stands once in a request.",
-    "BUGS.md B6, C13",
+    "mcp-agent #89",
     sees=[Request],
     needs=[Need.AGENT],
 )

@@ -84,7 +84,7 @@ def changes_made_once(subject: Subject) -> Watch:
             started[entry.name] += 1
             if started[entry.name] > called[entry.name]:
                 runs, calls = started[entry.name], called[entry.name]
-                return f"{described(entry)} is run {runs} of {calls} calls of this tool"
+                return f"{described(entry)} is run {runs}; the model has asked for {calls}"
 
 
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -94,7 +94,7 @@ _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 @invariant(
     "A request that changes a service is not sent again after it failed with an unknown end, "
     "unless both have one Idempotency-Key.",
-    "BUGS.md C10, D14",
+    "BUGS.md C10, C13, D9",
     sees=[Request, ServiceRequest, ServiceReply],
     needs=[Need.AGENT, Need.MUTATING],
     begins=[ServiceRequest],
@@ -178,7 +178,7 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
 
 @invariant(
     "A tool of an agent runs only with arguments that its schema allows.",
-    "BUGS.md D11, A9, A10",
+    "BUGS.md A9, A10, D11",
     sees=[ToolStarted],
     needs=[Need.AGENT],
 )
@@ -449,7 +449,7 @@ _CLEAR = 4
 
 @invariant(
     "An agent does not send the result of one call as that of another.",
-    "BUGS.md D8, D9; langgraph #6533",
+    "BUGS.md D14; langgraph #6533",
     sees=[Prompt, ToolResult, Request],
     needs=[Need.AGENT],
     begins=[ToolResult],
