@@ -169,6 +169,17 @@ def bot_text() -> str:
     return _filled(page, {"failure": failure(page, "test_calls.py")})
 
 
+def fuzz_text() -> str:
+    """The page about the search with what its command reports, but for the line with the time."""
+    page = DOCS / "fuzz.md"
+    text = page.read_text("utf-8")
+    command = re.findall(r"^simloop fuzz .*", text, re.MULTILINE)
+    assert len(command) == 1, command
+    with files_of(text) as folder:
+        report = printed_in(folder, *command[0].split()).rstrip().rpartition("\n")[0]
+    return _filled(page, {"report": f"```\n{report}\n```"})
+
+
 def scenarios_text() -> str:
     """The page about scenarios with the timeline of the first run."""
     return _filled(DOCS / "scenarios.md", {"quickstart": printed("run", "quickstart")})
@@ -215,6 +226,7 @@ def answered() -> str:
 GENERATED: Mapping[Path, Callable[[], str]] = {
     README: readme_text,
     DOCS / "testing-a-bot.md": bot_text,
+    DOCS / "fuzz.md": fuzz_text,
     DOCS / "scenarios.md": scenarios_text,
     DOCS / "loops.md": loops_text,
     DOCS / "proofs.md": proofs_text,
