@@ -131,15 +131,13 @@ class Position:
         bounds = {} if self.recording.machine is None else {
             bound.counter: bound.at for bound in self.recording.machine.bounds.values()
         }  # fmt: skip
-        return tuple(
-            Counter(name, getattr(moved.counters, name), bounds.get(name), self._changed(name))
-            for name in Counters.__struct_fields__
-        )
-
-    def _changed(self, name: str) -> int | None:
-        index = self.recording.index
-        found = index.last_change(Watched(name), self.place + 1)
-        return None if found is None or found < self.start else found
+        counters = []
+        for name in Counters.__struct_fields__:
+            found = self.recording.index.last_change(Watched(name), self.place + 1)
+            changed = None if found is None or found < self.start else found
+            value = getattr(moved.counters, name)
+            counters.append(Counter(name, value, bounds.get(name), changed))
+        return counters
 
     # ------------------------------------------------------------------ the model
 

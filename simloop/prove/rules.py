@@ -258,7 +258,10 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
     sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
     noticed: dict[tuple[object, Signal], bool] = {}
     sized = [(reply, [structs.replace(reply, steps=n) for n in sizes]) for reply in replies(1)]
-    for node, calls in enumerate(graph.of_each_asked(_calls_the_model)):
+    calling = graph.of_each_asked(
+        lambda asked: any(isinstance(e, effects.CallModel) and not e.aborted for e in asked)
+    )
+    for node, calls in enumerate(calling):
         if not calls:
             continue
         run = graph.runs[node]
@@ -275,10 +278,6 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
             if noticed.setdefault((run.state, reply), one != far) is not (one != far):
                 where = NAMES[type(run.state)]
                 yield Wrong(node, f"{where} takes notice of a burst at some counts, and not here")
-
-
-def _calls_the_model(asked: tuple[Effect, ...]) -> bool:
-    return any(isinstance(e, effects.CallModel) and not e.aborted for e in asked)
 
 
 def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:

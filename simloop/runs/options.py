@@ -78,6 +78,9 @@ def check_options(options: RunOptions) -> None:
         if name not in _NAMES:
             hint = f"there are {', '.join(_NAMES)}"
             raise ScenarioError(f"there is no argument `{name}`", hint=hint)
+        if name == "unscripted" and value not in (None, "refuse", "fail"):
+            message, hint = f"unscripted is {value!r}", "give refuse or fail"
+            raise ScenarioError(message, key=name, hint=hint)
         if name in _CHECKS:
             _CHECKS[name](value)
 
@@ -86,12 +89,6 @@ def _check_kind(name: str, kind: type, value: object) -> None:
     if not isinstance(value, kind | None):
         message = f"{name} are given as {kind.__name__}, not {_kind(value)}"
         raise ScenarioError(message, key=name, hint=f"such as {kind.__name__}(...)")
-
-
-def _check_unscripted(value: object) -> None:
-    if value not in (None, "refuse", "fail"):
-        message = f"unscripted is {value!r}"
-        raise ScenarioError(message, key="unscripted", hint="give refuse or fail")
 
 
 def _check_model(model: object) -> None:
@@ -106,7 +103,6 @@ def _check_model(model: object) -> None:
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "hooks": partial(_check_kind, "hooks", Hooks),
     "callbacks": partial(_check_kind, "callbacks", Callbacks),
-    "unscripted": _check_unscripted,
     "programs": check_given,
     "model": _check_model,
 }

@@ -288,7 +288,6 @@ def script_of(
 
 
 def _services_of(scenario: Scenario, given: RunOptions) -> list[Callable[[], Service]]:
-    """Return the functions that make the services of one run. Raises ScenarioError."""
     scripted, apps = scenario.services.items(), given.get("services") or {}
     made = [partial(Service, address, rules_of(address, routes)) for address, routes in scripted]
     return [*made, *(app_of(app, address) for address, app in apps.items())]

@@ -48,18 +48,13 @@ _BODIES = ("json", "text", "pieces")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
-def _address(address: str) -> str:
-    check_address(address)
-    return address
-
-
 def _path(path: str) -> str:
     if not path.startswith("/"):
         raise ValueError("must be a path that begins with /, such as /orders/{id}")
     return path
 
 
-Address = Annotated[str, AfterValidator(_address)]
+Address = Annotated[str, AfterValidator(check_address)]
 """The address of a service, such as `https://orders.example/api`."""
 _Path = Annotated[str, AfterValidator(_path)] | None
 

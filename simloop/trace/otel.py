@@ -166,8 +166,6 @@ class RunSpans:
 
 
 class _ModelCall:
-    """The span of a request, with the parts of its reply."""
-
     def __init__(self, entry: entries.Request) -> None:
         self._sent_ns = entry.at_ns
         self._has_begun = False

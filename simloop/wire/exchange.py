@@ -103,23 +103,21 @@ class Exchange:
         return said
 
     async def _wait(self) -> Head | bytes | None:
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._sent.read_timeout_s) as limit:
                 while True:
                     if self._course.is_unreachable and self._phase == "read":
-                        self._connect_within(limit)
+                        self._phase = "connect"
+                        seconds, now_s = self._sent.connect_timeout_s, loop.time()
+                        limit.reschedule(None if seconds is None else now_s + seconds)
+                        self._unreachable()
                     await self._course.wait()
                     step = next(self._steps, _OVER)
                     if step is not None:
                         return self._said(step)
         except TimeoutError:
             raise self._timed_out() from None
-
-    def _connect_within(self, limit: asyncio.Timeout) -> None:
-        self._phase = "connect"
-        seconds, now_s = self._sent.connect_timeout_s, asyncio.get_running_loop().time()
-        limit.reschedule(None if seconds is None else now_s + seconds)
-        self._unreachable()
 
     async def aclose(self) -> None:
         """Give up the rest of the reply."""

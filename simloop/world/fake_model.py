@@ -357,7 +357,8 @@ class FakeModel:
         entry = self._script(request).choose(request)
         timed = entry.reply.play(self._calls + 1)
         if entry.position not in self._known:
-            self._known[entry.position] = _count_calls(timed), _is_whole(timed)
+            is_later = (ns or part is None or isinstance(part, Exception) for ns, part in timed)
+            self._known[entry.position] = _count_calls(timed), not any(is_later)
         calls, is_whole = self._known[entry.position]
         self._calls += calls
         return WholeStream([part for _, part in timed]) if is_whole else TimedStream(timed)  # type: ignore[misc]
@@ -451,12 +452,6 @@ class FunctionModel:
             key="model",
             hint="return text, a Reply, or parts",
         )
-
-
-def _is_whole(timed: Iterable[TimedPart]) -> bool:
-    return not any(
-        delay_ns or part is None or isinstance(part, Exception) for delay_ns, part in timed
-    )
 
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:

@@ -113,13 +113,10 @@ class _Running:
         self._process = process
         self._number = number
         self._recorder = recorder = port._recorder
-        process.at_end.append(self._record_end)
+        process.at_end.append(partial(recorder.record, entries.ProgramEnded, number))
         args, cwd = tuple(map(recordable, process.start.args)), writable(process.start.cwd)
         at = len(recorder.entries), recorder.now_ns
         recorder.put(entries.ProgramStarted(*at, number, args, cwd), sum(map(len, (*args, cwd))))
-
-    def _record_end(self, code: int) -> None:
-        self._recorder.record(entries.ProgramEnded, self._number, code)
 
     async def _write(self, stream: str, text: str | bytes) -> None:
         if not text:

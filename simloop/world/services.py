@@ -175,8 +175,8 @@ def split_address(url: str) -> tuple[str, str]:
     return origin, f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
-def check_address(address: str) -> None:
-    """Raise ValueError, with the correct form, for what is no address of a service."""
+def check_address(address: str) -> str:
+    """Return the address of a service. Raises ValueError, with the correct form, for another."""
     try:
         parts = urlsplit(address)
         is_address = parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
@@ -184,6 +184,7 @@ def check_address(address: str) -> None:
         is_address = False
     if not is_address or parts.query or parts.fragment:
         raise ValueError("must be the address of a service, such as https://orders.example/api")
+    return address
 
 
 class ServicesPort:

@@ -44,8 +44,6 @@ _OF_BORDER = StandIns(
 
 
 class _Border(NameExchange):
-    """The exchange that every sealed run needs."""
-
     def __init__(self) -> None:
         super().__init__(_OF_BORDER)
 
