@@ -589,7 +589,8 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
         draws["options"] = lambda own: {design: one_of(own, _OPTIONS[design])}
     on = features_on(choices, draws)
     keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
-    keys["tools"] = _tools(choices, on)
+    is_of_world = not {*TOOLS}.isdisjoint(abilities.tools.names)
+    keys["tools"] = _tools(choices, on) if is_of_world else {}
     keys["limits"] = Limits(**_merged(on, _LIMITS))
     if execution := _merged(on, _EXECUTION):
         keys["tool_execution"] = ToolExecution(**execution)

@@ -34,7 +34,11 @@ class _Base:
 
     def __init__(self, scenario: Scenario, given: RunOptions, abilities: Abilities) -> None:
         self.offer: Offer = offer_of(scenario, given)
-        script = {} if scenario.model else {"model": [self.offer.last]}
+        script: dict[str, Any] = {}
+        if not scenario.model:  # an agent with functions of its own does not use the world's tools
+            offered = scenario.tools.keys() & self.offer.tools.keys()
+            tools = {name: each for name, each in scenario.tools.items() if name in offered}
+            script = {"model": [self.offer.last], "tools": tools}
         self.scenario = scenario.model_copy(update=script)
         self.plan = Plan(self.scenario, given)
         self.circumstances: Sequence[Circumstance] = circumstances(
