@@ -1,26 +1,8 @@
 """The loop that docs/loops.md describes first, as a Mealy machine, with its known risks mended.
 
-How it works. A round asks four times: measure the context, call the model, run the tools of the
-reply, close the step. Each answer is one signal, and `advance` decides alone by the state, the
-counters and that signal where the run goes next. `LEGAL` lists every way that it may take; the
-driver and exploration check each transition against it, and no decision is made anywhere else.
-
-Why it ends. The model may reply what it likes, for ever, and each way back to `Measuring` spends a
-budget that nothing gives back:
-
-- a reply, with or without calls, adds the steps that it reports, at least one, to `total_steps`,
-  and wherever the run would go on, `max_steps` is tested;
-- a failed call, and a reply that is of no use (no text and no calls, calls that are announced and
-  missing, a stream without a finish), adds one to `error_count`, which `max_error_count` ends;
-- a compaction that is tried, whether it helps or not, adds one to `compaction_attempts`: past
-  `max_compaction_attempts` a context over the trigger is sent as it is, and one that the provider
-  finds too long ends the run.
-
-So the longest run has a length, which exploration computes from the limits.
-
-Each mend is an option of `ReferenceOptions`, on in the reference loop and off in
-`reference@documented`; its docstring says what happens without it. docs/loops.md says which real
-bugs they answer.
+That page says how a round goes, what each finish reason decides, and why the loop ends: each way
+back to `Measuring` spends a budget that nothing gives back. Each mend is an option of
+`ReferenceOptions`, on in the reference loop and off in `reference@documented`.
 
 Tools start after the reply, and not when they are called, as it was described: the loop
 decides about a reply before any of its calls runs, so that running a truncated call is impossible.

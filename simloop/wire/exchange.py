@@ -1,19 +1,7 @@
 """One request over HTTP, and the course of its reply: a head, then pieces of a body.
 
 A script knows parts; a client knows bytes, and time limits that it sets itself. This module stands
-between them, and these rules hold for every format, every service and every client:
-
-- The course of a reply is a generator of a head and of pieces. It never waits. Where nothing has
-  come yet it yields None, and its caller waits, in a task or in a thread, so that asynchronous and
-  synchronous clients get the same replies at the same virtual times.
-- The headers go out when the script has them: with the first part, or earlier where the script
-  says so. A failure before that is an HTTP status; a failure after it is an event inside the
-  stream, or an end of the connection. Nothing that was sent is taken back.
-- A failure that has no status is one of the network: the connection is refused, or breaks, or the
-  provider falls silent. Silence lasts until a time limit of the client is over, which ends the
-  stream as the client ends it, and is recorded as such.
-- A client that cannot connect counts its limit for connecting, not the one for reading. Only the
-  whole request shows that, so the limit is exchanged when the course says so.
+between them, by the rules in docs/architecture.md for every format, every service and every client.
 """
 
 import asyncio
