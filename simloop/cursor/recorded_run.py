@@ -283,7 +283,7 @@ class RecordedRun:
             return Subject.of(Simulation(Plan(scenario, self.options)))
         # The loop may be a test, which runs any number of agents.
         deviations = dict.fromkeys(OF_A_PROMPT, self.unknown)
-        return Subject(scenario=scenario, deviations=deviations)
+        return Subject(scenario=scenario, expected=self.expected, deviations=deviations)
 
     @cached_property
     def requests(self) -> dict[int, Request]:

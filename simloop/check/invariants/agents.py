@@ -244,14 +244,12 @@ def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     An agent that means to give up raises an error that says so. A scenario may expect the failure.
     """
     cause = entry.message.removeprefix("Error: ")
-    if entry.outcome is not Outcome.FAILED or cause.partition(":")[0] not in _MISTAKES:
-        return ""
-    if subject.scenario is not None and subject.scenario.expect.outcome is Outcome.FAILED:
+    may_fail = subject.expected.outcome is Outcome.FAILED
+    if may_fail or entry.outcome is not Outcome.FAILED or cause.partition(":")[0] not in _MISTAKES:
         return ""
     reply = subject.facts.reply
     calls = "" if reply is None else ", ".join(call.name for call in reply.calls)
-    after = f" after a reply that calls {calls}" if calls else ""
-    return f"{cause:.160}{after}"
+    return f"{cause:.160} after a reply that calls {calls}" if calls else f"{cause:.160}"
 
 
 class _Spent:

@@ -18,6 +18,7 @@ from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Ready
 from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from simloop.runs.run import Simulation
+from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
@@ -163,10 +164,9 @@ class Sent:
                 found.append((call.id, SHARED))
 
     def _why(self, call_id: str) -> str:
-        again = call_id in self.results
-        self.results.add(call_id)
-        if again:
+        if call_id in self.results:
             return MORE_RESULTS
+        self.results.add(call_id)
         return NOT_BEHIND if self.calls[call_id] else NOT_CALLED
 
 
@@ -179,15 +179,16 @@ def calls_of(message: Message) -> Sequence[ToolCall]:
 class Subject:
     """The declarations for one conversation, and its facts so far.
 
-    `settings` are those of the engine, with the policies that hold for the run; None for an agent.
-    `deviations` are the invariants that the loop design does not keep, each with the reason.
-    `mutating` are the tools and services that an agent declares to change the world, or None.
-    `tools` are those of the world. `breaks` are the pairs of a call and its result that the newest
-    request shows as broken. `shared` is for what invariants keep together. `course` follows a
-    machine; an agent has none, and an invariant that asks for it needs a machine.
+    `expected` holds for the loop. `settings` are those of the engine, with the policies that hold
+    for the run; None for an agent. `deviations` are the invariants that the loop design does not
+    keep, each with the reason. `mutating` are the tools and services that an agent declares to
+    change the world, or None. `tools` are those of the world. `breaks` are the pairs of a call and
+    its result that the newest request shows as broken. `shared` is for what invariants keep
+    together. `course` follows a machine: an invariant that asks for it cannot judge an agent.
     """
 
     scenario: Scenario | None = None
+    expected: Expect = field(default_factory=Expect)
     machine: Machine | None = None
     settings: EngineSettings | None = None
     limits: Limits | DeclaredLimits | None = None
@@ -213,6 +214,7 @@ class Subject:
         settings = run.settings if loop.machine is not None else None
         return cls(
             scenario=run.scenario,
+            expected=run.expected,
             machine=loop.machine,
             settings=settings,
             limits=loop.declared_limits if settings is None else settings.limits,

@@ -4,7 +4,7 @@ import pytest
 from incases import in_cases
 from recording import Recording, said
 
-from simloop import ExponentialBackoff, Limits, Scenario
+from simloop import ExponentialBackoff, Limits
 from simloop.check.invariants.agents import (
     agent_backoff_matches_policy,
     agent_respects_its_limits,
@@ -25,6 +25,7 @@ from simloop.fuzz.search import Group
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
+from simloop.scenario.expect import Expect
 from simloop.trace.entries import Error, LeftBehind, LoopBlocked, ToolCallDelta
 
 GO = UserMessage("Go.")
@@ -302,10 +303,10 @@ def test_an_error_that_an_agent_means_to_raise_is_no_mistake(run: Recording) -> 
 
 
 @pytest.mark.parametrize(("outcome", "is_found"), [("failed", False), ("completed", True)])
-def test_a_mistake_that_the_scenario_expects_is_none(outcome: str, *, is_found: bool) -> None:
-    scenario = Scenario(prompt="Go.", expect={"outcome": outcome})
+def test_a_mistake_that_is_expected_is_none(outcome: str, *, is_found: bool) -> None:
+    expected = Expect.model_validate({"outcome": outcome})
     run = asked().ended(FAILED, message="Error: KeyError: 'x'")
-    assert bool(run.found(no_mistake_in_the_code, Subject(scenario=scenario))) is is_found
+    assert bool(run.found(no_mistake_in_the_code, Subject(expected=expected))) is is_found
 
 
 def test_mistakes_of_different_kinds_are_different_failures_whatever_was_called_before() -> None:

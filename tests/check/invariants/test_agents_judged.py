@@ -79,3 +79,29 @@ def test_the_wall_clock_of_an_agent_is_that_of_the_scenario() -> None:
     scenario = Scenario(prompt="Go.", limits={"max_wall_clock": "5s"}, model=[])
     found = judged(Simulation(scenario, loop=Waiting)).violations
     assert [each.name for each in found if each.name == "max-wall-clock-enforced"] == []
+
+
+class Mistaken:
+    async def __call__(self, prompt: str) -> None:
+        raise KeyError(prompt)
+
+
+FAILS, ENDS = {"outcome": "failed"}, {"outcome": "completed"}
+ITSELF = f"{__name__}:Mistaken"
+
+
+@pytest.mark.parametrize(
+    ("expect", "expect_on", "names"),
+    [
+        (FAILS, {}, []),
+        (ENDS, {ITSELF: FAILS}, []),
+        (FAILS, {ITSELF: ENDS}, ["no-mistake-in-the-code"]),
+        (ENDS, {"pi": FAILS}, ["no-mistake-in-the-code"]),
+    ],
+)
+def test_a_mistake_is_none_where_what_holds_for_the_loop_expects_it(
+    expect: Any, expect_on: Any, names: list[str]
+) -> None:
+    scenario = Scenario(prompt="Go.", model=[], expect=expect, expect_on=expect_on)
+    found = judged(Simulation(scenario, loop=Mistaken)).violations
+    assert [each.name for each in found] == names
