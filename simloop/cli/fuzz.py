@@ -159,7 +159,9 @@ def command(
     files = journal = None
     if folder:
         create_folder(folder)
-        files, journal = _Files(folder, settings), executor.Journal(folder, settings)
+        words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
+        flags = "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
+        files, journal = _Files(folder, settings, flags), executor.Journal(folder, settings)
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1 and not dask
@@ -233,8 +235,8 @@ def _take(
 class _Files:
     """The files of failures in a folder; `written` has their names by the texts of scenarios."""
 
-    def __init__(self, folder: Path, settings: executor.SearchSettings) -> None:
-        self._folder, self._settings = folder, settings
+    def __init__(self, folder: Path, settings: executor.SearchSettings, flags: str) -> None:
+        self._folder, self._settings, self._flags = folder, settings, flags
         self.written: dict[str, Path] = {}
 
     def write(self, finding: executor.SearchFinding) -> None:
@@ -259,7 +261,7 @@ class _Files:
     def _comment(self, finding: executor.SearchFinding, path: Path) -> str:
         settings = self._settings
         command = f"simloop fuzz --loop {shlex.quote(settings.loop)} --seed {settings.seed}"
-        command += " --provider any" * settings.breaches
+        command += " --provider any" * settings.breaches + self._flags
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
         if finding.reproduced is False:
             again = _NOT_REPRODUCED

@@ -12,7 +12,7 @@ from simloop.fuzz.alphabet import NO_WIRE, Abilities
 from simloop.fuzz.offers import Offer
 from simloop.kernel.limits import Limits
 from simloop.scenario.programs import with_fault as with_program_fault
-from simloop.scenario.replies import Pace, Reply, calls_of, reply_of_fault
+from simloop.scenario.replies import Http, Pace, Reply, calls_of, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import with_fault
 from simloop.world.faults import (
@@ -108,6 +108,13 @@ def _failures() -> Iterator[Circumstance]:
             act = _inserted({"http": {"status": status}, "times": times})
             yield Circumstance(f"{times} times http {status}", act)
     yield Circumstance("3 lost connections", _inserted({"lost": "before-headers", "times": 3}))
+    for reply in (Reply(http=Http(status=500)), Reply(lost="before-headers")):
+        yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
+
+
+def _repeated(reply: Reply) -> Callable[[Draft, int], None]:
+    """Fail behind a reply, and say it again: an agent may begin its conversation anew."""
+    return lambda draft, place: draft.insert(max(place, 1), reply, draft.reply(max(place - 1, 0)))
 
 
 def _inserted(keys: Mapping[str, Any]) -> Callable[[Draft, int], None]:

@@ -1,11 +1,12 @@
 """The world of a scenario in one line, in the words of somebody who uses an SDK."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import json_value
+from simloop.scenario.fields import Strict
 from simloop.scenario.replies import Reply, calls_of
 from simloop.scenario.schema import Scenario, ScriptedTool
 
@@ -92,20 +93,15 @@ def _tool(tool: ScriptedTool) -> str:
 
 
 def _others(scenario: Scenario) -> Iterator[str]:
-    for address, routes in scenario.services.items():
-        for route in routes:
-            if words := _answer(route):
-                yield f"{address} {words}"
-    for name, given in scenario.programs.items():
-        for each in given if isinstance(given, list) else [given]:
-            if words := _answer(each):
+    given: dict[str, Any] = {**scenario.services, **scenario.programs}
+    for name, answers in given.items():
+        for each in answers if isinstance(answers, list) else [answers]:
+            if isinstance(each, Strict) and (words := _answer(each)):  # and not `files`
                 yield f"{name} {words}"
 
 
 def _answer(answer: Any) -> str:
-    found: Mapping[str, Any] = answer.model_dump(exclude_defaults=True) if hasattr(
-        answer, "model_dump"
-    ) else {}  # fmt: skip
+    found = answer.model_dump(exclude_defaults=True)
     words = [f"answers {found['status']}"] if found.get("status", 200) >= 400 else []  # noqa: PLR2004
     words += ["loses the connection"] if found.get("lost") else []
     words += ["does not answer"] if found.get("stall") or found.get("hangs") else []
