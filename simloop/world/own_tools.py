@@ -250,11 +250,9 @@ def traced(function: F) -> F:
     """
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if is_generator or inspect.isclass(function) or not callable(function):
-        raise ScenarioError(
-            f"`{_name(function)}` is not a function that returns one value",
-            key="traced",
-            hint="put it on a plain or an async function",
-        )
+        wrong = f"`{_name(function)}` is not a function that returns one value"
+        hint = "put it on a plain or an async function"
+        raise ScenarioError(wrong, key="traced", hint=hint)
     wrapper: Any = _async(function) if inspect.iscoroutinefunction(function) else _sync(function)
     setattr(wrapper, TRACED, function)
     return wrapper  # type: ignore[no-any-return]
@@ -266,9 +264,9 @@ def _async(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
         tools = _tools_here()
-        if tools is None:
+        if tools is None or (given := _arguments(function, args, kwargs)) is None:
             return await function(*args, **kwargs)
-        with tools.recorded(name, _arguments(function, args, kwargs)) as end:
+        with tools.recorded(name, given) as end:
             value = await tools.call(name, functools.partial(function, *args, **kwargs))
             end(value)
         return value
@@ -282,9 +280,9 @@ def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tools = _tools_here()
-        if tools is None:
+        if tools is None or (given := _arguments(function, args, kwargs)) is None:
             return function(*args, **kwargs)
-        with tools.recorded(name, _arguments(function, args, kwargs)) as end:
+        with tools.recorded(name, given) as end:
             value = tools.call_blocking(name, functools.partial(function, *args, **kwargs))
             end(value)
         return value
@@ -299,15 +297,16 @@ def _tools_here() -> OwnTools | None:
 
 def _arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     try:
-        parameters = _signature(function).parameters
-        given = _signature(function).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):  # the call itself raises the error
+        bound = _signature(function).bind(*args, **kwargs)
+    except TypeError:  # the call itself raises the error: the function does not run
+        return None
+    except ValueError:
         return dict(kwargs)
     found: dict[str, Any] = {}
-    for place, (name, value) in enumerate(given.items()):
-        if parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+    for place, (name, value) in enumerate(bound.arguments.items()):
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
             found.update(value)
         elif place or name not in {"self", "cls"}:
             found[name] = value

@@ -349,3 +349,13 @@ def test_a_machine_runs_the_tools_of_the_world_alone() -> None:
     RAN.clear()
     assert run(scenario, tools=[ask]).elapsed_s == 1
     assert RAN == ["a"]
+
+
+def test_a_call_that_python_refuses_is_no_run_of_the_function() -> None:
+    async def agent(_: str) -> None:
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'query'"):
+            await search(text="x")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'word'"):
+            shout()  # type: ignore[call-arg]
+
+    assert started(play(agent)) == []
