@@ -92,6 +92,8 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
 
 def _failures() -> Iterator[Circumstance]:
+    for reply in (Reply(http=Http(status=500)), Reply(lost="before-headers")):
+        yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
     for fault in FAULTS:
         if fault.stage is Stage.INSTEAD:
             act = _inserted(fault.keys)
@@ -108,8 +110,6 @@ def _failures() -> Iterator[Circumstance]:
             act = _inserted({"http": {"status": status}, "times": times})
             yield Circumstance(f"{times} times http {status}", act)
     yield Circumstance("3 lost connections", _inserted({"lost": "before-headers", "times": 3}))
-    for reply in (Reply(http=Http(status=500)), Reply(lost="before-headers")):
-        yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
 
 
 def _repeated(reply: Reply) -> Callable[[Draft, int], None]:
