@@ -6,7 +6,7 @@ from environments import built, run_inside
 FILES = ("test_real_sdks.py", "test_sdk_retries.py")
 ENVIRONMENTS = {
     # The pages quote what the newest SDKs do.
-    "sdks": (*FILES, "test_recipes_on_sdks.py", "test_page_examples.py"),
+    "sdks": (*FILES, "test_cloud_sdks.py", "test_recipes_on_sdks.py", "test_page_examples.py"),
     "mocks": ("test_mocked_clients.py",),  # libraries that mock HTTP clients
     "sdks-older": (*FILES, "test_mcp_server.py"),  # with the older package `mcp`
 }
