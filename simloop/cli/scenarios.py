@@ -14,46 +14,10 @@ from simloop.scenario.catalog import (
     find_bundled,
     schema_text,
 )
-from simloop.scenario.writing import SCHEMA_FILE, create, create_schema
+from simloop.scenario.writing import create, create_schema
 
-STARTER = f"""\
-# yaml-language-server: $schema={SCHEMA_FILE}
-# What the model will say, the tools that it can call, and what must come of it.
-# All keys are in {SCHEMA_FILE}; an editor with a YAML language server completes them.
-
-title: A rate limit is waited out, and what the tool returns reaches the answer
-
-# What the user asks for.
-prompt: What does README.md say?
-
-# Bounds of the run; all have defaults.
-limits: {{max_steps: 20}}
-
-# Fake tools. One that fails has `raises: the message` in the place of `returns`.
-tools:
-  read_file:
-    description: Read a file.
-    parameters: {{path: string}}  # write `string?` for an argument that may be left out
-    returns: "# Hello"
-    takes: 120ms
-
-# What the model says, one entry for each request. All time is virtual: waiting costs nothing.
-model:
-  - http: {{status: 429, retry_after: 5s}}
-  - say: Let me look.
-    call: {{read_file: {{path: README.md}}}}
-  - say: It says Hello.
-
-# What must hold at the end; leave out what does not matter. To see it fail, change `takes` above.
-expect:
-  outcome: completed
-  text: It says Hello.
-  elapsed: 5.12s
-  requests: 3
-  tools_run: [read_file]
-  backoffs: [5s]
-  counters: {{error_count: 1, total_steps: 2}}
-"""
+STARTER = Path(__file__).with_name("starter.yaml")
+"""The scenario that `new` writes."""
 
 
 @click.command("new")
@@ -65,7 +29,7 @@ def new(file: Path) -> None:
     that `simloop run FOLDER` finds it. The command also writes simloop.schema.json beside it, if
     there is none, for completion and checks in an editor.
     """
-    if not create(file, STARTER):
+    if not create(file, STARTER.read_text("utf-8")):
         hint = "choose another name, or delete it first"
         raise ScenarioError("this file exists already", path=file, hint=hint)
     out(plain(str(file)))

@@ -167,9 +167,9 @@ def test_what_is_printed_is_the_text_that_is_committed(cli: Cli) -> None:
 
 
 def test_the_schema_accepts_the_starter_scenario(schema: Any) -> None:
-    jsonschema_rs.validate(schema, yaml.safe_load(STARTER))
+    jsonschema_rs.validate(schema, yaml.safe_load(STARTER.read_text()))
 
 
 def test_the_schema_refuses_an_unknown_key(schema: Any) -> None:
     with pytest.raises(jsonschema_rs.ValidationError):
-        jsonschema_rs.validate(schema, yaml.safe_load(f"{STARTER}\nmodell: []\n"))
+        jsonschema_rs.validate(schema, yaml.safe_load(f"{STARTER.read_text()}\nmodell: []\n"))
