@@ -388,11 +388,8 @@ def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str
     Raises ValueError if the arguments are not JSON.
     """
     groups = [call] if isinstance(call, dict) else call
-    return [
-        (name, value if isinstance(value, str) else _json(value))
-        for group in groups
-        for name, value in group.items()
-    ]
+    given = [(name, {} if it is None else it) for group in groups for name, it in group.items()]
+    return [(n, it if isinstance(it, str) else canonical_json(it).decode()) for n, it in given]
 
 
 class PastMessage(Strict):
@@ -484,7 +481,3 @@ def _split(text: str, pieces: int) -> list[str]:
         return []
     size = max(1, -(-len(text) // pieces))
     return [text[start : start + size] for start in range(0, len(text), size)]
-
-
-def _json(value: Any) -> str:
-    return "{}" if value is None else canonical_json(value).decode()

@@ -68,11 +68,8 @@ def _arguments(app: Any) -> int:
         parameters = inspect.signature(app).parameters.values()
     except (TypeError, ValueError):
         return 0
-    needed = [p for p in parameters if p.default is p.empty and p.kind in _POSITIONAL]
-    return len(needed)
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = (p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD)
+    return sum(p.default is p.empty for p in positional)
 
 
 class Channel(ReplyCourse):

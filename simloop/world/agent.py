@@ -69,7 +69,8 @@ def reads(made: Any) -> str:
         signature = inspect.signature(_called(made))
     except (TypeError, ValueError):  # not callable, or written in C
         return ""
-    parameters = [p for p in signature.parameters.values() if p.kind in _POSITIONAL]
+    given = signature.parameters.values()
+    parameters = [p for p in given if p.kind <= p.POSITIONAL_OR_KEYWORD]
     if not parameters or parameters[0].default is not inspect.Parameter.empty:
         return ""
     first, second = parameters[0], parameters[1] if len(parameters) > 1 else None
@@ -83,9 +84,6 @@ def reads(made: Any) -> str:
     if is_prompt or has_world or returned in {"str", "str|None", "Optional[str]"}:
         return "prompt"
     return "" if first.name.startswith("_") else "unclear"
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _called(made: Any) -> Any:

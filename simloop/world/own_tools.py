@@ -248,18 +248,12 @@ def traced(function: F) -> F:
 
     Raises ScenarioError for a generator or a class.
     """
+    name = getattr(function, "__name__", type(function).__name__)
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if is_generator or inspect.isclass(function) or not callable(function):
-        wrong = f"`{_name(function)}` is not a function that returns one value"
+        wrong = f"`{name}` is not a function that returns one value"
         hint = "put it on a plain or an async function"
         raise ScenarioError(wrong, key="traced", hint=hint)
-    wrapper: Any = _async(function) if inspect.iscoroutinefunction(function) else _sync(function)
-    setattr(wrapper, TRACED, function)
-    return wrapper  # type: ignore[no-any-return]
-
-
-def _async(function: Callable[..., Any]) -> Callable[..., Any]:
-    name = _name(function)
 
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -271,14 +265,8 @@ def _async(function: Callable[..., Any]) -> Callable[..., Any]:
             end(value)
         return value
 
-    return call
-
-
-def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
-    name = _name(function)
-
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_blocking(*args: Any, **kwargs: Any) -> Any:
         tools = _tools_here()
         if tools is None or (given := _arguments(function, args, kwargs)) is None:
             return function(*args, **kwargs)
@@ -287,7 +275,9 @@ def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
             end(value)
         return value
 
-    return call
+    wrapper: Any = call if inspect.iscoroutinefunction(function) else call_blocking
+    setattr(wrapper, TRACED, function)
+    return wrapper  # type: ignore[no-any-return]
 
 
 def _tools_here() -> OwnTools | None:
@@ -316,7 +306,3 @@ def _arguments(
 @functools.lru_cache(maxsize=256)
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", type(function).__name__)
