@@ -124,12 +124,6 @@ class Verbs(click.Group):
         sys.exit(code)
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
-    if wanted and not ctx.resilient_parsing:
-        click.echo(f"simloop {__version__}")
-        ctx.exit()
-
-
 @click.group(
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -139,14 +133,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     'eval "$(_SIMLOOP_COMPLETE=bash_source simloop)"; with zsh write zsh_source, and with fish '
     "write: _SIMLOOP_COMPLETE=fish_source simloop | source",
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(__version__, message="simloop %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Deterministic simulation testing for LLM agent loops."""

@@ -121,10 +121,6 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
     return tuple(dict.fromkeys(loops or DESIGNS))
 
 
-def _read_options(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-    return {key: _read(value) for key, _, value in (pair.partition("=") for pair in given)}
-
-
 def _read(text: str) -> Any:
     """Return a value as YAML reads it; a flag needs no value."""
     words = {"": True, "true": True, "false": False, "null": None}
@@ -169,7 +165,9 @@ loop_options = click.option(
     "loop_options",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=_read_options,
+    callback=lambda _, __, given: {
+        key: _read(value) for key, _, value in (pair.partition("=") for pair in given)
+    },
     help="An option of the loop, as in a scenario under `loops`; may be repeated.",
 )
 """The options of a loop design, each given as KEY=VALUE."""

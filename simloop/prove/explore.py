@@ -111,7 +111,10 @@ class _Explorer:
                 try:
                     after, asked = checked_transition(machine, run, signal)
                 except IllegalTransition as error:  # followed all the same, for what comes after it
-                    after, asked = self._off_the_map(node, run, signal, error.moved)
+                    after, asked = error.moved
+                    states = (NAMES[type(each)] for each in (run.state, after.state))
+                    edge = f"{' -> '.join(states)} on {NAMES[type(signal)]}"
+                    self._find(node, f"{edge} is not on the map")
                 moved = after, tuple(asked)
                 target = numbers.get(moved)
             except Exception as error:  # noqa: BLE001 - a machine is somebody's code
@@ -159,12 +162,6 @@ class _Explorer:
             possible = (one for one in found if not why_impossible(self._machine, one))
             self._arrivals[asked] = tuple(possible)
         return self._arrivals[asked]
-
-    def _off_the_map(self, node: int, run: Run, signal: Signal, moved: Transition) -> Transition:
-        kinds = type(run.state), type(moved[0].state), type(signal)
-        before, after, why = (NAMES[kind] for kind in kinds)
-        self._find(node, f"{before} -> {after} on {why} is not on the map")
-        return moved
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
         number = self._numbers[moved] = self._graph.add(*moved, (node, signal))

@@ -352,7 +352,9 @@ class Simulation:
                 await self._pause(prompt)
                 prompt = prompt.say
             await self.send(prompt)
-            waiting = [*self.next_prompt(), *waiting]
+            if Feature.QUEUE in self.loop.unsupported and self._world is not None:
+                # The first message that a loop without a queue has left is a prompt then.
+                waiting = [*self._world.user.take(one=True), *waiting]
 
     async def _pause(self, then: Then) -> None:
         if self._world is not None and (then.after or then.restart):
@@ -468,12 +470,6 @@ class Simulation:
         for listener in self._listeners:
             recorder.listen(listener)
         return world
-
-    def next_prompt(self) -> list[str]:
-        """Return the first message that a loop without a queue has left, which is a prompt then."""
-        if Feature.QUEUE not in self.loop.unsupported or self._world is None:
-            return []
-        return self._world.user.take(one=True)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each entry of the trace. To be called before the first prompt."""
