@@ -97,11 +97,9 @@ class HypothesisChoices:
         return bisect_right(bounds, self._draw(st.integers(0, bounds[-1] - 1)))
 
     def maybe(self, p: float, make: Callable[[Choices], T]) -> T | None:
-        """Return the value that `make` draws, or None."""
         return self._draw(_part(lambda own: make(own) if own.boolean(p) else None))
 
     def several(self, most: int, make: Callable[[int], T]) -> list[T]:
-        """Return up to `most` values that `make` draws."""
         return self._draw(_rest(most, make))
 
 

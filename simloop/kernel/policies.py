@@ -146,7 +146,6 @@ class Compaction(Checked, at="compaction"):
 
     @property
     def target(self) -> int:
-        """Return the tokens that a compaction aims for."""
         return self.window * self.target_percent // 100
 
 

@@ -179,7 +179,6 @@ class OpencodeRetry:
     initial_delay_ms: int = 2_000
 
     def retryable(self, error: ErrorClass) -> bool:
-        """Return whether the class is one that may pass."""
         return error in RETRYABLE
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:

@@ -238,7 +238,6 @@ class _RecordedOutput(Output):
         self._record(name, text)
 
     def end(self) -> None:
-        """Record what is left."""
         for name in NAMES:
             self.flush(name)
 

@@ -246,7 +246,6 @@ class Simulation:
         return replace(result, mismatches=found) if found else result
 
     def result(self) -> Result:
-        """Return the result of a conversation that has ended."""
         ending = self.endings[-1]
         return Result(
             outcome=ending.outcome,

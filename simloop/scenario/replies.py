@@ -159,7 +159,6 @@ class When(Strict):
     """Tools that it offers, perhaps among others."""
 
     def matches(self, request: messages.Request) -> bool:
-        """Return whether the rule answers `request`."""
         sent = request.messages
         newest = sent[-1] if sent else messages.UserMessage("")
         role = type(newest).__struct_config__.tag

@@ -211,7 +211,6 @@ class _Server:
         self._loop.call_soon_threadsafe(self._requests.put_nowait, what)
 
     async def aclose(self) -> None:
-        """Shut the app down, and wait for its end."""
         if not self._thread.is_alive():
             return
         loop = asyncio.get_running_loop()
@@ -305,7 +304,6 @@ class _Conversation:
         channel.on_taken = lambda: loop.call_soon_threadsafe(self._taken.set)
 
     def check(self) -> None:
-        """Raise RuntimeError if the app has returned too early."""
         if not self.is_over:
             raise RuntimeError("the app returned before its response was complete")
 

@@ -108,7 +108,6 @@ class Exchange:
             raise self._timed_out() from None
 
     async def aclose(self) -> None:
-        """Give up the rest of the reply."""
         self.is_open = False
         self._steps.close()
         await self._course.aclose()

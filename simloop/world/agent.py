@@ -196,16 +196,13 @@ class AgentRecord:
         return self._in_a_row <= MOST_IN_A_ROW or len(self._recorder.entries) != self._next
 
     def sleeps(self, wait_ns: int, place: str) -> None:
-        """Record that a coroutine begins to sleep."""
         if not SERVES.get():
             self._record(entries.Sleep, wait_ns, writable(place))
 
     def blocked(self, took_ns: int, place: str) -> None:
-        """Record that a call has blocked the event loop."""
         self._record(entries.LoopBlocked, took_ns, writable(place))
 
     def cancels(self, task: asyncio.Task[Any]) -> None:
-        """Record that the program cancels a task."""
         frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
         if is_of_simloop(frame) or SERVES.get():
             return
@@ -214,7 +211,6 @@ class AgentRecord:
         self._record(entries.TaskCancelled, writable(name_of_task(task)), writable(place))
 
     def opens(self, session: OpenSession) -> None:
-        """Note a session that the program uses."""
         self._sessions = [each for each in self._sessions if not each.is_closed()]
         if all(each.link is not session.link for each in self._sessions):
             self._sessions.append(session)

@@ -96,7 +96,6 @@ class TimedStream(IteratedStream):
         return next((part for part in known if type(part) is Finish), None)
 
     def due(self) -> Iterator[Part]:
-        """Yield the parts that need no further waiting."""
         if self._due is not None:
             part, self._due = self._due, None
             yield part
@@ -165,7 +164,6 @@ class GeneratedStream(IteratedStream):
         self._ended = False
 
     def due(self) -> Iterator[Part]:
-        """Yield the part that `wait` has received."""
         while self._due:
             yield self._due.pop()
 
@@ -292,7 +290,6 @@ class Script:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is no entry."""
         return not self._entries
 
     @property
@@ -388,7 +385,6 @@ class FakeModel:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is no reply at all."""
         return all(script.is_empty for script in self._scripts)
 
     def unused(self) -> list[str]:
@@ -423,7 +419,6 @@ class FunctionModel:
         self._calls = 0
 
     def stream(self, request: Request) -> AsyncIterator[Part]:
-        """Play the reply that the function returns for `request`."""
         self.requests.append(request)
         answer = self._function(request)
         if type(answer) in _LISTS:  # the usual answer: the questions to any other one are slow

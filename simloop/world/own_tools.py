@@ -128,7 +128,6 @@ class OwnTools:
             CURRENT_CALL.reset(here)
 
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
-        """Record that a tool starts, and return the call."""
         shown = writable(shown_arguments(arguments))
         call = ToolCall(self.id_for(name, shown), writable(name), shown)
         kind, own, here = entries.ToolStarted, True, thread_here()

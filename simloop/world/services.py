@@ -276,7 +276,6 @@ class ServicesPort:
         return number
 
     async def aclose(self) -> None:
-        """End the apps: the run is over."""
         for _, service in chain(*self._services.values()):
             if service.app is not None:
                 await service.app.aclose()

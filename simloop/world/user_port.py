@@ -60,7 +60,6 @@ class TypedLine(Struct):
 
     @property
     def is_unused(self) -> bool:
-        """Return whether it was to be typed more often."""
         return not self.was_typed if self.left is None else self.left > 0
 
 
@@ -136,7 +135,6 @@ class UserPort:
         self._planned = deque(sorted(planned, key=lambda each: each[0]))
 
     def send(self, text: str, queue: Queue = Queue.STEERING) -> None:
-        """Send a message now."""
         if self._planned:
             self._send_due()
         self._add(text, queue)
@@ -294,7 +292,6 @@ class Cancellation:
 
     @property
     def is_due(self) -> bool:
-        """Return whether the run is to end."""
         if self._loop.now_ns >= self._due_ns:
             self._find_due()
         return self.pending is not None

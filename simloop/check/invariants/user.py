@@ -26,7 +26,6 @@ class _Waiting:
         self._queues: dict[Queue, deque[str]] = {queue: deque() for queue in Queue}
 
     def add(self, entry: Queued) -> None:
-        """Add a message that the user sends."""
         self._queues[entry.queue].append(entry.text)
 
     def deliver(self, text: str) -> str:

@@ -181,7 +181,6 @@ class Answers(Struct):
         return _gmtime(self.wall_ns // 10**9 if seconds is None else seconds)
 
     def date_time(self, cls: type[dt.datetime], tz: Any = None) -> dt.datetime:
-        """Return the current time as `datetime.now` does."""
         moment = _UNIX + dt.timedelta(microseconds=self.wall_ns // 1000)
         moment = moment.replace(tzinfo=None) if tz is None else moment.astimezone(tz)
         return cls.combine(moment.date(), moment.timetz())

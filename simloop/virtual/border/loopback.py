@@ -58,7 +58,6 @@ class Loopback:
         return bool(self.pipes.has(one.fileno()))
 
     def end(self) -> None:
-        """Close what the program has left open."""
         for server in self._servers.values():
             server.close()
 
@@ -69,7 +68,6 @@ class Loopback:
         return None
 
     def serves(self, host: str, port: int | None) -> bool:
-        """Return whether a server of this run listens there."""
         families = (family for family in _LOCAL if host in _HERE)
         return any(self.server_at(family, port or 0) is not None for family in families)
 

@@ -175,7 +175,6 @@ class Process:
         return read_now(self._pipes, self._descriptors[0]) if 0 in self._descriptors else b""
 
     async def read_input(self) -> bytes:
-        """Return its whole standard input, up to its end."""
         found = bytearray()
         while piece := await self.read_more():
             found += piece

@@ -226,7 +226,6 @@ class SimulatedThread:
             self.back.release()
 
     def stop_timer(self) -> None:
-        """Cancel the timer of a wait that is over."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

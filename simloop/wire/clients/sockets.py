@@ -36,7 +36,6 @@ class ServerSide:
         self._has_body = True
 
     def feed(self, data: bytes) -> HttpRequest | None:
-        """Return the request when it is complete."""
         if data:  # else h11 takes it for the end of the connection
             self._connection.receive_data(data)
         while True:
@@ -207,11 +206,9 @@ class WireSocket:
         """Do nothing: no option changes a run."""
 
     def sendall(self, data: Any) -> None:
-        """Take a piece of the request."""
         self._request = self._side.feed(bytes(data)) or self._request
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """Return a file with the bytes of the reply."""
         return io.BufferedReader(_Pieces(self._pieces()))
 
     def close(self) -> None:

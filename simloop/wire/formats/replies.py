@@ -97,7 +97,6 @@ class Blocks:
         return "".join(block.text for block in self.of_kind(kind))
 
     def feed(self, part: ModelOutput) -> Iterator[BlockChange]:
-        """Yield the changes that a part makes."""
         match part:
             case values.TextDelta():
                 yield from self._grow_prose("text", part.text)
@@ -223,7 +222,6 @@ class BlockEncoder(ABC):
         return [*events, *ending]
 
     def opening(self) -> list[WireEvent]:
-        """Return the events that open the reply, once."""
         if self._has_begun:
             return []
         self._has_begun = True
