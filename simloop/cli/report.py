@@ -128,15 +128,9 @@ def _ended(trace: LoopTrace | None) -> dict[str, Any]:
     if trace is None or trace.footer is None:
         return dict.fromkeys(_OF_AN_END)
     end = trace.ends[-1]
-    return {
-        "outcome": end.outcome,
-        "limit": end.limit,
-        "text": end.text,
-        "message": end.message,
-        "elapsed_ns": trace.footer.elapsed_ns,
-        "counters": None if end.counters is None else asdict(end.counters),
-        "exit": end.exit,
-    }
+    found = {name: getattr(end, name, None) for name in _OF_AN_END}
+    counters = None if end.counters is None else asdict(end.counters)
+    return {**found, "elapsed_ns": trace.footer.elapsed_ns, "counters": counters}
 
 
 _OF_AN_END = ("outcome", "limit", "text", "message", "elapsed_ns", "counters", "exit")

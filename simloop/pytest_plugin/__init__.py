@@ -25,6 +25,7 @@ from simloop.pytest_plugin.reports import (
     begin_with,
     folded,
     is_finding,
+    last_of,
     message_alone,
 )
 from simloop.pytest_plugin.settings import PLAYED, TAKES, command, played_by, settings_of
@@ -199,7 +200,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
         with contextlib.ExitStack() as counted:
 
             def watch(run: "Simulation") -> None:
-                played.last = partial(_last, run, again)
+                played.last = lambda: last_of(run, run.exceptions, "", again or run.reproduce)
                 counted.enter_context(played.run(run.trace))
 
             verdict = trial(plan, Rules() if check else Rules(()), watch=watch)
@@ -215,14 +216,6 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
         return replace(result, reproduce=again or result.reproduce)
 
     return play
-
-
-def _last(run: "Simulation", command: str) -> str:
-    from simloop.escape import escape  # noqa: PLC0415 - see the module docstring
-    from simloop.runs.result import account  # noqa: PLC0415
-
-    shown = account(run.trace, (), run.exceptions).lstrip("\n")
-    return f"{shown}\nreproduce: {escape(command or run.reproduce)}"
 
 
 @pytest.fixture

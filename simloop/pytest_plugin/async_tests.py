@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simloop.pytest_plugin.reports import is_finding
+from simloop.pytest_plugin.reports import is_finding, last_of
 from simloop.pytest_plugin.settings import command, played_by, settings_of_async
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _play(
         test = _test(item, seed, settings, _body(item, main, args, given))
         again = command(item, seed if len(seeds) > 1 else None)
         which = f"seed {seed} is the first of {len(seeds)} that fails\n" if len(seeds) > 1 else ""
-        played.last = partial(_last, test, which, again)
+        played.last = partial(last_of, test.simulation, (), which, again)
         _run(test, played, which, again)
 
 
@@ -150,13 +150,6 @@ def _test(
         if fixture is not None:
             fixture.begin(test)
     return test
-
-
-def _last(test: "AsyncTest", which: str, again: str) -> str:
-    from simloop.runs.result import account  # noqa: PLC0415 - see the docstring of the plugin
-
-    shown = account(test.simulation.trace).lstrip("\n")
-    return f"{which}{shown}\nreproduce: {again}"
 
 
 def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:

@@ -8,7 +8,7 @@ in a traceback, and those of SDKs have a hundred lines.
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,19 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
+    from simloop.runs.run import Simulation
+    from simloop.world.user_functions import UserError
+
 SUFFIX = ".simloop.yaml"
+
+
+def last_of(run: "Simulation", raised: "Sequence[UserError]", which: str, again: str) -> str:
+    """Return the end of the last run of a test, and the command that repeats it."""
+    from simloop.escape import escape  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.runs.result import account  # noqa: PLC0415
+
+    shown = account(run.trace, (), raised).lstrip("\n")
+    return f"{which}{shown}\nreproduce: {escape(again)}"
 
 
 class ScenarioFile(pytest.File):

@@ -186,12 +186,9 @@ _analyst: Any = Emitter(io.StringIO(), allow_unicode=True)
 def _quoted(text: str) -> str:
     in_double = f'"{_TO_SPELL.sub(_spell, text)}"'
     in_single = f"'{text}'"
-    return in_single if "'" not in text and _only_quotes(text, in_double) else in_double
-
-
-def _only_quotes(text: str, in_double: str) -> bool:
     marks = text.count('"') + text.count("\\")
-    return marks > 0 and len(in_double) == len(text) + marks + 2 and not HIDDEN.search(text)
+    only_marks = marks > 0 and len(in_double) == len(text) + marks + 2 and not HIDDEN.search(text)
+    return in_single if "'" not in text and only_marks else in_double
 
 
 def _spell(match: re.Match[str]) -> str:

@@ -267,6 +267,10 @@ class _Server:
 
     def _scope(self, request: HttpRequest) -> dict[str, Any]:
         parts, (base, path) = urlsplit(request.url), _path_of(request, self._app.address)
+        named = ((n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers)
+        headers = list(named)
+        if not any(name == b"host" for name, _ in headers):
+            headers.insert(0, (b"host", parts.netloc.encode()))
         return {
             "type": "http",
             "asgi": _VERSIONS,
@@ -277,18 +281,11 @@ class _Server:
             "raw_path": request.path.encode(),
             "query_string": parts.query.encode(),
             "root_path": base,
-            "headers": _raw_headers(request),
+            "headers": headers,
             "client": ("127.0.0.1", 50_000),
             "server": (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)),
             "state": dict(self._state),
         }
-
-
-def _raw_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
-    pairs = [(n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers]
-    if not any(name == b"host" for name, _ in pairs):
-        pairs.insert(0, (b"host", urlsplit(request.url).netloc.encode()))
-    return pairs
 
 
 class _Conversation:

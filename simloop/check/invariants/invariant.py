@@ -76,12 +76,6 @@ class Invariant(Struct, frozen=True, eq=False):
         return f"the loop declares no {' and no '.join(missing)}"
 
 
-def needs_of(subject: Subject) -> frozenset[Need]:
-    """Return the inputs that a subject has."""
-    given = {need for need in Need if getattr(subject, need.value, None) is not None}
-    return frozenset(given if subject.machine is not None else given | {Need.AGENT})
-
-
 def invariant(
     sentence: str,
     source: str,

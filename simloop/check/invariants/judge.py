@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from simloop.check.invariants import agents, decisions, machines, pauses, requests, tools, user
-from simloop.check.invariants.invariant import Check, Invariant, needs_of
+from simloop.check.invariants.invariant import Check, Invariant, Need
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.runs.loop import loaded
@@ -134,7 +134,8 @@ class Chosen(NamedTuple):
 def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> Chosen:
     """Return which of `invariants`, by default all, are judged in a run of `subject`."""
     each = all_invariants() if invariants is None else invariants
-    given = needs_of(subject)
+    given = {need for need in Need if getattr(subject, need.value, None) is not None}
+    given |= {Need.AGENT} if subject.machine is None else set()
     reasons = {one.name: reason for one in each if (reason := one.unjudged(subject, given))}
     judged = tuple(one for one in each if one.name not in reasons)
     return Chosen(judged, reasons, _places(judged))

@@ -153,7 +153,8 @@ def _read_contents(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
             calls += reply.calls
             if isinstance(last, values.AssistantMessage):  # a client keeps the pieces of a stream
                 del messages[-1]
-                reply = _joined(last, reply)
+                text, reasoning = last.text + reply.text, last.reasoning + reply.reasoning
+                reply = values.AssistantMessage(text, last.calls + reply.calls, reasoning)
             else:
                 _check(unanswered)
             messages.append(reply)
@@ -201,13 +202,6 @@ def _read_model(parts: Sequence[tuple[str, JsonObject]], before: int) -> values.
         else:
             text += _text(key, part)
     return values.AssistantMessage(text, tuple(calls), reasoning)
-
-
-def _joined(
-    one: values.AssistantMessage, other: values.AssistantMessage
-) -> values.AssistantMessage:
-    reasoning = one.reasoning + other.reasoning
-    return values.AssistantMessage(one.text + other.text, one.calls + other.calls, reasoning)
 
 
 def _read_user(

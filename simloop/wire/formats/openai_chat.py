@@ -338,7 +338,11 @@ class _ChatEncoder(replies.BlockEncoder):
 
     def _usage(self, finish: values.Finish) -> JsonObject | None:
         usage = self.options.usage_of(finish)
-        return None if usage is None else _usage(usage)
+        if usage is None:
+            return None
+        given, came = usage.input_tokens, usage.output_tokens
+        total = given + came
+        return {"prompt_tokens": given, "completion_tokens": came, "total_tokens": total}
 
 
 def _call_delta(change: BlockChange) -> JsonObject:
@@ -347,11 +351,3 @@ def _call_delta(change: BlockChange) -> JsonObject:
         return {"index": block.nth, "function": {"arguments": piece}}
     function = {"name": block.name, "arguments": piece}
     return {"index": block.nth, "id": block.call_id, "type": "function", "function": function}
-
-
-def _usage(usage: values.Usage) -> JsonObject:
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
