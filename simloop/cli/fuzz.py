@@ -212,7 +212,9 @@ def _stop(ranges: executor.Ranges, *, here: bool) -> None:
 
 def _declared(path: Path | None) -> str:
     """Return the content of a file of declarations as JSON."""
-    return "" if path is None else load_declared(path).model_dump_json(exclude_defaults=True)
+    if path is None:
+        return ""
+    return load_declared(path).model_dump_json(exclude_defaults=True, by_alias=True)
 
 
 def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:

@@ -46,7 +46,7 @@ from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
 from simloop.kernel.limits import Limits
 from simloop.prove.likeness import first_difference
 from simloop.runs.isolation import can_isolate, isolated
-from simloop.runs.loop import Loop, is_made, kept_limits, loop_of, machine_for
+from simloop.runs.loop import Loop, found, is_made, kept_limits, loop_of, machine_for
 from simloop.runs.options import GivenLoop, RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Declared, Scenario
@@ -225,8 +225,8 @@ class Search:
         self, *, runs: int | None = None, seconds: float | None = None
     ) -> Iterator[FoundFailure]:
         """Search for `runs` further runs or for `seconds`, and yield each new failure."""
-        for found in self.steps(runs=runs, seconds=seconds):
-            yield from found
+        for each in self.steps(runs=runs, seconds=seconds):
+            yield from each
 
     def steps(
         self, *, runs: int | None = None, seconds: float | None = None
@@ -321,15 +321,19 @@ class Search:
         chosen, name = self._chosen, self._chosen.judge_as
         if not (chosen.is_own and chosen.machine and name) or UNLIKE in chosen.deviations:
             return []
-        limits = Limits(**self._kept or _FEW)
+        own = found(self.loop)
+        limits = Limits(**(kept_limits(own) if is_made(own) else _FEW))
         machine = loop_of(_with_limits_of(self.loop, {"limits": limits}), self._given).machine
         assert machine is not None
-        what = first_difference(machine, machine_for(name, limits), limits)
+        design: Any = machine_for(name, limits)
+        if isinstance(machine, type(design)) and "@" not in name:
+            design = type(design)(limits, machine.options)
+        what = first_difference(machine, design, limits)
         if not what:
             return []
         failure = Failure.named(UNLIKE, what)
-        found = self.failures.add(failure, _with_limits_of(self.loop, {}), self.number)
-        return [] if found is None else [found]
+        new = self.failures.add(failure, _with_limits_of(self.loop, {}), self.number)
+        return [] if new is None else [new]
 
     def _count_calls(self, record: Iterable[AnyEntry]) -> None:
         self.calls = self.calls or dict.fromkeys(self._abilities.tools.names, 0)

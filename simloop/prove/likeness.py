@@ -6,31 +6,33 @@ names of their states may differ.
 
 from collections import deque
 
-from simloop.errors import RunawayRun
-from simloop.kernel.effects import Effect, EndRun, TakeQueued
+from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine, Run, checked_transition
-from simloop.kernel.names import NAMES, describe
+from simloop.kernel.names import describe
 from simloop.kernel.signals import Began, Signal
 from simloop.kernel.states import Finished
-from simloop.prove.explore import MAX_NODES, arrivals_at, why_impossible, without_collections
+from simloop.prove.explore import arrivals_at, why_impossible, without_collections
 
 _Moved = tuple[Run, tuple[Effect, ...]] | str
 """A transition, or the description of a failure of the machine."""
+
+MOST_PAIRS = 20_000
+"""About a second: large limits, or a counter without a bound, have far more."""
 
 
 @without_collections()
 def first_difference(machine: Machine, design: Machine, limits: Limits) -> str:
     """Return where `machine` first decides otherwise than `design`, or an empty text.
 
-    The way there is a shortest one. Raises RunawayRun past `MAX_NODES` pairs of runs.
+    The way there is a shortest one. No more than `MOST_PAIRS` pairs of runs are compared.
     """
     both = machine, design
     start = machine.start(), design.start()
     due: deque[tuple[Run, Run, tuple[Signal, ...], tuple[Signal, ...]]]
     due = deque([(*start, (Began(),), ())])
     known = {start}
-    while due:
+    while due and len(known) < MOST_PAIRS:
         run, other, arrivals, way = due.popleft()
         for signal in arrivals:
             if any(why_impossible(each, signal) for each in both):
@@ -45,8 +47,6 @@ def first_difference(machine: Machine, design: Machine, limits: Limits) -> str:
             if pair not in known:
                 known.add(pair)
                 due.append((*pair, arrivals_at(one[1], limits.max_steps_per_round), (*way, signal)))
-                if len(known) > MAX_NODES:
-                    raise RunawayRun(f"more than {MAX_NODES:,} pairs of states")
     return ""
 
 
@@ -68,8 +68,7 @@ def _shown(moved: _Moved) -> object:
 def _words(moved: _Moved) -> str:
     if isinstance(moved, str):
         return moved
-    state = moved[0].state
+    state, asked = moved[0].state, ", ".join(map(repr, moved[1])) or "nothing"
     if isinstance(state, Finished):
-        return f"ends as {state.outcome}{f' ({state.limit})' if state.limit else ''}"
-    asked = [each for each in moved[1] if not isinstance(each, TakeQueued | EndRun)]
-    return f"asks for {', '.join(map(repr, asked)) or NAMES[type(state)]}"
+        return f"ends as {state.outcome}{f' ({state.limit})' if state.limit else ''} by {asked}"
+    return f"asks for {asked}"

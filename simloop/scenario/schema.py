@@ -5,9 +5,10 @@ the effect of each field, because an editor shows that sentence.
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, model_validator
 
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import UNITS_NS
@@ -281,6 +282,11 @@ class Declared(Strict):
     one call."""
     deviations: dict[str, str] = Field(default_factory=dict)
     """The invariants that the agent does not keep, each with the reason."""
+
+    @field_serializer("limits", mode="wrap")
+    def _with_usual_numbers(self, limits: Limits | None, write: Any) -> Any:
+        declared = {} if limits is None else limits.declared._asdict()
+        return limits and write(limits) | {name: n for name, n in declared.items() if n < inf}
 
 
 _SHORTEST = duration("1ms")

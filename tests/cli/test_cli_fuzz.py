@@ -15,7 +15,7 @@ from filesizes import file_size_limit
 
 from simloop.check.trial import failure_of
 from simloop.runs.plan import Plan
-from simloop.scenario.loader import load_scenario
+from simloop.scenario.loader import load_declared, load_scenario
 
 ENDLESS = """
 import asyncio
@@ -270,13 +270,16 @@ def test_a_budget_is_a_time_of_the_processor_in_any_unit(cli: Cli) -> None:
 
 AGENTS = '''
 import json
+import asyncio
 import logging
 import logging
 import sys
 
 import msgspec
 from simloop import ToolMessage, UserMessage, World
+from simloop.loops.reference import ReferenceLoop
 from simloop.messages import ToolSpec
+from simloop.world.model_port import ModelCallFailed
 from windowed import Windowed
 
 print("printed by the module")
@@ -297,6 +300,24 @@ async def twice_wrong(prompt: str, world: World) -> str:
     """Send a result without a call, and fail."""
     await world.model.reply([UserMessage(prompt), ToolMessage("no-such-call", "x")])
     return {}["answer"]
+
+class Patient(ReferenceLoop):
+    """Make one step more than it may."""
+
+    def _exceeded(self, run):
+        return None if run.total_steps == self.limits.max_steps else super()._exceeded(run)
+
+async def asks_nobody(prompt: str, world: World) -> str:
+    return "Done."
+
+async def hastens(prompt: str, world: World) -> str:
+    """Ask again after a second, whatever has failed, and give up after three failures."""
+    for _ in range(3):
+        try:
+            return (await world.model.reply([UserMessage(prompt)])).message.text
+        except ModelCallFailed:
+            await asyncio.sleep(1)
+    raise RuntimeError("given up")
 
 class Counts(Windowed):
     """Fail if the arguments of a call are null."""
@@ -381,3 +402,71 @@ def test_a_provider_that_breaks_its_contract_is_searched_with_provider_any(
     assert "the loop: AssertionError" in lax.stdout
     text = Path("found/no-mistake-in-the-code.simloop.yaml").read_text()
     assert f"--loop {agents}:Counts --seed 3 --provider any --runs" in text
+
+
+END = (
+    "and the design ends as max-steps (max_steps) by "
+    "EndRun(message='', text_first=False, keep=True)"
+)
+
+
+def test_a_machine_that_decides_otherwise_than_its_design_has_no_file(
+    cli: Cli, agents: str
+) -> None:
+    shown = cli("fuzz", "--loop", f"{agents}:Patient", "--runs", "1", "--out", "found")
+    assert shown.exit_code == 1
+    assert "FAILED differs-from-design in run 1: after began" in shown.stdout
+    at = (lines := shown.stdout.splitlines()).index(
+        "differs-from-design: A machine that declares a design decides as that design does."
+    )
+    assert lines[at + 2].endswith(END)
+    assert lines[at + 3 : at + 5] == ["  found in 1 world, first in run 1", ""]
+    assert "no file can hold the scenario of differs-from-design in run 1" in shown.stderr
+    assert [*Path("found").glob("*.simloop.yaml")] == []
+
+
+def test_a_report_says_that_no_run_has_asked_a_model(cli: Cli, agents: str) -> None:
+    said = "no run has asked a model: `simloop run` with a scenario of one prompt shows why"
+    assert said in cli("fuzz", "--loop", f"{agents}:asks_nobody", "--runs", "3").stdout
+    assert said not in cli("fuzz", "--loop", f"{agents}:hastens", "--runs", "3").stdout
+    assert said not in cli("fuzz", "--loop", "react", "--runs", "3").stdout
+
+
+DECLARED = """limits: {max_error_count: 2, max_steps: 100}
+retry: {initial_delay: 30s, max_delay: 30s}
+mutating: [pay]
+deviations: {retry-after-respected: it waits a second}
+"""
+
+
+def test_a_file_of_declarations_reaches_the_judge_and_the_file_of_a_failure(
+    cli: Cli, agents: str
+) -> None:
+    search = ("fuzz", "--loop", f"{agents}:hastens", "--runs", "60")
+    before = {each["name"] for each in cli.json(*search)["failures"]}
+    Path("intention.yaml").write_text(DECLARED)
+    found = cli.json(*search, "--declare", "intention.yaml", "--out", "found")["failures"]
+    names = {each["name"] for each in found}
+    assert names - before == {"agent-respects-its-limits", "agent-backoff-matches-policy"}
+    assert before - names == {"retry-after-respected"}
+    file = Path("found/agent-respects-its-limits.simloop.yaml")
+    declares = load_scenario(file).declares
+    assert declares == load_declared("intention.yaml")
+    assert "max_error_count=2" in cli("run", file).output
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("limits:\n  max_stepz: 3\n", "mine.yaml:2:3: limits.max_stepz: "),
+        ("mutating: pay\n", "mine.yaml:1:11: mutating: "),
+        ("prompt: Go.\n", "mine.yaml:1:1: prompt: "),
+        ("- limits\n", "mine.yaml:1:1: "),
+        ("retry: [\n", "mine.yaml:1:8: "),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_its_place(cli: Cli, text: str, error: str) -> None:
+    Path("mine.yaml").write_text(text)
+    refused = cli("fuzz", "--runs", "1", "--declare", "mine.yaml")
+    assert refused.exit_code == 2
+    assert error in refused.stderr

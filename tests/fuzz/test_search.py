@@ -1,4 +1,5 @@
 import os
+from typing import Any, ClassVar
 
 import pytest
 import searching
@@ -13,6 +14,8 @@ from simloop.fuzz.search import FoundFailures, Group, Search
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import ModelFailed, Signal
+from simloop.loops.opencode import OpencodeLoop, OpencodeOptions, Steps
+from simloop.loops.pi import PiLoop
 from simloop.loops.reference import ReferenceLoop
 
 RUNS = 200
@@ -111,6 +114,67 @@ def test_a_machine_that_is_made_already_is_played_with_its_own_limits() -> None:
     search = Search(ReferenceLoop(Limits(max_steps=7)), seed=1, invariants=BOUND)
     assert list(search.run(runs=100)) == []
     assert search.world(1).limits.max_steps == 7
+
+
+class Patient(ReferenceLoop):
+    """The reference loop, which makes one step more than it may."""
+
+    judge_as = "reference"
+
+    def _exceeded(self, run: Run) -> Transition | None:
+        return None if run.total_steps == self.limits.max_steps else super()._exceeded(run)
+
+
+class Excused(Patient):
+    deviations: ClassVar = {"differs-from-design": "it makes one step more"}
+
+
+ENFORCED = OpencodeOptions(steps=Steps.ENFORCE)
+
+
+END = (
+    "and the design ends as max-steps (max_steps) by "
+    "EndRun(message='', text_first=False, keep=True)"
+)
+
+
+def unlike(loop: Any) -> list[tuple[int, str]]:
+    found = [*Search(loop, seed=1, invariants=()).run(runs=2)]
+    return [(each.run, each.failure.text) for each in found if each.name == "differs-from-design"]
+
+
+@pytest.mark.parametrize("loop", [Patient, Patient(Limits(max_steps=2))])
+def test_a_machine_that_decides_otherwise_than_its_design_is_found_in_the_first_run(
+    loop: Any,
+) -> None:
+    ((run, text),) = unlike(loop)
+    assert run == 1
+    assert text.startswith("after began")
+    assert text.endswith(END)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        Excused,
+        ReferenceLoop,
+        "reference",
+        PiLoop(),
+        ReferenceLoop(Limits(max_steps=500)),  # too many runs to compare all of them
+        OpencodeLoop(Limits(), ENFORCED),
+    ],
+)
+def test_a_machine_that_is_like_its_design_or_excused_is_not_found(loop: Any) -> None:
+    assert unlike(loop) == []
+
+
+def test_a_machine_of_other_options_differs_from_the_version_that_it_names() -> None:
+    class Named(OpencodeLoop):
+        judge_as = "opencode@1.18.34"
+
+    ((_, text),) = unlike(Named(Limits(max_steps=2)))
+    assert "and the design " in text
+    assert unlike(Named) == [], "it is made with the options of the version"
 
 
 SMALL = Scenario(prompt="Go.", model=[Reply(say="Done.")])
