@@ -52,6 +52,13 @@ def test_the_trace_has_each_request_with_its_service() -> None:
     )
 
 
+def test_the_trace_has_the_idempotency_key_of_a_request() -> None:
+    keyed = sent("POST /tickets", {"b": 2}, headers={"idempotency-key": "k-1"})
+    _, result = asked([{"post": "/tickets", "json": {}}], keyed, sent("POST /tickets", {"b": 2}))
+    record = result.trace.entries
+    assert [e.once for e in record if isinstance(e, entries.ServiceRequest)] == ["k-1", ""]
+
+
 def test_the_first_route_that_matches_and_is_not_used_up_answers() -> None:
     routes = [
         {"post": "/tickets", "status": 503, "times": 2},

@@ -11,6 +11,7 @@ from simloop.check.invariants.agents import (
     agent_stops_without_progress,
     agent_uses_its_limits,
     event_loop_not_blocked,
+    further_prompts_reach_the_model,
     no_failure_after_an_answer,
     no_failure_unseen,
     no_mistake_in_the_code,
@@ -20,6 +21,7 @@ from simloop.check.invariants.agents import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
+from simloop.check.invariants.requests import one_system_prompt
 from simloop.check.invariants.subject import Subject
 from simloop.fuzz.search import Group
 from simloop.kernel.machine import Machine
@@ -326,3 +328,47 @@ def test_a_machine_is_not_judged_as_an_agent() -> None:
     assert reasons == {
         "repeated-retries-wait": "the loop is a machine, and the invariant is for other agents"
     }
+
+
+def prompted_again() -> Recording:
+    return asked().replied("Yes.").ended().prompt("Next.")
+
+
+def test_a_further_prompt_that_fails_before_the_model_is_asked_is_found() -> None:
+    unusable = prompted_again().ended(FAILED, message="Error: call a has no result")
+    assert unusable.found(further_prompts_reach_the_model) == [
+        "the run of the prompt 'Next.' sends no request: Error: call a has no result"
+    ]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        prompted_again().request([GO]).failed().ended(FAILED),
+        prompted_again().stop().ended(FAILED),
+        prompted_again().ended(),
+        Recording().prompt().ended(FAILED).prompt("Next.").ended(FAILED),
+    ],
+)
+def test_a_run_that_asks_or_that_never_could_is_not_found(run: Recording) -> None:
+    assert run.found(further_prompts_reach_the_model) == []
+
+
+SYSTEM = "Be kind.\n\nBe short."
+
+
+@pytest.mark.parametrize(
+    ("system", "messages", "times"),
+    [
+        (f"{SYSTEM}\n\n{SYSTEM}", [GO], 1),
+        ("Be kind.\n\nBe kind.", [GO], 1),
+        (SYSTEM, [UserMessage(SYSTEM), GO], 1),
+        (SYSTEM, [GO], 0),
+        ("", [UserMessage(""), GO], 0),
+        (SYSTEM, [UserMessage(f"{SYSTEM} Go."), said(SYSTEM), GO], 0),
+        (f"{SYSTEM}\n\nBe kind.", [GO], 0),
+    ],
+)
+def test_a_system_prompt_stands_once(system: str, messages: list[Message], times: int) -> None:
+    run = Recording().prompt().request(messages, system_prompt=system)
+    assert len(run.found(one_system_prompt)) == times

@@ -12,6 +12,7 @@ from simloop.check.invariants.user import (
     stopped_run_ends_in_time,
 )
 from simloop.messages import Outcome, StopCause, UserMessage
+from simloop.trace import entries
 from simloop.virtual.clock.timeouts import GRACE_MS
 
 GO = UserMessage("Go.")
@@ -86,3 +87,15 @@ def test_of_two_stops_either_may_be_the_outcome() -> None:
 def test_a_model_call_that_comes_back_as_aborted_needs_no_stop() -> None:
     run = Recording().prompt().request([GO]).failed(499).ended(Outcome.ABORTED)
     assert run.found(outcome_matches_stop) == []
+
+
+def own(run: Recording, **how: bool) -> Recording:
+    return run.add(entries.ToolStarted, "own-1", "look", "{}", **how)
+
+
+def test_a_tool_of_own_code_that_was_due_at_the_stop_or_runs_in_a_thread_is_not_judged() -> None:
+    assert own(stopped(), own=True).found(nothing_starts_after_stop) == []
+    assert own(stopped().after(1), own=True, in_thread=True).found(nothing_starts_after_stop) == []
+    for late in (own(stopped().after(0.001), own=True), own(stopped())):
+        (found,) = late.found(nothing_starts_after_stop)
+        assert f"a tool starts {STOPPED}" in found

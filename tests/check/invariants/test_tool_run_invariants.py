@@ -1,5 +1,8 @@
+from collections.abc import Sequence
+
 import pytest
 from incases import in_cases
+from msgspec import Raw, structs
 from oracle.calls import (
     answers_match_tool_runs,
     scripted_results,
@@ -13,16 +16,20 @@ from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tools import (
+    changes_made_once,
     no_result_of_other_arguments,
     no_tool_cancelled_by_another,
     no_tools_for_broken_replies,
     only_called_tools_run,
     only_offered_tools_run,
+    results_not_crossed,
     tool_arguments_are_objects,
+    tool_arguments_fit_the_schema,
     tool_ends_before_its_answer,
     tool_runs_at_most_once,
+    uncertain_changes_not_repeated,
 )
-from simloop.messages import FinishReason, Message, UserMessage
+from simloop.messages import FinishReason, Message, ToolSpec, UserMessage
 from simloop.trace import entries
 
 GO = UserMessage("Go.")
@@ -240,3 +247,109 @@ def test_a_call_that_the_engine_has_renamed_was_offered_under_its_new_id() -> No
     run = called().call("a")
     run.add(entries.CallRenamed, "a", "a#2", "look").finish(FinishReason.TOOL_CALLS)
     assert run.started("a").started("a#2").found(only_offered_tools_run, of_machine()) == []
+
+
+PAYS = Subject(mutating={"look", "https://shop.example"})
+
+
+def twice(*, again: str = "b", more: Sequence[str] = ()) -> Recording:
+    run = asked("a", *more).started("a").result("a", "Error: late", is_error=True)
+    return run.started(again)
+
+
+class Sends(Recording):
+    """A recording with requests to a service."""
+
+    def sends(
+        self, number: int, end: str = "", *, method: str = "POST", body: str = "1", once: str = "",
+        service: str = "https://shop.example",
+    ) -> "Sends":  # fmt: skip
+        self.add(entries.ServiceRequest, number, service, method, "/pay", body, once)
+        return self.add(entries.ServiceReply, number, 0 if end else 200, "", end)
+
+
+def sends() -> Sends:
+    run = Sends()
+    run.prompt().request([GO]).replied("", "a")
+    return run
+
+
+CROSSED: list[Message] = [GO, said("", "a", "b"), returned("a", "rain"), returned("b", "rain")]
+
+
+def both(a: str = "rain", b: str = "snow") -> Recording:
+    return asked("a", "b").started("a").started("b").result("a", a).result("b", b)
+
+
+def fitting(arguments: str, call_id: str = "a") -> Recording:
+    """A run of the tool `look`, whose schema has the number `depth`."""
+    schema = Raw(b'{"type":"object","properties":{"depth":{"type":"integer"}}}')
+    run = Recording().prompt().request([GO])
+    spec = ToolSpec("look", "", schema)
+    run.entries[-1] = structs.replace(run.entries[-1], tools=(spec,))
+    return run.call("a", arguments).finish(FinishReason.TOOL_CALLS).started(call_id, arguments)
+
+
+CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
+    (changes_made_once, twice(), PAYS, "of call 'b' with {} is run 2; the model has asked for 1"),
+    (changes_made_once, twice(again="a"), PAYS, "is run 2; the model has asked for 1"),
+    (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2), PAYS,
+     "POST https://shop.example/pay is sent again as request 2 to a service"),
+    (uncertain_changes_not_repeated,
+     sends().sends(1, "timed-out", once="k").sends(2, once="other"), PAYS, "sent again"),
+    (uncertain_changes_not_repeated, sends().sends(1, "closed", once="k").sends(2), PAYS,
+     "sent again"),
+    (uncertain_changes_not_repeated,
+     sends().sends(1, "lost", method="DELETE").sends(2, body="2").sends(3, method="DELETE"), PAYS,
+     "DELETE https://shop.example/pay is sent again as request 3"),
+    (results_not_crossed, both().request(CROSSED), Subject(),
+     "request 2 answers call 'b' with the result of call 'a': 'rain'"),
+    (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(), "the schema in the"),
+    (tool_arguments_fit_the_schema, fitting('{"depth":"3"}'), Subject(), "does not allow these"),
+]  # fmt: skip
+
+
+@in_cases(CHANGES)
+def test_a_change_or_a_result_that_is_wrong_is_found(
+    invariant: Invariant, run: Recording, subject: Subject, why: str
+) -> None:
+    (found,) = run.found(invariant, subject)
+    assert why in found
+
+
+RIGHT: list[tuple[Invariant, Recording, Subject]] = [
+    (changes_made_once, twice(more=["b"]), PAYS),
+    (changes_made_once, twice(), Subject(mutating={"pay"})),
+    (changes_made_once, asked("a").started("a").result("a").ended().prompt().request([GO])
+     .replied("", "a").started("a"), PAYS),
+    (uncertain_changes_not_repeated, sends().sends(1, "lost", once="k").sends(2, once="k"), PAYS),
+    (uncertain_changes_not_repeated, sends().sends(1, "refused").sends(2), PAYS),
+    (uncertain_changes_not_repeated, sends().sends(1).sends(2), PAYS),
+    (uncertain_changes_not_repeated,
+     sends().sends(1, "lost", method="GET").sends(2, method="GET"), PAYS),
+    (uncertain_changes_not_repeated, sends().sends(1, "lost").sends(2, body="2"), PAYS),
+    (uncertain_changes_not_repeated,
+     sends().sends(1, "lost", service="http://x").sends(2, service="http://x"), PAYS),
+    (results_not_crossed, both("rain", "rain").request(CROSSED), Subject()),
+    (results_not_crossed,
+     both("ok").request([*CROSSED[:2], returned("a", "ok"), returned("b", "ok")]), Subject()),
+    (results_not_crossed,
+     both().request([*CROSSED[:2], returned("a", "rain"), returned("b", "It is rain")]), Subject()),
+    (results_not_crossed, both(b="").request(CROSSED), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"depth":3}'), Subject()),
+    (tool_arguments_fit_the_schema, fitting("[]"), Subject()),
+    (tool_arguments_fit_the_schema, fitting('{"depth":null}', "own-1"), Subject()),
+]  # fmt: skip
+
+
+@in_cases(RIGHT)
+def test_a_change_or_a_result_that_is_right_is_not_found(
+    invariant: Invariant, run: Recording, subject: Subject
+) -> None:
+    assert run.found(invariant, subject) == []
+
+
+def test_a_new_answer_of_the_model_makes_a_change_another_one() -> None:
+    again = sends().sends(1, "lost")
+    again.request([GO]).replied("", "b")
+    assert again.sends(2).found(uncertain_changes_not_repeated, PAYS) == []

@@ -6,7 +6,7 @@ from simloop.check.invariants.user import (
     conversation_kept_between_prompts,
     queued_messages_delivered,
 )
-from simloop.messages import Outcome, Queue, UserMessage
+from simloop.messages import FinishReason, Outcome, Queue, UserMessage
 
 GO, ONE, TWO = UserMessage("Go."), UserMessage("One?"), UserMessage("Two?")
 NEXT, LAST = UserMessage("Next."), UserMessage("Last.")
@@ -103,3 +103,29 @@ def test_a_message_that_is_lost_or_late_is_found(
 )  # fmt: skip
 def test_a_message_that_arrives_is_not_found(invariant: Invariant, run: Recording) -> None:
     assert run.found(invariant) == []
+
+
+def answered(text: str = "Yes.", outcome: Outcome = Outcome.COMPLETED) -> Recording:
+    return asked().replied(text).ended(outcome).prompt("Next.")
+
+
+def test_a_conversation_that_goes_on_has_the_answer_before_its_prompt() -> None:
+    (found,) = answered().request([GO, NEXT]).found(conversation_kept_between_prompts)
+    assert found == "request 2 lacks the answer before its prompt: 'Yes.'"
+    said_by_user = answered().request([GO, UserMessage("Yes."), NEXT])
+    assert said_by_user.found(conversation_kept_between_prompts)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        answered().request([GO, YES, NEXT]),
+        answered().request([GO, said("They said: Yes. Well."), NEXT]),
+        answered(" ").request([GO, NEXT]),
+        answered(outcome=Outcome.ABORTED).request([GO, NEXT]),
+        answered().request([NEXT]),
+        asked().text("Ye").finish(FinishReason.LENGTH).ended().prompt("Next.").request([GO, NEXT]),
+    ],
+)
+def test_a_conversation_may_lack_what_was_no_answer(run: Recording) -> None:
+    assert run.found(conversation_kept_between_prompts) == []
