@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
+from offering import AnswersFirst
 
 import simloop
 from simloop import Reply, Scenario, ToolMessage, UserMessage
@@ -13,6 +14,7 @@ from simloop import strategies as sim
 from simloop.errors import InvariantViolated, RunawayRun, SimloopError
 from simloop.runs.plan import Plan
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.replies import calls_of
 from simloop.scenario.writing import scenario_text
 from simloop.world.model_port import ModelCallFailed
 from simloop.world.world import World
@@ -185,3 +187,22 @@ def test_a_check_returns_the_result_of_the_run() -> None:
     result = sim.check(Scenario(prompt="Go.", model=[Reply(say="Done."), Reply(say="Unused.")]))
     assert result is not None
     assert (result.text, result.unused_places) == ("Done.", ("model.1",))
+
+
+@settings(derandomize=True, database=None, max_examples=30)
+@given(sim.scenarios(AnswersFirst))
+def test_scenarios_of_an_agent_call_the_tools_that_it_offers_and_end_as_it_ends(
+    scenario: Scenario,
+) -> None:
+    assert [*scenario.model[-1].call] == ["answer"]
+    assert scenario.model[-1].times == "always"
+    named = {name for reply in scenario.model for name, _ in calls_of(reply.call)}
+    assert not named & {"read", "search", "write", "shell"}
+
+
+def test_a_scenario_of_an_agent_calls_each_tool_that_it_offers() -> None:
+    for name in ("find", "cancel"):
+        find(sim.scenarios(AnswersFirst),
+             lambda drawn, name=name: any(  # type: ignore[misc]
+                 name == called for reply in drawn.model for called, _ in calls_of(reply.call)),
+             settings=settings(SEARCH, max_examples=300), random=Random(1))  # fmt: skip

@@ -7,12 +7,13 @@ import pytest
 from msgspec import structs
 from offering import GO, AnswersFirst, OverHttp, native, of_world, offered, without_tools
 
-from simloop import Program, Reply, Route, Scenario, parse_scenario
+from simloop import Limits, Program, Reply, Route, Scenario, parse_scenario
 from simloop.fuzz.alphabet import Abilities
 from simloop.fuzz.circumstances import FURTHER, Circumstance, Draft, circumstances
 from simloop.fuzz.offers import Offer
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
+from simloop.scenario.replies import calls_of
 from simloop.scenario.writing import scenario_text
 
 WITH_TOOLS = Scenario(prompt="Go.", tools={"look": {"returns": "seen"}, "install": {}})
@@ -160,3 +161,41 @@ def test_a_cut_reply_is_made_whole_when_the_model_is_asked_again() -> None:
     made = world(cut, GO, offer, 0)
     assert [reply.call for reply in made.model[:2]] == [offer.course[0].call] * 2
     assert [reply.finish for reply in made.model[:2]] == ["length", None]
+
+
+def led_to(limits: Limits | None) -> dict[str, Scenario]:
+    offer = offered(native)
+    found = of(native, GO, offer, limits=limits)
+    return {each.name: world(each, GO, offer, 0) for each in found if "the limit of" in each.name}
+
+
+def test_declared_limits_are_led_up_to_and_passed() -> None:
+    worlds = led_to(Limits(max_steps=4, max_error_count=2))
+    first = {name: made.model[0] for name, made in worlds.items() if "then nothing" not in name}
+    assert {name: reply.times for name, reply in first.items()} == {
+        "-1 to the limit of steps": 3, "3 to the limit of steps": 7,
+        "-1 to the limit of errors": 1, "3 to the limit of errors": 5,
+    }  # fmt: skip
+    for name, reply in first.items():
+        assert bool(reply.call) is ("steps" in name)
+        assert (reply.http is not None) is ("errors" in name)
+        then = worlds[f"{name}, then nothing"].model
+        assert then[0] == reply
+        assert (then[1].finish, then[1].say, then[1].call) == ("stop", "", {})
+
+
+def test_only_limits_that_a_short_world_reaches_are_led_up_to() -> None:
+    assert led_to(None) == {}
+    assert {name.split()[-1] for name in led_to(Limits(max_steps=41, max_error_count=40))} == {
+        "errors", "nothing",
+    }  # fmt: skip
+    assert "-1 to the limit of errors" not in led_to(Limits(max_error_count=1))
+
+
+def test_only_tools_of_the_first_request_are_called_in_circumstances() -> None:
+    offer = structs.replace(offered(native), first=("cancel",))
+    plain = [reply.call for reply in offer.course]
+    called = {name for each in of(native, GO, offer) for reply in world(each, GO, offer, 0).model
+              for name, _ in calls_of(reply.call) if reply.call not in plain}  # fmt: skip
+    assert "find" not in called
+    assert "cancel" in called

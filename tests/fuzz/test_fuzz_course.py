@@ -8,7 +8,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from offering import AnswersFirst, OverHttp, digest_of_worlds, native, without_tools
+from offering import (
+    GO,
+    AnswersFirst,
+    OverHttp,
+    digest_of_worlds,
+    native,
+    of_world,
+    without_tools,
+)
 
 from simloop import Reply, Scenario
 from simloop.check.trial import Rules
@@ -185,3 +193,23 @@ def test_worlds_are_equal_in_another_process_with_another_hash_seed() -> None:
         check=True,
     )
     assert there.stdout.strip() == digest_of_worlds()
+
+
+def test_scripted_tools_that_the_agent_does_not_offer_are_left_out() -> None:
+    agents: list[tuple[Any, set[str]]] = [(native, set()), (of_world, {"look", "act"})]
+    tools = Scenario(prompt="", tools={"look": {}, "act": {}}).tools
+    base = GO.model_copy(update={"tools": tools})
+    for agent, names in agents:
+        assert set(course(agent, base).small[0][1].tools) == names
+    scripted = ORDER.model_copy(update={"tools": tools})
+    assert course(native, scripted).small[0][1].tools == tools, "a user's scenario stays"
+
+
+def test_a_search_is_slow_if_the_first_runs_of_its_agent_are() -> None:
+    search = Search(native, seed=1)
+    assert search._course is not None
+    search._course.took_s = 0.5
+    assert not search.is_slow
+    search._course.took_s = 0.6
+    assert search.is_slow
+    assert not Search("reference", seed=1).is_slow

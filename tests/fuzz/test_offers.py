@@ -24,7 +24,7 @@ from simloop.check.trial import UNJUDGED, trial
 from simloop.fuzz import offers
 from simloop.fuzz.offers import Known, Offer, Offered, keep_values
 from simloop.fuzz.search import Search
-from simloop.messages import ToolMessage, UserMessage
+from simloop.messages import Message, ToolMessage, UserMessage
 from simloop.runs.plan import Plan
 from simloop.trace import entries
 
@@ -189,3 +189,20 @@ def test_an_agent_that_cannot_be_made_is_no_error_of_the_probe() -> None:
             return prompt
 
     assert tuple(offered(Broken).tools) == ()
+
+
+async def hands_over(prompt: str, world: World) -> str:
+    """Offer one tool, and after it has been called another."""
+    first = await world.model.reply([UserMessage(prompt)], tools=SPECS[:1])
+    calls = first.message.calls
+    results = [ToolMessage(call.id, "given to another agent") for call in calls]
+    messages: list[Message] = [UserMessage(prompt), first.message, *results]
+    return (await world.model.reply(messages, tools=SPECS[1:])).message.text
+
+
+def test_the_tools_of_the_first_request_are_those_that_are_called_first() -> None:
+    offer = offered(hands_over)
+    assert (offer.first, tuple(offer.tools)) == (("find",), ("find", "cancel"))
+    assert [*offer.call(0)] == [*offer.call(1)] == ["find"]
+    assert offered(native).first == ("find", "cancel")
+    assert offered(without_tools).first == ()
