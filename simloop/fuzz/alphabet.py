@@ -57,6 +57,8 @@ class Tools:
 
     names: Sequence[str] = TOOLS
     last = LAST
+    own: Collection[str] = ()
+    """Those that are functions of the agent itself, and no tools of the world."""
 
     def arguments(self, _place: int, number: int) -> Keys:
         """Return valid arguments of the tool at a place; number 0 has the plain ones."""
@@ -589,8 +591,10 @@ def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:
         draws["options"] = lambda own: {design: one_of(own, _OPTIONS[design])}
     on = features_on(choices, draws)
     keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
-    is_of_world = not {*TOOLS}.isdisjoint(abilities.tools.names)
-    keys["tools"] = _tools(choices, on) if is_of_world else {}
+    tools = abilities.tools
+    is_of_world = not {*TOOLS}.difference(tools.own).isdisjoint(tools.names)
+    drawn = _tools(choices, on) if is_of_world else {}
+    keys["tools"] = {name: tool for name, tool in drawn.items() if name not in tools.own}
     keys["limits"] = Limits(**_merged(on, _LIMITS))
     if execution := _merged(on, _EXECUTION):
         keys["tool_execution"] = ToolExecution(**execution)

@@ -6,7 +6,7 @@ of it shows the tools.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct
@@ -37,8 +37,10 @@ _IDS = re.compile(r"\b(?=[\w-]{0,60}[A-Za-z])(?=[\w-]{0,60}\d)[A-Za-z0-9][\w-]*\
 class Offered(Tools):
     """The tools of an agent, as the alphabet of replies calls them."""
 
-    def __init__(self, tools: Mapping[str, Arguments], last: Reply = LAST) -> None:
-        self.of, self.last = tools, last
+    def __init__(
+        self, tools: Mapping[str, Arguments], last: Reply = LAST, own: Collection[str] = ()
+    ) -> None:
+        self.of, self.last, self.own = tools, last, own
         self.names = tuple(tools)
 
     def arguments(self, place: int, number: int) -> Mapping[str, Any]:
@@ -54,7 +56,8 @@ class Offered(Tools):
 class Offer(Struct, frozen=True, eq=False):
     """The tools of an agent with arguments for them, its course, and the reply that ends a run.
 
-    `ran` are the tools whose runs the trace shows: a scenario can state how they behave. `first`
+    `ran` are the tools whose runs the trace shows: a scenario can state how they behave. `own` are
+    those of them that the agent's own code calls. `first`
     are those in the first request: another agent of the program may offer the others.
     """
 
@@ -63,6 +66,7 @@ class Offer(Struct, frozen=True, eq=False):
     last: Reply = LAST
     ran: frozenset[str] = frozenset()
     first: tuple[str, ...] = ()
+    own: frozenset[str] = frozenset()
 
     def call(self, place: int, number: int = 0) -> dict[str, Any]:
         """Return a call of the first tool at a place, with the arguments of a number."""
@@ -126,9 +130,10 @@ def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> 
             for spec in () if entry.tools is UNSET else entry.tools:
                 first += () if entry.number > 1 else (spec.name,)
                 schemas.setdefault(spec.name, _schema(spec))
-    ran = frozenset(each.name for each in record if type(each) is entries.ToolStarted)
+    started = [each for each in record if type(each) is entries.ToolStarted]
+    ran, own = ({each.name for each in started}, {each.name for each in started if each.own})
     tools = {name: Arguments(schema, known) for name, schema in schemas.items()}
-    return Offer(tools, course, last, ran, first)
+    return Offer(tools, course, last, frozenset(ran), first, frozenset(own))
 
 
 def _schema(spec: ToolSpec) -> Any:

@@ -23,6 +23,7 @@ from simloop.trace.entries import (
     Prompt,
     Queued,
     Request,
+    RequestRefused,
     ToolResult,
 )
 from simloop.trace.facts import Facts, ReceivedReply
@@ -374,11 +375,14 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
 @invariant(
     "A further prompt reaches the model: its run does not fail before it sends a request.",
     "BUGS.md D1, D2, E9; pydantic-ai #4728, #7977",
-    sees=[Prompt, Request, Ended],
+    sees=[Prompt, Request, RequestRefused, Ended],
     needs=[Need.AGENT],
 )
 def further_prompts_reach_the_model(subject: Subject) -> Watch:
-    """A call without a result, or half a reply, may make a conversation unusable for ever."""
+    """A call without a result, or half a reply, may make a conversation unusable for ever.
+
+    A request that the provider refuses is judged by `accepted-requests` alone.
+    """
     asked = is_asked = False
     while True:
         entry = yield
@@ -386,6 +390,8 @@ def further_prompts_reach_the_model(subject: Subject) -> Watch:
             is_asked = False
         elif type(entry) is Request:
             asked = is_asked = True
+        elif type(entry) is RequestRefused:
+            is_asked = True
         elif entry.outcome is Outcome.FAILED and asked and not is_asked and not subject.facts.stop:
             prompt = subject.facts.prompt
             said = "" if prompt is None else prompt.text

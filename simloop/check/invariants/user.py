@@ -178,7 +178,9 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
             if not old:
                 continue
             if old.isdisjoint(request.messages):
-                forgot = entry.number
+                newest = _of_user(request.messages[-1:])
+                if not any(each.text in text for text in newest for each in old):
+                    forgot = entry.number
             else:
                 kept = entry.number
                 if completed and reply is not None and not _has_answer(reply, request.messages):
