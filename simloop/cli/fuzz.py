@@ -7,7 +7,7 @@ the times in the last line.
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -282,7 +282,7 @@ class Sums:
         self.cpu_s = 0.0
         search = settings.search()
         self.goals, self.is_slow = dict(search.goals.counts), search.is_slow
-        self.is_of_agent = search.is_of_agent
+        self.is_of_agent, self.unseen = search.is_of_agent, search.unseen
         self.counts: dict[Group, int] = {}
         self.calls: dict[str, int] = {}
         self.failures: dict[Group, executor.SearchFinding] = {}
@@ -328,7 +328,7 @@ def report_lines(sums: Sums, written: Mapping[str, Path]) -> Iterator[str]:
     if sums.is_of_agent and sums.runs and not sums.requests:
         yield "no run has asked a model: `simloop run` with a scenario of one prompt shows why"
     if sums.calls:
-        yield from _calls(sums.calls)
+        yield from _calls(sums.calls, sums.unseen)
     yield from _goals(sums)
     count = len(sums.failures)
     failures = f"{count or 'no'} failure{'s' * (count != 1)}"
@@ -350,10 +350,13 @@ def _failure(finding: executor.SearchFinding, count: int, file: Path | None) -> 
         yield f"  run it:   simloop run {shlex.quote(plain(str(file)))}"
 
 
-def _calls(calls: Mapping[str, int]) -> Iterator[str]:
+def _calls(calls: Mapping[str, int], unseen: Sequence[str]) -> Iterator[str]:
     called = [f"{plain(name)} {count:,}" for name, count in calls.items() if count]
     never = [plain(name) for name, count in calls.items() if not count]
     yield f"calls of tools: {', '.join(called) or 'none'}"
+    if unseen:
+        names = ", ".join(map(plain, unseen))
+        yield f"not seen to run: {names}; `simloop.traced` lets them fail, and judges their runs"
     if never:
         yield f"never called: {', '.join(never)}"
 

@@ -59,6 +59,8 @@ class Tools:
     last = LAST
     own: Collection[str] = ()
     """Those that are functions of the agent itself, and no tools of the world."""
+    unseen: Sequence[str] = ()
+    """Those whose runs no trace shows."""
 
     def arguments(self, _place: int, number: int) -> Keys:
         """Return valid arguments of the tool at a place; number 0 has the plain ones."""

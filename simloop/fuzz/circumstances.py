@@ -109,7 +109,9 @@ def _failures() -> Iterator[Circumstance]:
         for times in (3, _STORM):
             act = _inserted({"http": {"status": status}, "times": times})
             yield Circumstance(f"{times} times http {status}", act)
-    yield Circumstance("3 lost connections", _inserted({"lost": "before-headers", "times": 3}))
+    for times in (3, _STORM):
+        act = _inserted({"lost": "before-headers", "times": times})
+        yield Circumstance(f"{times} lost connections", act)
 
 
 def _repeated(reply: Reply) -> Callable[[Draft, int], None]:
@@ -190,6 +192,8 @@ def _calls(offer: Offer) -> Iterator[Circumstance]:
         ("a call and half a call",
          {"call": first, "half_call": {offer.first[-1]: "{"}, "finish": "length"}),
         ("no arguments", {"call": {name: ""}}),
+        ("a call and half a call, lost",
+         {"call": first, "half_call": {offer.first[-1]: "{"}, "lost": "mid-output"}),
     ):  # fmt: skip
         yield Circumstance(what, _inserted(keys))
     for what, value in (("null", "null"), ("a list", "[1]")):
@@ -287,6 +291,7 @@ def _user() -> Iterator[Circumstance]:
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
     yield Circumstance("a further prompt after a refusal", _both(refused, _further))
+    yield Circumstance("a long conversation", _long)
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
 
@@ -309,6 +314,13 @@ def _stopped(**trigger: Any) -> Callable[[Draft, int], None]:
 
 def _further(draft: Draft, _: int) -> None:
     draft.keys["then"] = draft.get("then") or [FURTHER]
+
+
+def _long(draft: Draft, _: int) -> None:
+    """Let the user and the model say so much that most agents shorten their history."""
+    draft.insert(0, Reply(say=["some words " * 3_000], times=2))
+    said = [*(f"{n}. " + "many words " * 3_000 for n in (1, 2)), FURTHER]
+    draft.keys["then"] = draft.get("then") or said
 
 
 def _told(phase: str) -> Callable[[Draft, int], None]:

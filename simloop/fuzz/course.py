@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import cycle
+from itertools import chain, cycle
 from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
@@ -36,7 +36,7 @@ class _Base:
         self.offer: Offer = offer_of(scenario, given)
         script: dict[str, Any] = {}
         if not scenario.model:  # an agent with functions of its own does not use the world's tools
-            offered = scenario.tools.keys() & self.offer.tools.keys()
+            offered = (scenario.tools.keys() & self.offer.tools.keys()) - self.offer.own
             tools = {name: each for name, each in scenario.tools.items() if name in offered}
             script = {"model": [self.offer.last], "tools": tools}
         self.scenario = scenario.model_copy(update=script)
@@ -83,7 +83,10 @@ class Course:
     def abilities(self, abilities: Abilities) -> Abilities:
         """Return the abilities of the agent with the tools that it offers."""
         tools = {name: each for base in self._bases for name, each in base.offer.tools.items()}
-        return abilities._replace(tools=Offered(tools, self._bases[0].offer.last))
+        offers = [base.offer for base in self._bases]
+        own = frozenset(chain.from_iterable(each.own for each in offers))
+        ran = frozenset(chain.from_iterable(each.ran for each in offers))
+        return abilities._replace(tools=Offered(tools, offers[0].last, own, ran))
 
     def small_from(
         self, number: int, invariants: Sequence[Invariant] | None

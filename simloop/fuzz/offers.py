@@ -38,9 +38,14 @@ class Offered(Tools):
     """The tools of an agent, as the alphabet of replies calls them."""
 
     def __init__(
-        self, tools: Mapping[str, Arguments], last: Reply = LAST, own: Collection[str] = ()
+        self,
+        tools: Mapping[str, Arguments],
+        last: Reply = LAST,
+        own: Collection[str] = (),
+        ran: Collection[str] = (),
     ) -> None:
         self.of, self.last, self.own = tools, last, own
+        self.unseen = [name for name in tools if name not in ran]
         self.names = tuple(tools)
 
     def arguments(self, place: int, number: int) -> Mapping[str, Any]:

@@ -217,6 +217,11 @@ class Search:
         return self._course is not None
 
     @property
+    def unseen(self) -> Sequence[str]:
+        """Return the tools of an agent whose runs no trace shows."""
+        return self._abilities.tools.unseen
+
+    @property
     def is_slow(self) -> bool:
         """Return whether the first runs of an agent took long: an SDK does much for each."""
         return self._course is not None and self._course.took_s > _SLOW_S
@@ -384,10 +389,10 @@ class _Isolation:
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
         """Choose after some runs, each in such a block."""
-        start_s = time.perf_counter()
+        start_s = cpu_s()
         yield
         if self._waits:
-            self._took_s.append(time.perf_counter() - start_s)
+            self._took_s.append(cpu_s() - start_s)
             if len(self._took_s) == _TIMED:
                 self._waits = False
                 self.is_chosen = _DEAR * _fork_s() < statistics.median(self._took_s)
@@ -405,10 +410,10 @@ def _isolation_of(loop: Loop, *, isolate: bool | None) -> _Isolation:
 
 
 def _fork_s() -> float:
-    start_s = time.perf_counter()
+    start_s = cpu_s()
     for _ in range(_TIMED):
         isolated(int)
-    return (time.perf_counter() - start_s) / _TIMED
+    return (cpu_s() - start_s) / _TIMED
 
 
 @contextlib.contextmanager

@@ -117,7 +117,7 @@ def _user(scenario: Scenario) -> Iterator[str]:
     for queued in scenario.queue:
         yield f"the user sends a message {_when(queued)}"
     for prompt in scenario.then:
-        yield f"the user asks again: {getattr(prompt, 'say', prompt)}"
+        yield f"the user asks again: {str(getattr(prompt, 'say', prompt))[:40]}"
 
 
 def _when(trigger: Any) -> str:
