@@ -27,7 +27,7 @@ from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import alphabet, worlds
 from simloop.fuzz.alphabet import Abilities, hook_for, tool_for
 from simloop.fuzz.choices import Choices
-from simloop.fuzz.course import Course, plain_scenario
+from simloop.fuzz.course import AgentCourse, plain_scenario
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
@@ -183,7 +183,7 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     name = loop if isinstance(loop, str) else "reference"
     if chosen.machine is None:  # the model calls the tools that it offers
         abilities = abilities._replace(breaches=False)
-        course = Course.of([plain_scenario(name)], given, abilities)
+        course = AgentCourse.of([plain_scenario(name)], given, abilities)
         abilities = course.abilities(abilities)
     weights = worlds.usual_weights(abilities)
 

@@ -49,7 +49,7 @@ LAST = Reply(say="All is done.", times="always")
 """The last reply of every script: from then on the model answers without faults."""
 
 
-class Tools:
+class CalledTools:
     """The tools that replies call: their names, and the arguments of each by a number.
 
     `last` is the reply that ends a run: with some agents it calls a tool.
@@ -78,14 +78,14 @@ class Tools:
         return {name: self.arguments(self.names.index(name), number) if self.names else {}}
 
 
-FIXED = Tools()
+FIXED = CalledTools()
 
 
-def _several(tools: Tools, places: Iterable[int], n: int) -> list[dict[str, Any]]:
+def _several(tools: CalledTools, places: Iterable[int], n: int) -> list[dict[str, Any]]:
     return [tools.call(place, n) for place in places]
 
 
-CONTENTS: Mapping[str, Callable[[int, Tools], Keys]] = {
+CONTENTS: Mapping[str, Callable[[int, CalledTools], Keys]] = {
     "text": lambda n, _: {"say": f"Answer {n}."},
     "call": lambda n, of: {"call": of.call(0, n)},
     "text and call": lambda n, of: {"say": f"Look {n}.", "call": of.call(1, n)},
@@ -197,7 +197,7 @@ class Recipe(NamedTuple):
 
 
 @lru_cache(maxsize=20_000)
-def reply_of(recipe: Recipe, tools: Tools = FIXED) -> Reply:
+def reply_of(recipe: Recipe, tools: CalledTools = FIXED) -> Reply:
     """Return the reply of a recipe that calls `tools`; equal recipes share it.
 
     If two choices contradict each other, the end decides. A reply is a copy of a validated one with
@@ -226,7 +226,7 @@ def _end_of(end: int) -> Keys:
 
 
 @lru_cache(maxsize=1_000)
-def _content_of(content: int, number: int, tools: Tools) -> Reply:
+def _content_of(content: int, number: int, tools: CalledTools) -> Reply:
     keys = _CONTENT_LIST[content](number, tools)
     return Reply(**keys) if keys else Reply(finish="stop")
 
@@ -409,7 +409,7 @@ class Abilities(NamedTuple):
     has_engine: bool = True
     ends: bool = True
     limits: Limits | None = None
-    tools: Tools = FIXED
+    tools: CalledTools = FIXED
     breaches: bool = True
     bounds_streams: bool = False
 

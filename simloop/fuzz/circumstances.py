@@ -30,7 +30,7 @@ _STORM = 16
 _MOST_STEPS = 40
 
 
-class Draft:
+class WorldDraft:
     """A world in the making: the replies, and the other keys of a scenario."""
 
     def __init__(self, base: Scenario, offer: Offer) -> None:
@@ -67,7 +67,7 @@ class Circumstance(NamedTuple):
     """
 
     name: str
-    act: Callable[[Draft, int], object]
+    act: Callable[[WorldDraft, int], object]
     is_breach: bool = False
     stalls: bool = False
 
@@ -114,12 +114,12 @@ def _failures() -> Iterator[Circumstance]:
         yield Circumstance(f"{times} lost connections", act)
 
 
-def _repeated(reply: Reply) -> Callable[[Draft, int], None]:
+def _repeated(reply: Reply) -> Callable[[WorldDraft, int], None]:
     """Fail behind a reply, and say it again: an agent may begin its conversation anew."""
     return lambda draft, place: draft.insert(max(place, 1), reply, draft.reply(max(place - 1, 0)))
 
 
-def _inserted(keys: Mapping[str, Any]) -> Callable[[Draft, int], None]:
+def _inserted(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     reply = Reply(**keys)
     return lambda draft, place: draft.insert(place, reply)
 
@@ -142,12 +142,12 @@ def _cuts() -> Iterator[Circumstance]:
         yield Circumstance(name, _inserted(keys), is_breach=breach)
 
 
-def _broken(fault: ReplyFault, say: str = "") -> Callable[[Draft, int], None]:
+def _broken(fault: ReplyFault, say: str = "") -> Callable[[WorldDraft, int], None]:
     """Insert a reply that breaks; the model makes it whole when it is asked again."""
     broken = reply_of_fault(fault)
     update = {key: getattr(broken, key) for key in fault.keys}
 
-    def act(draft: Draft, place: int) -> None:
+    def act(draft: WorldDraft, place: int) -> None:
         whole = Reply(say=say) if say else draft.reply(place)
         if not (whole.say or whole.call):
             whole = Reply(say="Some words")
@@ -156,10 +156,10 @@ def _broken(fault: ReplyFault, say: str = "") -> Callable[[Draft, int], None]:
     return act
 
 
-def _changed(**update: Any) -> Callable[[Draft, int], None]:
+def _changed(**update: Any) -> Callable[[WorldDraft, int], None]:
     """Exchange keys of the reply at a place."""
 
-    def act(draft: Draft, place: int) -> None:
+    def act(draft: WorldDraft, place: int) -> None:
         at = draft.at(place)
         draft.replies[at : at + 1] = [draft.reply(place).model_copy(update=update)]
 
@@ -257,14 +257,14 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
 
 def _tool(
     base: Scenario, name: str, keys: Mapping[str, Any], calls: Sequence[Mapping[str, int]]
-) -> Callable[[Draft, int], None]:
+) -> Callable[[WorldDraft, int], None]:
     known = base.tools.get(name)
     plain = {} if known is None else {
         key: getattr(known, key) for key in ("description", "parameters", "json_schema")
     }  # fmt: skip
     tool = ScriptedTool(**plain, **keys)
 
-    def act(draft: Draft, place: int) -> None:
+    def act(draft: WorldDraft, place: int) -> None:
         draft.keys["tools"] = {**draft.get("tools"), name: tool}
         made = [{one: draft.offer.tools[one].plain} for each in calls for one in each]
         draft.insert(place, Reply(call=made))
@@ -296,35 +296,35 @@ def _user() -> Iterator[Circumstance]:
         yield Circumstance(f"a message after {phase}", _told(phase))
 
 
-def _both(*acts: Callable[[Draft, int], object]) -> Callable[[Draft, int], None]:
-    def act(draft: Draft, place: int) -> None:
+def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, place: int) -> None:
         for each in acts:
             each(draft, place)
 
     return act
 
 
-def _stopped(**trigger: Any) -> Callable[[Draft, int], None]:
-    def act(draft: Draft, place: int) -> None:
+def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, place: int) -> None:
         draft.keys["abort"] = Trigger(**trigger)
         _further(draft, place)
 
     return act
 
 
-def _further(draft: Draft, _: int) -> None:
+def _further(draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = draft.get("then") or [FURTHER]
 
 
-def _long(draft: Draft, _: int) -> None:
+def _long(draft: WorldDraft, _: int) -> None:
     """Let the user and the model say so much that most agents shorten their history."""
     draft.insert(0, Reply(say=["some words " * 3_000], times=2))
     said = [*(f"{n}. " + "many words " * 3_000 for n in (1, 2)), FURTHER]
     draft.keys["then"] = draft.get("then") or said
 
 
-def _told(phase: str) -> Callable[[Draft, int], None]:
-    def act(draft: Draft, _: int) -> None:
+def _told(phase: str) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, _: int) -> None:
         number = len(draft.get("queue")) + 1
         message = Queued(say=f"Message {number}.", after=phase)
         draft.keys["queue"] = [*draft.get("queue"), message]
@@ -347,8 +347,8 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
 
 def _disturbed(
     key: str, name: str, fault: Any, change: Callable[..., Any], times: int
-) -> Callable[[Draft, int], None]:
-    def act(draft: Draft, _: int) -> None:
+) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, _: int) -> None:
         known = draft.get(key)
         draft.keys[key] = {**known, name: change(known[name], fault, times)}
 

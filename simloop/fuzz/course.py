@@ -15,9 +15,9 @@ from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.trial import Rules
-from simloop.fuzz.alphabet import TOOLS, Abilities, tool_for, transitions_of
+from simloop.fuzz.alphabet import LAST_SUMMARY, TOOLS, Abilities, tool_for, transitions_of
 from simloop.fuzz.choices import Choices, SeededChoices
-from simloop.fuzz.circumstances import Circumstance, Draft, circumstances
+from simloop.fuzz.circumstances import Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer, Offered, offer_of
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, content_of
@@ -45,8 +45,8 @@ class _Base:
             self.scenario, self.offer, abilities
         )
 
-    def draft(self) -> Draft:
-        return Draft(self.scenario, self.offer)
+    def draft(self) -> WorldDraft:
+        return WorldDraft(self.scenario, self.offer)
 
     def small(self) -> Iterator[Scenario]:
         """Yield the course alone, then with one circumstance each: by turns late and early."""
@@ -57,7 +57,7 @@ class _Base:
             yield draft.scenario()
 
 
-class Course:
+class AgentCourse:
     """The courses of an agent, one for each scenario that the search varies, or the one it has."""
 
     def __init__(self, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities) -> None:
@@ -66,7 +66,9 @@ class Course:
         self.took_s = cpu_s() - start_s
 
     @classmethod
-    def of(cls, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities) -> "Course":
+    def of(
+        cls, bases: Sequence[Scenario], given: RunOptions, abilities: Abilities
+    ) -> "AgentCourse":
         """Return the course; one that a name and scenarios determine is made once in a process."""
         if given.keys() != {"loop"} or not isinstance(given["loop"], str):
             return cls(bases, given, abilities)
@@ -120,7 +122,7 @@ class Course:
         return draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
 
 
-_KNOWN: dict[Any, Course] = {}
+_KNOWN: dict[Any, AgentCourse] = {}
 
 
 def cpu_s() -> float:
@@ -133,4 +135,5 @@ def plain_scenario(named: str, **more: Any) -> Scenario:
     """Return a scenario without a script, with the tools that an agent of the world has."""
     tools = {name: tool_for(SeededChoices(0), name, ()) for name in TOOLS}
     most = transitions_of(Abilities(has_engine=False))
-    return Scenario(loop=named, prompt="Do the work.", tools=tools, max_transitions=most, **more)
+    script: dict[str, Any] = {"tools": tools, "summaries": [LAST_SUMMARY], **more}
+    return Scenario(loop=named, prompt="Do the work.", max_transitions=most, **script)

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct
 
 from simloop.check.trial import UNJUDGED, trial
 from simloop.errors import CheckFailed
-from simloop.fuzz.alphabet import LAST, Tools
+from simloop.fuzz.alphabet import LAST, CalledTools
 from simloop.fuzz.arguments import Arguments
 from simloop.fuzz.processes import PATIENCE_S
 from simloop.messages import Message, Request, ToolMessage, ToolSpec, json_value
@@ -34,7 +34,7 @@ _LONG = 20_000
 _IDS = re.compile(r"\b(?=[\w-]{0,60}[A-Za-z])(?=[\w-]{0,60}\d)[A-Za-z0-9][\w-]*\w").findall
 
 
-class Offered(Tools):
+class Offered(CalledTools):
     """The tools of an agent, as the alphabet of replies calls them."""
 
     def __init__(
@@ -88,6 +88,7 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     if base.model or base.models:
         record = _record(base, given)
         return _offer(record, base.model[:-1], base.model[-1] if base.model else LAST)
+    base = base.model_copy(update={"summaries": []})  # the function below answers everything
     ending: list[str] = []
     for _ in range(_ROUNDS):
         record = _record(base, {**given, "model": _Caller(ending)})

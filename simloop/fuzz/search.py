@@ -39,7 +39,7 @@ from simloop.check.trial import (
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
-from simloop.fuzz.course import Course, cpu_s, plain_scenario
+from simloop.fuzz.course import AgentCourse, cpu_s, plain_scenario
 from simloop.fuzz.goals import GOALS, Goals
 from simloop.fuzz.processes import Twin, failure_alone
 from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
@@ -195,10 +195,10 @@ class Search:
         ]
         for base in self._bases:
             Plan(base, self._given)  # raises ScenarioError for what the loop cannot run
-        self._course: Course | None = None
+        self._course: AgentCourse | None = None
         if machine is None:
             bases = self._bases or [plain_scenario(self._named, **self._declares)]
-            self._course = Course.of(bases, self._given, self._abilities)
+            self._course = AgentCourse.of(bases, self._given, self._abilities)
             self._abilities = self._course.abilities(self._abilities)
         self.failures = FoundFailures()
         self.twin: Twin | None = None

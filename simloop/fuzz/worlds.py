@@ -85,7 +85,7 @@ class Weights(NamedTuple):
     entries: Sequence[str]
     limits: Limits | None = None
     ends_storms: bool = True
-    tools: alphabet.Tools = alphabet.FIXED
+    tools: alphabet.CalledTools = alphabet.FIXED
     breaches: bool = True
 
 

@@ -1,5 +1,6 @@
 """Agents that end or break more than their own run, and agents that print, in every command."""
 
+import json
 import os
 import subprocess
 import sys
@@ -189,11 +190,12 @@ def test_the_words_of_an_agent_are_shown_below_the_run_that_fails(
 
 
 @pytest.mark.slow
-def test_a_search_shows_the_words_of_the_run_with_its_failure(cli: Cli) -> None:
+def test_the_words_of_an_agent_are_in_the_json_of_a_search_and_not_in_its_report(cli: Cli) -> None:
     ended = simloop(cli, "fuzz", "talks_for_ever", "--runs", "10")
     assert ended.exit_code == 1
-    before, found, after = ended.stdout.partition("\n  captured stdout:\n    said \\x1b[31mred\n")
-    assert found
-    assert "said" not in before
+    assert "finishes: " in ended.stdout
+    assert not [word for word in ("said", "complained", "logged") if word in ended.stdout]
     assert "complained" not in ended.stderr
-    assert "    INFO logged" in after
+    told = simloop(cli, "fuzz", "talks_for_ever", "--runs", "10", "--format", "json").stdout
+    printed = {line.strip() for each in json.loads(told)["failures"] for line in each["printed"]}
+    assert {"captured stdout:", "said \\x1b[31mred", "INFO logged"} <= printed

@@ -9,7 +9,7 @@ from offering import GO, AnswersFirst, OverHttp, native, of_world, offered, with
 
 from simloop import Limits, Program, Reply, Route, Scenario, parse_scenario
 from simloop.fuzz.alphabet import Abilities
-from simloop.fuzz.circumstances import FURTHER, Circumstance, Draft, circumstances
+from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
@@ -47,7 +47,7 @@ def of(agent: Any, base: Scenario, offer: Offer, **changes: Any) -> list[Circums
 
 
 def world(each: Circumstance, base: Scenario, offer: Offer, place: int = 1) -> Scenario:
-    draft = Draft(base, offer)
+    draft = WorldDraft(base, offer)
     each.act(draft, place)
     return draft.scenario()
 
@@ -69,7 +69,7 @@ def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: An
     found = of(*case)
     names = [each.name for each in found]
     assert len({*names}) == len(names) > 100
-    plain = Draft(base, offer).scenario()
+    plain = WorldDraft(base, offer).scenario()
     worlds = [world(each, base, offer) for each in found]
     idle = {name for name, made in zip(names, worlds, strict=True) if made == plain}
     assert idle <= ({name for name in names if name.endswith((" of sh", "db.example"))}

@@ -22,8 +22,8 @@ from simloop import Reply, Scenario
 from simloop.check.trial import Rules
 from simloop.fuzz import course as courses
 from simloop.fuzz.alphabet import Abilities
-from simloop.fuzz.circumstances import Circumstance, Draft
-from simloop.fuzz.course import Course, plain_scenario
+from simloop.fuzz.circumstances import Circumstance, WorldDraft
+from simloop.fuzz.course import AgentCourse, plain_scenario
 from simloop.fuzz.search import Search
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
@@ -33,18 +33,18 @@ ORDER = Scenario(prompt="Buy.", model=BUYS)
 OTHER = Scenario(prompt="Cancel.", model=[Reply(say="No.", times="always")])
 
 
-def course(agent: Any, *bases: Scenario, breaches: bool = False) -> Course:
+def course(agent: Any, *bases: Scenario, breaches: bool = False) -> AgentCourse:
     abilities = Abilities.of(loop_of(ORDER, {"loop": agent}))._replace(breaches=breaches)
-    return Course(bases or [plain_scenario("reference")], {"loop": agent}, abilities)
+    return AgentCourse(bases or [plain_scenario("reference")], {"loop": agent}, abilities)
 
 
 @pytest.fixture(scope="module")
-def shop() -> Course:
+def shop() -> AgentCourse:
     return course(AnswersFirst)
 
 
 @pytest.fixture(scope="module")
-def two() -> Course:
+def two() -> AgentCourse:
     return course(OverHttp, ORDER, OTHER)
 
 
@@ -53,7 +53,7 @@ def scenarios(worlds: Iterable[tuple[Plan, Rules]]) -> list[Scenario]:
 
 
 def test_the_first_world_is_the_course_alone_and_each_other_has_one_circumstance(
-    shop: Course,
+    shop: AgentCourse,
 ) -> None:
     (base,) = shop._bases
     worlds = [world for _, world in shop.small]
@@ -63,25 +63,27 @@ def test_the_first_world_is_the_course_alone_and_each_other_has_one_circumstance
     assert all(world.model[-1].times == "always" for world in worlds), "every request is answered"
 
 
-def test_a_tool_that_ends_the_run_ends_each_script(shop: Course) -> None:
+def test_a_tool_that_ends_the_run_ends_each_script(shop: AgentCourse) -> None:
     assert {name for _, world in shop.small for name in world.model[-1].call} == {"answer"}
     together = scenarios(shop.together(5, 0, 40, None))
     assert {name for world in together for name in world.model[-1].call} == {"answer"}
 
 
-def test_small_worlds_can_be_played_from_any_number(shop: Course) -> None:
+def test_small_worlds_can_be_played_from_any_number(shop: AgentCourse) -> None:
     every = scenarios(shop.small_from(1, None))
     assert every == [world for _, world in shop.small]
     assert scenarios(shop.small_from(31, None)) == every[30:]
     assert scenarios(shop.small_from(len(every), None)) == every[-1:]
 
 
-def drawn(course: Course, monkeypatch: pytest.MonkeyPatch, families: int) -> list[tuple[str, str]]:
+def drawn(
+    course: AgentCourse, monkeypatch: pytest.MonkeyPatch, families: int
+) -> list[tuple[str, str]]:
     """The first circumstance of each world with several, by scenario and name."""
-    firsts: dict[Draft, tuple[str, str]] = {}
+    firsts: dict[WorldDraft, tuple[str, str]] = {}
 
     def noted(each: Circumstance) -> Circumstance:
-        def act(draft: Draft, place: int) -> None:
+        def act(draft: WorldDraft, place: int) -> None:
             firsts.setdefault(draft, (draft.base.prompt, each.name))
             each.act(draft, place)
 
@@ -95,7 +97,7 @@ def drawn(course: Course, monkeypatch: pytest.MonkeyPatch, families: int) -> lis
 
 
 def test_each_circumstance_comes_once_before_any_comes_twice(
-    shop: Course, monkeypatch: pytest.MonkeyPatch
+    shop: AgentCourse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (base,) = shop._bases
     count = len(base.circumstances)
@@ -106,7 +108,7 @@ def test_each_circumstance_comes_once_before_any_comes_twice(
 
 
 def test_each_circumstance_of_several_scenarios_comes_once_before_any_comes_twice(
-    two: Course, monkeypatch: pytest.MonkeyPatch
+    two: AgentCourse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = max(len(base.circumstances) for base in two._bases)
     firsts = drawn(two, monkeypatch, 2 * (most // 10 + 1))
@@ -116,7 +118,7 @@ def test_each_circumstance_of_several_scenarios_comes_once_before_any_comes_twic
         assert Counter(names[:count]) == Counter(each.name for each in base.circumstances)
 
 
-def test_scenarios_take_turns_and_keep_their_prompts_and_scripts(two: Course) -> None:
+def test_scenarios_take_turns_and_keep_their_prompts_and_scripts(two: AgentCourse) -> None:
     prompts = [world.prompt for world in scenarios(two.small_from(1, None))]
     first, second = (len(base.circumstances) + 1 for base in two._bases)
     assert prompts == ["Buy."] * first + ["Cancel."] * second
@@ -126,7 +128,7 @@ def test_scenarios_take_turns_and_keep_their_prompts_and_scripts(two: Course) ->
     assert families == [{"Buy."}, {"Cancel."}] * 2
 
 
-def test_a_world_is_a_function_of_the_seed_and_its_number(shop: Course) -> None:
+def test_a_world_is_a_function_of_the_seed_and_its_number(shop: AgentCourse) -> None:
     whole = scenarios(shop.together(7, 20, 10, None))
     assert scenarios(shop.together(7, 20, 10, None)) == whole
     assert scenarios(shop.together(8, 20, 10, None)) != whole
@@ -170,7 +172,7 @@ def test_a_further_range_plays_what_the_whole_search_plays() -> None:
 def test_the_course_of_a_name_is_made_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    class Counted(Course):
+    class Counted(AgentCourse):
         def __init__(self, *given: Any) -> None:
             made.append(given[1]["loop"])
             super().__init__(*given)
