@@ -159,9 +159,8 @@ def command(
     files = journal = None
     if folder:
         create_folder(folder)
-        words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
-        flags = "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
-        files, journal = _Files(folder, settings, flags), executor.Journal(folder, settings)
+        files = _Files(folder, settings, _words_of(sources, declared))
+        journal = executor.Journal(folder, settings)
     warm = jobs is None and can_isolate() and sums.is_slow
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1 and not dask
@@ -185,12 +184,21 @@ def command(
             status.say(progress_line(sums))
     if came:
         note("interrupted: the report covers the runs so far")
-    written = files.written if files else {}
+    _report(sums, files.written if files else {}, output_format)
+    return 128 + came[0] if came else int(bool(sums.failures))
+
+
+def _words_of(sources: Sequence[str], declared: Path | None) -> str:
+    """Return the options of a command that name files."""
+    words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
+    return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
+
+
+def _report(sums: "Sums", written: Mapping[str, Path], output_format: str) -> None:
     if output_format == "json":
         out(report_json(sums, written))
     else:
         out_lines(report_lines(sums, written))
-    return 128 + came[0] if came else int(bool(sums.failures))
 
 
 def _resume(

@@ -1,4 +1,4 @@
-"""What an agent offers a model: the tools in its own requests, learned from runs without faults.
+"""An agent offers tools in its own requests; a search learns them from runs without faults.
 
 Without a scenario, a model calls each tool once with plain arguments, then answers. Its replies are
 the *course* of the agent: worlds disturb it. With a scenario, its script is the course, and a run
