@@ -41,6 +41,7 @@ from simloop.trace.storage import create_folder, write_file
 _NOT_REPRODUCED = "alone, in a new process, it does not fail: the loop keeps state between runs"
 _S_PER_H, _NS_PER_S = 3_600, 1_000_000_000
 _BUDGET = "30s"
+_BUDGET_S = parse_duration(_BUDGET) / _NS_PER_S
 
 
 def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> float | None:
@@ -153,8 +154,6 @@ def command(
     settings = executor.SearchSettings(loop, seed, scenarios, code, added_names(), isolate,
                                        breaches=provider == "any",
                                        declares=_declared(declared))  # fmt: skip
-    if runs is None and budget is None:
-        budget = parse_duration(_BUDGET) / _NS_PER_S
     sums = Sums(settings)
     files = journal = None
     if folder:
@@ -165,7 +164,7 @@ def command(
     jobs = jobs or ((os.cpu_count() or 1) if warm else 1)
     here = jobs == 1 and not dask
     ranges = executor.Ranges(
-        runs, budget,
+        runs, _BUDGET_S if budget is None and runs is None else budget,
         most=sys.maxsize if here else executor.MOST_OF_WORKER,
         shrinks=folder is not None,
         store=journal.append if journal else lambda _: None,

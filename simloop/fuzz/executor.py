@@ -37,7 +37,7 @@ from simloop.fuzz.processes import (
 )
 from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
-from simloop.fuzz.wording import world_in_words
+from simloop.fuzz.words import world_in_words
 from simloop.runs.isolation import can_isolate
 from simloop.scenario.designs import names_own
 from simloop.scenario.loader import parse_scenario

@@ -10,7 +10,7 @@ from simloop import Program, Reply, Route, Scenario
 from simloop.cli.fuzz import Sums, report_lines
 from simloop.fuzz.executor import RangeResult, SearchFinding, SearchSettings
 from simloop.fuzz.search import Group
-from simloop.fuzz.wording import world_in_words
+from simloop.fuzz.words import world_in_words
 
 LAST = Reply(say="Done.", times="always")
 
