@@ -1,8 +1,7 @@
 """Errors, grouped by their cause: the author's input, the loop under test, or simloop.
 
-Simulated failures are values, and none of these. The text of an error is escaped, because pytest
-and tracebacks print it as it is; in a message of several lines, text of others is escaped first,
-because its newlines could forge a line.
+The text of an error is escaped. In a message of several lines, text of others is escaped first: its
+newlines could forge a line.
 """
 
 from collections.abc import Sequence
@@ -151,10 +150,7 @@ class InternalError(SimloopError):
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetails:
-    """One error as data: the place apart from the message.
-
-    `message` and `hint` are escaped, because they quote text of others. An unknown value is None.
-    """
+    """One error as data, the place apart from the message; texts are escaped, None is unknown."""
 
     type: str
     message: str

@@ -159,10 +159,7 @@ class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="
 
 
 class SummaryMessage(Struct, frozen=True, gc=False, tag_field="role", tag="summary"):
-    """The summary with which compaction replaces older messages.
-
-    Providers take it as user text, and no invariant on user turns applies to it.
-    """
+    """The summary that replaces older messages. Providers take it as user text."""
 
     text: str
 
@@ -244,10 +241,7 @@ class ToolCallPart(Struct, frozen=True, gc=False):
 
 
 class Finish(Struct, frozen=True, gc=False):
-    """The end of the model's reply. `steps` is the number of steps that it reports.
-
-    `raw` is the provider's own word for the reason, if there is one.
-    """
+    """The end of the model's reply: its steps, and the provider's own word for the reason."""
 
     reason: FinishReason
     raw: str = ""
@@ -283,7 +277,7 @@ Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | Stre
 class ToolResult(Struct, frozen=True, omit_defaults=True):
     """The output of a tool: `text` for the model, `details` for the interface.
 
-    `terminate` requests the end of the run, which pi grants if each result of a reply requests it.
+    `terminate` requests the end of the run.
     """
 
     text: str

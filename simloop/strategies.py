@@ -53,11 +53,7 @@ def _part(draw: st.DrawFn, make: Callable[[Choices], T]) -> T:
 def _rest(
     draw: st.DrawFn, most: int, make: Callable[[int], T], drawn: tuple[T, ...] = ()
 ) -> list[T]:
-    """Draw the rest of a list, and return all of it.
-
-    Each rest contains the next one. So Hypothesis deletes any elements of a list: it puts a later
-    rest in the place of an earlier one.
-    """
+    """Draw the rest of a list, each of which contains the next: Hypothesis deletes by that."""
     left = most - len(drawn)
     # The choice is also made after the last possible element: without it, a full list that loses an
     # element would take the choice from the value that follows the list.

@@ -1,9 +1,4 @@
-"""Running a recorded run again to compare the runs.
-
-A trace holds everything that its run needs, so a replay reads nothing from the disk, and imports
-nothing that a trace names: it may come from a stranger. A run that needed Python code says so
-instead of diverging.
-"""
+"""Running a recorded run again, which reads no file and imports nothing that a trace names."""
 
 import shlex
 from collections.abc import Iterator
@@ -38,10 +33,9 @@ class Setting(NamedTuple):
 
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
-    """Return the scenario that a trace was recorded from.
+    """Return the scenario of a trace.
 
-    Raises ScenarioError if the run needed Python code other than its loop, or if this simloop
-    cannot read the scenario.
+    Raises ScenarioError if its run needed Python code besides a loop, or if it cannot be read.
     """
     code = ", ".join(name for name in trace.header.python if name != "loop")
     if code:
@@ -94,10 +88,7 @@ def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, R
 
 
 def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
-    """Run the recorded scenario again, as far as `trace` goes if that was cut.
-
-    `loop` is that of `recorded_run`. Raises ScenarioError as that does.
-    """
+    """Run the recorded scenario again, as far as `trace` goes. Raises as `recorded_run`."""
     scenario, options = recorded_run(trace, loop)
     return as_far_as(trace, run_to_the_end(scenario, **options))
 

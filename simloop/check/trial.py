@@ -231,10 +231,7 @@ class Verdict(Struct):
         return found._replace(printed=lines) if found is not None and lines else found
 
     def every_failure(self) -> list[Failure]:
-        """Return each violation as a failure, and then the other failure of the run, if any.
-
-        Raises ScenarioError as `failure` does.
-        """
+        """Return each violation as a failure, and the other one, if any. Raises as `failure`."""
         other = self._other_failure()
         found = [*map(Failure.of_violation, self.violations), *([] if other is None else [other])]
         lines = tuple(printed(self.output)) if found else ()
@@ -268,11 +265,7 @@ class Verdict(Struct):
         return Failure.of_error(cause)
 
     def _compacts_by_design(self, cause: BaseException) -> bool:
-        """Return whether a run repeats compactions that its machine does not bound.
-
-        Some loops do so by design, even if the model answers without faults: bug B1. A scenario
-        states that with `expect.error`.
-        """
+        """Return whether a run repeats compactions that its machine does not bound (bug B1)."""
         if self.rules.expectations or not isinstance(cause, RunawayRun):
             return False
         machine = None if self.run is None else self.run.loop.machine
@@ -348,8 +341,7 @@ def only(name: str) -> list[Invariant] | None:
 def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -> Failure | None:
     """Run a plan to the first violation, and return its failure.
 
-    With `twice`, a run without a failure is repeated and compared. Raises ScenarioError for a
-    scenario that the loop cannot run.
+    With `twice`, a run without a failure is repeated. Raises ScenarioError if it cannot be run.
     """
     verdict = trial(plan, rules, Until.VIOLATION)
     if twice and verdict.failure() is None:
@@ -389,10 +381,7 @@ def _judge(
     *,
     ended_it: bool = False,
 ) -> None:
-    """Judge the entries that the judge has not heard, and the end of the run if it has one.
-
-    `ended_it`: a first violation has ended the run, and is its error.
-    """
+    """Judge the entries that were not heard; `ended_it`: a violation has ended the run."""
     assert verdict.trace is not None
     try:
         for entry in record:
@@ -438,10 +427,7 @@ def _unexpected(verdict: Verdict, judging: Judge, expect: Expect) -> Iterator[Si
 
 
 def violations(subject: Subject, trace: LoopTrace, expect: Expect) -> tuple[Violation, ...]:
-    """Return the violations of a recorded run that `expect` does not list.
-
-    There is none if an invariant of the user's own fails, which a trial reports.
-    """
+    """Return the unlisted violations of a recorded run; none if a user's own invariant fails."""
     try:
         judged = judge(subject, trace.entries, ended=trace.footer is not None)
     except SimloopError:

@@ -3,9 +3,6 @@
 Exit codes: 0 success, 1 a failed expectation or check, 2 wrong usage or a bad file, 3 an error in
 simloop itself, 130 interrupted, 141 the reader of stdout closed it (as other tools end). Results go
 to stdout, everything else to stderr.
-
-click is the heaviest import of this module, so that `--version`, `--help` and a mistyped verb
-answer at once.
 """
 
 import io
@@ -62,10 +59,7 @@ VERBS = {verb: module for group in GROUPS.values() for verb, (module, _) in grou
 
 
 class Verbs(click.Group):
-    """A group that loads a verb on first use and maps each ending to an exit code.
-
-    A verb returns its exit code, or None for 0.
-    """
+    """A group that loads a verb on first use; a verb returns its exit code, or None for 0."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*VERBS, *super().list_commands(ctx)]

@@ -1,7 +1,4 @@
-"""`simloop check`: verify the expectations and the determinism of scenarios.
-
-The output is a function of the scenarios alone.
-"""
+"""`simloop check`: verify the expectations and the determinism of scenarios."""
 
 import sys
 from collections.abc import Iterable, Iterator

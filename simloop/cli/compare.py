@@ -1,8 +1,6 @@
 """`simloop compare`: run scenarios on several loop designs, side by side.
 
-Each loop runs a scenario once. A scenario that a loop cannot express gives a row with the reason,
-never a missing row. The output is a function of the scenarios and the loops alone. No meaning is by
-colour alone: a mark stands before each row that differs or is not as expected.
+No meaning is by colour alone: a mark stands before each row that differs or is not as expected.
 """
 
 import sys
@@ -204,10 +202,7 @@ def _reproduce(verdict: Verdict) -> str | None:
 
 
 class Comparison(Struct, frozen=True):
-    """One scenario under the name that the user gave, and its rows; `loop` is its own.
-
-    `title` and `loop` are None, and all rows have the same error, if it could not be read.
-    """
+    """One scenario and its rows. `title` and `loop` are None if it could not be read."""
 
     name: str
     path: str | None
@@ -280,10 +275,7 @@ class Comparison(Struct, frozen=True):
         }
 
     def table(self, width: int = _WIDTH) -> Iterator[str]:
-        """Yield the rows below one another, and below each row its findings; safe to print.
-
-        The texts are cut so that a row takes `width` cells, if there is room for that.
-        """
+        """Yield the rows, and below each its findings; safe to print, and cut to `width` cells."""
         if not self.was_read:  # stderr has the reason
             yield report.verdict_line(report.word_for(self.rows[0].exit_code), self.name, _NOT_RUN)
             return

@@ -1,9 +1,4 @@
-"""`simloop explore`: visit every possible run of a loop, prove properties, and show the proof.
-
-The command ends with 1 if a run may never end, unless the machine declares that, or if the machine
-breaks a rule, so that it can guard a user's own loop in CI. The JSON of a proof names every key,
-and the text states equal facts.
-"""
+"""`simloop explore`: visit every possible run of a loop, prove properties, show the proof."""
 
 import json
 import sys

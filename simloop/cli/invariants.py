@@ -1,8 +1,4 @@
-"""`simloop invariants`: the list of the invariants, with their sources.
-
-The command creates a loop and does not run it: its declarations alone decide which invariants are
-judged.
-"""
+"""`simloop invariants`: the list of the invariants, with their sources."""
 
 from collections.abc import Mapping
 

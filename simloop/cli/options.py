@@ -265,10 +265,7 @@ _OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on
 
 
 def settings_by_loop(loops: Sequence[str], given: RunOptions) -> dict[str, RunOptions]:
-    """Return the settings of each loop; those of a single loop are for the only one, or only own.
-
-    Raises UsageError if there are several.
-    """
+    """Return the settings of each loop. Raises UsageError if those of one loop are for several."""
     settings: dict[str, RunOptions] = {loop: {} for loop in loops}
     chosen = [loop for loop in loops if is_own(loop)] or loops
     of_one: Any = {name: given.get(name) for name in _OF_ONE_LOOP if given.get(name)}

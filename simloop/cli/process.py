@@ -1,8 +1,4 @@
-"""The process of the command: the import of a verb's module, and signals.
-
-Only the command changes the garbage collector, the plugins of pydantic and the handling of signals.
-A program that imports simloop keeps its own.
-"""
+"""The process of the command, which alone changes garbage collection, plugins and signals."""
 
 import gc
 import importlib
@@ -63,10 +59,7 @@ class _Metadata(ModuleType):
 
 @contextmanager
 def signals_to_stop(tell: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
-    """Yield the numbers of the signals that come, Ctrl-C and SIGTERM, and call `tell` at each.
-
-    It is for work that has a result whenever it is stopped. A second signal ends the command.
-    """
+    """Yield the signals that come, Ctrl-C and SIGTERM. A second one ends the command."""
     came: list[int] = []
 
     def note(number: int, _: Any) -> None:

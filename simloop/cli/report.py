@@ -1,8 +1,4 @@
-"""The result of a scenario that a verb has run, as text and as JSON.
-
-The JSON of `run`, `check`, `compare` and `replay` names every key, so that a program can rely on
-it. FORMAT_VERSION grows when a key changes its meaning or is removed.
-"""
+"""The result of a scenario that a verb has run, as text, and as JSON that names every key."""
 
 import dataclasses
 from collections import Counter
@@ -42,10 +38,7 @@ _WIDTH = max(len(word) for word in _WORDS)
 
 
 class Report(Struct):
-    """One scenario under the name that the user gave, and its verdict.
-
-    A scenario that `loop` cannot express, if that is given, has not failed.
-    """
+    """One scenario and its verdict. It has not failed if `loop`, if given, cannot express it."""
 
     name: str
     path: Path | None = None

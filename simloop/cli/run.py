@@ -1,7 +1,4 @@
-"""`simloop run`: run scenarios and say whether they end as expected.
-
-One bad scenario never keeps the others from running, and nothing of its trace is lost.
-"""
+"""`simloop run`: run scenarios and say whether they end as expected."""
 
 import contextlib
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""`simloop shrink`: reduce a failing scenario to a minimal one with the same failure.
-
-The file that is written shows the failure by itself. Ctrl-C writes the smallest scenario so far.
-"""
+"""`simloop shrink`: reduce a failing scenario to a minimal one with the same failure."""
 
 import shlex
 import sys

@@ -1,7 +1,4 @@
-"""`simloop step`: step through a run in the terminal, forwards and backwards.
-
-What prevents the start of the replayer is one message on stderr, before the terminal is touched.
-"""
+"""`simloop step`: step through a run in the terminal, forwards and backwards."""
 
 import sys
 from importlib.util import find_spec

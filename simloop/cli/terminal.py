@@ -1,8 +1,4 @@
-"""Output to the terminal: results on stdout, the rest on stderr.
-
-Colour only repeats the meaning of a word. Text that simloop did not write itself passes `plain`
-before it is printed.
-"""
+"""Results on stdout, the rest on stderr. Text of others passes `plain` before it is printed."""
 
 import os
 import re
@@ -49,10 +45,7 @@ def columns_of(stream: Any) -> int | None:
 
 
 def out(text: str) -> None:
-    """Print a result. Raises ClickException, which ends with 2, if it cannot be written.
-
-    The command ends if the reader of stdout has closed it, as `head` does.
-    """
+    """Print a result, and end the command if its reader is gone. Raises ClickException."""
     try:
         click.echo(text)
     except BrokenPipeError:
@@ -94,11 +87,7 @@ def verdict_word(word: str, width: int = 0) -> str:
 
 
 def explain(error: Exception) -> int:
-    """Print an error to stderr and return its exit code.
-
-    An error of the user's has one line for each mistake. There is no traceback unless SIMLOOP_DEBUG
-    asks for it.
-    """
+    """Print an error to stderr, with a traceback if SIMLOOP_DEBUG is set; return its exit code."""
     from simloop.errors import InternalError, SimloopError  # noqa: PLC0415 - in case of need
 
     if os.environ.get("SIMLOOP_DEBUG"):

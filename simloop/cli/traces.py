@@ -1,8 +1,4 @@
-"""The verbs around traces: `record`, `replay`, `diff`, `show` and `export`.
-
-Only a run that came to an end is recorded, so that a broken scenario never replaces a good trace,
-and one trace that cannot be replayed never keeps the others from it.
-"""
+"""The verbs around traces: `record`, `replay`, `diff`, `show` and `export`."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -147,10 +143,7 @@ def replay(traces: tuple[Path, ...], loop: str | None, output_format: str) -> in
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """One trace and the comparison with its second run.
-
-    `entries` is None if there was no second run, because of `error`.
-    """
+    """One trace and its second run. `entries` is None if there was none, because of `error`."""
 
     name: str
     entries: int | None = None

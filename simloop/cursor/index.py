@@ -1,8 +1,4 @@
-"""The index of a trace: where its landmarks are, which events are open, where a value changes.
-
-It is built in one pass, and each question is answered by a bisection, so that a key press takes no
-longer in a long trace.
-"""
+"""The index of a trace: its landmarks, its open events, and the changes of its values."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence

@@ -1,7 +1,4 @@
-"""The actions that the terminal and the page share: their keys, words and groups; and the views.
-
-A key is listed here alone, so that it means the same in the terminal and on the page.
-"""
+"""The keys, words and groups of the actions that terminal and page share, and the views."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,10 +8,7 @@ from simloop.cursor.index import Landmark
 
 
 class RunKey(NamedTuple):
-    """One action on a run: its keys as people write them, its words, its group, and its name.
-
-    `does` is the name of the action, with at most one argument.
-    """
+    """One action: its keys, its words, its group, and its name with at most one argument."""
 
     keys: tuple[str, ...]
     words: str

@@ -1,9 +1,4 @@
-"""The lines of a timeline that are no entries, and those that stand for several entries.
-
-A long wait has a line before the entry that ends it. A call that only the messages show has a line
-before the request that has its result. The pieces of one text are folded into a line at the last of
-them, so that the facts there have the whole text.
-"""
+"""The lines of a timeline that are no entries, and those that stand for several entries."""
 
 from collections.abc import Sequence
 from itertools import pairwise

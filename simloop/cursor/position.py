@@ -1,8 +1,4 @@
-"""The position of the cursor: the facts that are true after one entry of a recording.
-
-Each fact is found when it is asked for, by the index, so that a screen which shows three of them
-pays for three.
-"""
+"""The position of the cursor: the facts that are true after one entry of a recording."""
 
 import shlex
 from bisect import bisect_right
@@ -59,10 +55,7 @@ class PendingTimer(NamedTuple):
 
 
 class CallState(NamedTuple):
-    """A call of the newest reply: its tool, its arguments as they were run, and its result.
-
-    `called` is the call as the model made it.
-    """
+    """A call of the newest reply, as the model made it (`called`) and as it was run."""
 
     call_id: str
     name: str
@@ -74,10 +67,7 @@ class CallState(NamedTuple):
 
 
 class ArrivedReply(NamedTuple):
-    """The reply to the newest main request, as far as it has arrived.
-
-    `left_out` counts earlier parts that are not in `parts`.
-    """
+    """The reply to the newest main request, without the earlier parts that are `left_out`."""
 
     request: entries.Request
     parts: Sequence[AnyEntry]
@@ -85,10 +75,7 @@ class ArrivedReply(NamedTuple):
 
 
 class Position:
-    """The facts after entry number `place` of a recording, counted from 0.
-
-    `entry` is that entry, and `at_ns` the virtual time.
-    """
+    """The facts after entry number `place` of a recording, counted from 0."""
 
     def __init__(self, recording: RecordedRun, place: int) -> None:
         self.recording = recording
@@ -191,11 +178,7 @@ class Position:
 
     @cached_property
     def calls(self) -> Sequence[CallState]:
-        """Return the calls of the newest reply, in the order in which the model made them.
-
-        While it has none, those are there whose results the newest request shows, if the tools of
-        an agent have left no entries.
-        """
+        """Return the calls of the newest reply; without any, those that its request answers."""
         reply = self.reply
         if reply is None or self.request_place is None:
             return ()
@@ -230,10 +213,7 @@ class Position:
 
     @cached_property
     def hooks(self) -> Sequence[entries.Hook]:
-        """Return the hooks that have run since the transition before the newest one.
-
-        Those of one effect of the machine: of one model call, or of one batch of tools.
-        """
+        """Return the hooks of one effect of the machine: since the transition before the newest."""
         places = self.recording.index.places.get(entries.Hook)
         if places is None:
             return ()
@@ -380,10 +360,7 @@ _HINT = "write the number of an entry, counted from 0, or a virtual time such as
 
 
 def place_of(trace: LoopTrace, named: str | None) -> int:
-    """Return the place of an entry by its number or by a time; None is the last entry.
-
-    Raises ScenarioError for a trace without entries, and for a name that is neither.
-    """
+    """Return the place of an entry by number or time; None is the last. Raises ScenarioError."""
     last = len(trace.entries) - 1
     if last < 0:
         raise ScenarioError("the trace has no entries", hint="record the run again")

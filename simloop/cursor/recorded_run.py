@@ -1,8 +1,6 @@
-"""A recording: the trace of a run, what is known about the loop that made it, and what is wrong.
+"""A recording: the trace of a run, what is known about its loop, and what is wrong.
 
-A scenario is run first, and its trace is opened however the run ended. A trace of a stranger's loop
-imports no code, so a recording without the loop has the facts of the boundary alone. Every
-interface takes its verdict on a run from here.
+A trace of a stranger's loop imports no code, and has the facts of the boundary alone.
 """
 
 import contextlib
@@ -49,11 +47,7 @@ MOST_WATCHED = 20_000
 
 
 class Waits:
-    """The waits of an agent's code after each entry of its run, noted while the run goes on.
-
-    A trace has the sleeps of a second or more alone, because an entry for each wait would make it
-    long. A run that is watched leaves the trace that it leaves otherwise.
-    """
+    """The waits of an agent's code after each entry of its run, noted while the run goes on."""
 
     def __init__(self) -> None:
         self._after: dict[int, tuple[Wait, ...]] = {}
@@ -104,10 +98,9 @@ class Waits:
 
 
 class Finding(NamedTuple):
-    """Something that is wrong in a run.
+    """Something that is wrong: a name for a heading, and `subject` and `detail` of a sentence.
 
-    `name` is for a heading, and `subject` and `detail` make a sentence. `seq` is the first entry
-    that shows the finding, or None if only the end of the run shows it.
+    `seq` is the first entry that shows the finding, or None if only the end of the run shows it.
     """
 
     name: str
@@ -180,10 +173,9 @@ class RecordedRun:
 
     @classmethod
     def of_trace(cls, trace: LoopTrace, loop: str | None = None) -> Self:
-        """Return the recording of a trace. `loop` names a loop that does not come with simloop.
+        """Return the recording of a trace; `loop` names a loop of the user's own.
 
-        An agent is run again, because a trace does not have its waits. They are used if the second
-        run is equal to the first.
+        An agent is run again for its waits, which count if the second run is equal to the first.
         """
         try:
             scenario, options = recorded_run(trace, loop)
@@ -238,10 +230,7 @@ class RecordedRun:
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
-        """Return the violations of the run, the earliest first; none of a very long trace.
-
-        A violation that the scenario expects, or that the loop declares, is none.
-        """
+        """Return the unexpected violations, the earliest first; none of a very long trace."""
         if self.scenario is None or len(self.entries) > MOST_JUDGED:
             return ()
         found = violations(self._subject(self.scenario), self.trace, self.expected)
@@ -320,10 +309,7 @@ def is_trace(named: str) -> bool:
 
 
 def opened_run(named: str, **given: Unpack[RunOptions]) -> RecordedRun:
-    """Return the run of a trace, or of a scenario, which is run with the options `given`.
-
-    Raises ScenarioError if there is nothing to open, and the error of a run that left no entry.
-    """
+    """Return the run of a trace, or of a scenario with options `given`. Raises ScenarioError."""
     if is_trace(named):
         loop = given.get("loop")
         return opened_trace(named, loop if isinstance(loop, str) else None)

@@ -1,8 +1,4 @@
-"""Rows: what every view is made of, for a terminal, a page and plain text alike.
-
-A row is escaped when it is made, so an interface shows it as it is. Its mark is a character, so
-that nothing is said by colour alone.
-"""
+"""The rows of views. A row is escaped when it is made, and its mark repeats its colour."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -18,11 +14,7 @@ _MOST_LINES = 200
 
 
 class Mark(StrEnum):
-    """The meaning of a row; the value is the character that shows it.
-
-    A character that is also a sign of the timeline has the same meaning there (trace/kinds.py),
-    apart from `>`, which is the sign of a prompt.
-    """
+    """The meaning of a row, by the character that shows it; trace/kinds.py has the same signs."""
 
     PLAIN = " "
     HEAD = "#"
@@ -53,10 +45,7 @@ _WORDS = {
 
 
 class FactRow(NamedTuple):
-    """One line of a view: its mark, a short label that may be empty, and its text.
-
-    `goes_to` is the entry that the row is about, or None.
-    """
+    """One line of a view; `goes_to` is the entry that it is about, and the label may be empty."""
 
     mark: Mark
     label: str

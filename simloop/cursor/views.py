@@ -1,7 +1,4 @@
-"""The views of a position: each is a sequence of rows, the same for every interface.
-
-A view shows facts and decides nothing. Its name, and its key, are in keys.py.
-"""
+"""The views of a position: each is a sequence of rows, the same for every interface."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -380,10 +377,7 @@ def _source_of_errors(position: Position) -> Hashable:
 
 
 class _Panel(NamedTuple):
-    """One view: its rows, and its words without any.
-
-    `source` is what the rows depend on: they are equal where it is.
-    """
+    """One view: its rows, its words without any, and `source`: equal where the rows are."""
 
     rows: Callable[[Position], Iterator[FactRow] | MessagesView]
     empty: str = "nothing yet"

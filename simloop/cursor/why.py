@@ -1,8 +1,4 @@
-"""Why a run did what it did: the reason, rule, policy or limit that decided, with its numbers.
-
-A sentence is made from the entries and from the declared policies and limits. It says nothing that
-it cannot know: for a loop whose declarations are unknown it names the reply alone.
-"""
+"""Why a run did what it did: the reason, rule, policy or limit that decided."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -50,10 +50,7 @@ LAST = Reply(say="All is done.", times="always")
 
 
 class CalledTools:
-    """The tools that replies call: their names, and the arguments of each by a number.
-
-    `last` is the reply that ends a run: with some agents it calls a tool.
-    """
+    """The tools that replies call. `last` is the reply that ends a run: it may call one."""
 
     names: Sequence[str] = TOOLS
     last = LAST
@@ -180,10 +177,7 @@ _CONTENT_LIST = tuple(CONTENTS.values())
 
 
 class Recipe(NamedTuple):
-    """A reply as numbers, one for each axis; all 0 is a short text with a normal end.
-
-    `number` makes texts and arguments differ.
-    """
+    """A reply as numbers, one for each axis; all 0 is plain, `number` makes texts differ."""
 
     content: int = 0
     end: int = 0

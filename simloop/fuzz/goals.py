@@ -1,8 +1,4 @@
-"""The goals of a search: rare situations in which loops have failed, mostly two events at once.
-
-A goal is a list of steps, each of which an entry matches. They match entries in a row among those
-of the kinds in `sees`.
-"""
+"""The goals of a search: rare situations in which loops have failed, mostly two events at once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, get_args
@@ -40,9 +36,10 @@ _AT_BOUNDARY = frozenset(get_args(Boundary))
 
 
 class Goal(NamedTuple):
-    """A situation that a search must reach sometimes, which its name says.
+    """A situation that a search must reach sometimes, in loops with the features in `needs`.
 
-    `needs` are features of the loop.
+    Each of `steps` matches an entry; they match entries in a row among those of the kinds in
+    `sees`.
     """
 
     name: str

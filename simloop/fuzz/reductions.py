@@ -57,10 +57,7 @@ def cost(text: str) -> tuple[int, int, str]:
 
 
 def removed(tree: Tree, path: Path) -> Pass:
-    """Remove items of the container at `path`: all, halves, quarters, single ones.
-
-    The pass starts at the end, because items after the failure are not needed.
-    """
+    """Remove items of a container: all, halves, quarters, single ones, the last ones first."""
     size = len(at(tree, path))
     while size:
         keys = _removable(tree, path)

@@ -1,7 +1,4 @@
-"""Shrinking: the reduction of a failing scenario to a minimal one with the same failure.
-
-Shrinking is deterministic, unless the time limit or the user ends it.
-"""
+"""Shrinking: the reduction of a failing scenario to a minimal one with the same failure."""
 
 import json
 import shlex
@@ -300,10 +297,7 @@ def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dic
 
 
 def _answers(record: Iterable[AnyEntry], known: dict[str, Any]) -> dict[str, Any]:
-    """Return the programs, whose first answers repeat what the run has recorded of each call.
-
-    A shell over files changes them, so it is left to itself.
-    """
+    """Return the programs with the recorded answers first; a shell over files is left alone."""
     begun: dict[int, tuple[int, dict[str, Any]]] = {}
     answers: dict[str, list[dict[str, Any]]] = {}
     for entry in record:

@@ -1,8 +1,4 @@
-"""The worlds of a search: the replies of a run and the actions of its user, in drawn settings.
-
-The script is drawn, or is that of a scenario with a few changes: the tools of somebody's agent have
-names that no generated world knows. Drawing a script validates nothing: it is drawn for each run.
-"""
+"""The worlds of a search: the replies of a run and the actions of its user, in drawn settings."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -110,10 +106,7 @@ def weights_of_family(choices: Choices, abilities: alphabet.Abilities) -> Weight
 
 
 def usual_weights(abilities: alphabet.Abilities) -> Weights:
-    """Return weights that nobody draws: all variants are enabled, and the usual ones are heavy.
-
-    A shrinker needs them: an index that is drawn by weights keeps its meaning only with them.
-    """
+    """Return the weights of all variants, undrawn: so an index keeps its meaning in a shrinker."""
     contents, ends = [1] * len(alphabet.CONTENTS), [fault.weight for fault in alphabet.ENDS]
     for place in _CALLS:
         contents[place] = _USUAL

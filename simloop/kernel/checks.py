@@ -1,9 +1,4 @@
-"""Settings given in Python are checked as those of a file are.
-
-A file goes through pydantic; a call such as `ToolExecution(order="parallel")` does not. A word
-becomes its enum member and a number out of range is refused, or a policy would compare equal to no
-member, and silently do nothing.
-"""
+"""Settings given in Python are checked as those of a file are, which pydantic reads."""
 
 import dataclasses
 import functools
@@ -24,10 +19,7 @@ def written_name(name: str) -> str:
 
 
 class Checked:
-    """The base of frozen dataclasses of settings. `at` is their key in a scenario.
-
-    Raises ScenarioError with the key `at.field` for a value that a file could not have.
-    """
+    """The base of frozen settings. `at` is their key in a scenario. Raises ScenarioError."""
 
     __slots__ = ()
     # No unknown keys, no guessing. Not `use_attribute_docstrings`: pydantic would read the source

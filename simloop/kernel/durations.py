@@ -1,8 +1,4 @@
-"""Lengths of virtual time as people write them, `120ms`, `5s`, `1.5h`, and as settings hold them.
-
-Exact integers inside, never a float, so that `0.1s` ten times is one second; and no unit is
-guessed, so a file gives a text with a unit and Python a name that ends in the unit.
-"""
+"""Lengths of virtual time, such as `5s`: exact integers inside, and no unit is guessed."""
 
 import functools
 import re

@@ -1,7 +1,4 @@
-"""The effects that a machine requests (engine/handlers.py). A signal answers most of them.
-
-A transition asks for at most one effect that is answered, and asks for it last.
-"""
+"""The effects of a machine (engine/handlers.py): at most one is answered, and it is the last."""
 
 from msgspec import Struct
 
@@ -77,10 +74,7 @@ class CloseStep(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Backoff(Struct, frozen=True, gc=False, cache_hash=True):
-    """Wait as the retry policy says after `failures` failures: answered by `BackoffElapsed`.
-
-    `polls`: an abort is seen when the wait is over, not at once.
-    """
+    """Wait as the retry policy says: answered by `BackoffElapsed`, then an abort if `polls`."""
 
     failures: int
     polls: bool = False

@@ -1,8 +1,7 @@
-"""The protocol of a loop machine, the check of its transitions against its map, and its picture.
+"""The protocol of a loop machine, and the check of its transitions against its map.
 
 A machine is a Mealy machine: `advance(run, signal) -> (run, effects)`. It reads no clock, draws no
-number and touches no world. `run` is frozen and hashable, and equal runs of one machine behave
-equally for ever after; that is what lets `explore` visit all of them.
+number and touches no world. Equal runs of one machine behave equally for ever after.
 """
 
 from collections.abc import Mapping
@@ -100,10 +99,7 @@ class Bound(NamedTuple):
 
 
 class AbortRule(NamedTuple):
-    """The effects that a design asks for after an abort, and the outcomes that it then may have.
-
-    `Finish` needs no mention, and a `CallModel` is allowed only if it is `aborted`.
-    """
+    """The effects and outcomes of a design after an abort, besides `Finish` and aborted calls."""
 
     effects: frozenset[type[Effect]] = frozenset()
     outcomes: frozenset[Outcome] = frozenset({Outcome.ABORTED})

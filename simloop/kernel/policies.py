@@ -1,8 +1,4 @@
-"""Replaceable decisions about hooks, tools and the context, as data. Retry has a file of its own.
-
-`Policies` are the defaults of a loop design; a scenario may replace each. A policy holds settings,
-never state.
-"""
+"""Replaceable decisions about hooks, tools and the context, as data: settings, never state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -211,10 +207,7 @@ TokenEstimator = Callable[[str], int]
 
 
 def utf8_bytes_over_4(text: str) -> int:
-    """Return the default token estimate: a quarter of the UTF-8 bytes, rounded up.
-
-    English comes out about right, Chinese at three quarters of a token a character.
-    """
+    """Return the default token estimate: a quarter of the UTF-8 bytes, rounded up."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return (size + 3) >> 2
 

@@ -75,8 +75,7 @@ _RETRIED = frozenset({429, 500, 502, 503})
 class StatusRetry:
     """The retry policy of the reference loop as it was described: 2 s, 4 s, 8 s ... up to 30 s.
 
-    With `by_status` it retries the statuses 429, 500, 502 and 503, whatever the error says, and
-    nothing else; otherwise it retries as `ExponentialBackoff` does.
+    With `by_status` it retries the statuses 429, 500, 502 and 503, and nothing else.
     """
 
     by_status: bool = True
@@ -101,10 +100,7 @@ class StatusRetry:
 
 
 def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
-    """Return the wait that the provider requests, or None without a usable one.
-
-    `retry-after-ms` goes first, as in the SDKs; then `retry-after` in seconds, or as an HTTP date.
-    """
+    """Return the wait by `retry-after-ms`, as in the SDKs, or `retry-after`; None without one."""
     exact = _positive(fault.header("retry-after-ms"), _NS_PER_MS)
     if exact is not None:
         return exact

@@ -1,7 +1,4 @@
-"""The signals that a machine receives. A signal carries data for decisions, never text or time.
-
-A signal is a value that JSON can hold, because a trace records it whole.
-"""
+"""The signals that a machine receives: JSON data for decisions, never text or time."""
 
 from msgspec import Struct
 
@@ -52,21 +49,14 @@ class ModelFailed(_Signal, frozen=True, gc=False):
 
 
 class ToolsReturned(_Signal, frozen=True, gc=False):
-    """Every call of the step has a result.
-
-    `blocked`: a hook forbade at least one of them. `terminate`: each result asks for the run's end.
-    """
+    """Every call has a result; `blocked`: a hook forbade one; `terminate`: all ask for the end."""
 
     blocked: bool = False
     terminate: bool = False
 
 
 class StepClosed(_Signal, frozen=True, gc=False):
-    """Callbacks and `after_llm_call` hooks have run.
-
-    `steering`: the user has sent a message for the next request; `follow_up`: the user has sent one
-    for the time when the run would otherwise end.
-    """
+    """Callbacks and hooks have run; the queues `steering` and `follow_up` hold a message."""
 
     steering: bool = False
     follow_up: bool = False

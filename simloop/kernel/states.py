@@ -1,7 +1,4 @@
-"""The states of a run. Every state but `Finished` waits for exactly one answer of the world.
-
-A machine uses those that it needs, and may have others of its own; all of them end in `Finished`.
-"""
+"""The states of a run. Every state but `Finished` waits for exactly one answer of the world."""
 
 from msgspec import Struct
 
@@ -42,10 +39,7 @@ class RunningTools(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class ClosingStep(Struct, frozen=True, gc=False, cache_hash=True):
-    """The step is reported to callbacks and hooks; then `reply` decides.
-
-    `blocked`: one of its calls was forbidden.
-    """
+    """The step is reported; then `reply` decides. `blocked`: one of its calls was forbidden."""
 
     reply: ReplyFacts
     blocked: bool = False

@@ -171,10 +171,7 @@ _AT_ONCE = re.compile(r"0|-\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpencodeRetry:
-    """Repeats 408, 409, 429, every status from 500 on, and errors whose words say they may pass.
-
-    Its delays have no cap. An overflow is a 413, or known by its code or its words.
-    """
+    """Repeats 408, 409, 429, all from 500 on, and by words. Its delays have no cap."""
 
     initial_delay_ms: int = 2_000
 

@@ -1,10 +1,7 @@
-"""The page of one recorded run: its heading, its panes, its keys and its data.
+"""The page of one recorded run: the rows of the views, as text and never as markup.
 
-The page computes no fact: it shows the rows of the views. All text in it is text: none of it
-becomes markup or a script. The data are the unique rows, and each view of each entry as changes of
-row numbers. The data, and the time to make it, grow about linearly with the trace: a row is stored
-once, a view that does not change costs nothing, and messages that two requests share are not read
-again.
+The data, and the time to make it, grow about linearly with the trace: a row is stored once, a view
+that does not change costs nothing, and messages that two requests share are not read again.
 """
 
 import base64
@@ -238,10 +235,7 @@ class ViewRows:
 
 
 class MessagesViewRows(ViewRows):
-    """The rows of a view that ends with messages: its heading, its folds, its messages.
-
-    Each list of starts has the number of rows before each part, and at its end that of all parts.
-    """
+    """The rows of a view that ends with messages. A list of starts has one more: the end."""
 
     def __init__(self, name: FactView, numbers: Numbered) -> None:
         super().__init__(name, numbers)

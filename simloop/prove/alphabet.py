@@ -1,8 +1,4 @@
-"""The signals that can answer each effect: the alphabet of exploration.
-
-It belongs to the world and not to a machine, so that no machine can forget what may happen to it.
-One signal for each combination of values that a machine may decide by.
-"""
+"""The signals that can answer each effect: the world has them, so no machine can forget one."""
 
 from itertools import product
 from typing import assert_never
@@ -42,10 +38,7 @@ def replies(steps: int) -> tuple[Signal, ...]:
 
 
 def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
-    """Return every signal that can answer `effect`, except those that end a run from outside.
-
-    `burst` is a number of steps that one reply should not report.
-    """
+    """Return every signal that can answer `effect`; `burst` is a number of steps of a reply."""
     match effect:
         case effects.TakeQueued() | effects.EndRun():
             return ()

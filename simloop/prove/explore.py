@@ -1,8 +1,4 @@
-"""The exploration of every run that a machine can reach: a proof of its behaviour, not a sample.
-
-Whatever can happen in a state comes from what was asked of the world there (`prove/alphabet.py`),
-never from the machine, so that a machine cannot hide anything by not expecting it.
-"""
+"""The exploration of every run that a machine can reach: a proof of its behaviour, no sample."""
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
@@ -56,10 +52,7 @@ def without_collections() -> Iterator[None]:
 def explore(
     machine: Machine, limits: Limits, say: Say = lambda _: None
 ) -> tuple[Graph, list[RuleViolation], set[Edge]]:
-    """Visit every run of `machine`; return the graph, the violations and the edges taken.
-
-    Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
-    """
+    """Visit every run; return the graph, the violations and the edges. Raises RunawayRun."""
     return _Explorer(machine, limits, say).explore()
 
 
@@ -196,10 +189,7 @@ class _Explorer:
 
 
 def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:
-    """Return the signals that can arrive after these effects at a design that lacks no feature.
-
-    There are replies of `most_steps`, the most by which a counter may rise at once, and of more.
-    """
+    """Return the signals that can arrive, with replies of 1, `most_steps` and more steps."""
     found: list[Signal] = []
     for effect in asked:
         if isinstance(effect, Effect):  # else found already

@@ -1,8 +1,4 @@
-"""The graph of every visited run, and the facts about it: does every run end, and which is longest?
-
-Everything is exact and comes from the whole graph; of several paths it reports the shortest, and of
-equally short ones the first found.
-"""
+"""The graph of every visited run, with its shortest paths and its longest run."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -168,11 +164,7 @@ def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
 
 
 def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
-    """Return whether an end has its usual cause.
-
-    Time runs out where something takes time: exploration lets it happen everywhere. And a user
-    aborts, or has aborted: not every design takes an error of the provider for an abort.
-    """
+    """Return whether an end has its usual cause: time that is taken, an abort by the user."""
     if isinstance(signal, signals.WallClockExpired):
         return any(isinstance(effect, _TAKING_TIME) for effect in asked)
     if isinstance(signal, signals.ModelFailed) and signal.error is ErrorClass.ABORTED:
@@ -181,10 +173,7 @@ def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
 
 
 def trapped(graph: Graph) -> int | None:
-    """Return the first node that runs stay in or come back to until ended from outside.
-
-    A node without any way out does not count, because exploration has found it already.
-    """
+    """Return the first node that runs, unless ended from outside, stay in or come back to."""
     sources: list[list[int]] = [[] for _ in graph.runs]
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
@@ -205,10 +194,7 @@ def trapped(graph: Graph) -> int | None:
 
 
 def shortest_lasso(graph: Graph) -> Lasso | None:
-    """Return the shortest lasso, or None without one.
-
-    A lasso that needs no further messages of the user takes precedence over one that does.
-    """
+    """Return the shortest lasso, if possible without further messages of the user, or None."""
     for follow in (_without_user, lambda _: True):
         found = _shortest(graph, follow)
         if found is not None:

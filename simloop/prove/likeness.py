@@ -1,8 +1,4 @@
-"""The comparison of a machine with the design that it declares: equal signals, in every order.
-
-Two machines are alike if they request the same effects, and end alike, after the same signals. The
-names of their states may differ.
-"""
+"""The comparison of a machine with the design that it declares, by effects and not by states."""
 
 from collections import deque
 
@@ -23,10 +19,7 @@ MOST_PAIRS = 20_000
 
 @without_collections()
 def first_difference(machine: Machine, design: Machine, limits: Limits) -> str:
-    """Return where `machine` first decides otherwise than `design`, or an empty text.
-
-    The way there is a shortest one. No more than `MOST_PAIRS` pairs of runs are compared.
-    """
+    """Return a shortest way to where `machine` decides otherwise than `design`, or ""."""
     both = machine, design
     start = machine.start(), design.start()
     due: deque[tuple[Run, Run, tuple[Signal, ...], tuple[Signal, ...]]]

@@ -1,8 +1,4 @@
-"""The proof that exploration gives about a machine under given limits.
-
-A proof is about the machine alone; what depends on a policy (how long a backoff is) names the
-policy that it was computed with.
-"""
+"""The proof that exploration gives about a machine under given limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,11 +92,7 @@ def prove(
     loop: str = "",
     say: Say = lambda _: None,
 ) -> Proof:
-    """Explore `machine`, and find the shortest lasso if a run may not end.
-
-    `say` receives the progress of the exploration. Raises RunawayRun if there is no end to its
-    runs.
-    """
+    """Explore `machine`, and tell `say` the progress. Raises RunawayRun if that has no end."""
     graph, violations, taken = explore(machine, limits, say)
     order = ends_first(graph)
     endless = str(getattr(machine, "endless", ""))

@@ -1,8 +1,4 @@
-"""The rules that a machine must keep besides its map.
-
-Each rule says in words what is wrong, with the state and the numbers, and knows nothing of any loop
-design.
-"""
+"""The rules that a machine of any loop design must keep besides its map."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,10 +40,7 @@ _SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
 
 
 def spends(asked: Asked, bound: Bound) -> bool:
-    """Return whether `asked` has an effect that is forbidden once `bound` is reached.
-
-    A counter of a machine's own bounds model calls.
-    """
+    """Return whether `asked` has an effect that is forbidden once `bound` is reached."""
     return any(isinstance(e, _SPENDING.get(bound.counter, (effects.CallModel,))) for e in asked)
 
 
@@ -138,10 +131,7 @@ def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound])
 
 
 def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:
-    """Return whether `bound` is spent at `node`, or right after the context is measured.
-
-    The last try that is left may begin in another way than those before it.
-    """
+    """Return whether `bound` is spent at `node`, or right after the context is measured."""
     waiting, seen = [node], {node}
     while waiting:
         node = waiting.pop()
@@ -202,10 +192,7 @@ def _first_after(
     wrong: Callable[[Signal, int], str],
     came: Came,
 ) -> Iterator[Wrong]:
-    """Yield what is wrong at or after the arrows of `begins`, the nearest first.
-
-    What comes after it is a consequence, and not followed. `came` gets the nodes that are reached.
-    """
+    """Yield what is wrong from the arrows of `begins` on; `came` gets the nodes on the way."""
     waiting = deque((*arrow, True) for arrow in begins)
     while waiting:
         node, signal, target, first = waiting.popleft()
@@ -251,10 +238,7 @@ _SPENDS_A_BUDGET = (effects.CallModel, effects.Backoff, effects.Compact)
 
 
 def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
-    """Yield nodes at which a burst does not begin at `most` + 1 steps, at every count alike.
-
-    The machine's reaction to a burst is visible in the next state.
-    """
+    """Yield nodes at which a burst does not begin at `most` + 1 steps, at every count alike."""
     sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
     noticed: dict[tuple[object, Signal], bool] = {}
     sized = [(reply, [structs.replace(reply, steps=n) for n in sizes]) for reply in replies(1)]

@@ -1,10 +1,5 @@
 """The pytest plugin: scenario files are test items, and tests can run scenarios.
 
-A file `*.simloop.yaml` is an item with fixtures, so a conftest can treat it like a test: mark it in
-`pytest_collection_modifyitems`, or override `simloop_run` to add its own tools. `-k` matches the
-names of its file and of its folders, not its title: the file is read when it runs, so that a bad
-file is one failed test.
-
 Every pytest on a machine that has simloop imports this module, so it imports nothing of simloop but
 the name of a folder before a test asks for it.
 """

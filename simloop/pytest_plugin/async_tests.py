@@ -45,10 +45,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 
 def _is_marked_for_others(item: pytest.Function) -> bool:
-    """Return whether the code of a test marks it for another plugin.
-
-    The auto mode of such a plugin marks the item itself, which says nothing about the test.
-    """
+    """Return whether the code of a test, and no auto mode, marks it for another plugin."""
     own: list[Any] = [*getattr(_main(item), "pytestmark", [])]
     around = [mark for node in item.listchain()[:-1] for mark in node.own_markers]
     return any(mark.name in _OTHERS for mark in (*own, *around))
@@ -63,11 +60,7 @@ def has_no_frame_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExcepti
 
 @contextlib.contextmanager
 def simulated(item: pytest.Function) -> Iterator[None]:
-    """Let pytest call, for the async function of the test, one that runs it in simulations.
-
-    A wrapper of the call was chosen over a hook that calls the test: no order of plugins matters,
-    and those that look at the call see a plain function.
-    """
+    """Let pytest call a function that runs the test in simulations, in any order of plugins."""
     main, given = _main(item), getattr(item.obj, "hypothesis", None)
 
     def play(*args: Any, **kwargs: Any) -> None:
@@ -218,10 +211,7 @@ def _bound(function: Any, instance: object) -> Callable[..., Any]:
 
 @contextlib.asynccontextmanager
 async def entered(given: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """Run the pending fixtures among `given`, in order, and yield their values with the others.
-
-    At the end the generators go on after their `yield`, in the opposite order.
-    """
+    """Run the pending fixtures among `given`, yield all values, and end the generators."""
     made: dict[int, Any] = {}
     async with contextlib.AsyncExitStack() as stack:
         yield {name: await _value(each, made, stack) for name, each in given.items()}

@@ -1,9 +1,4 @@
-"""Scenario files as test items, and the reports of failing tests.
-
-An item is a Function, so that fixtures, marks and other plugins work with it. A report shows the
-frames of the user, and not those of libraries and simloop: pytest shows the source of each function
-in a traceback, and those of SDKs have a hundred lines.
-"""
+"""Scenario files as test items, and the reports of failing tests with the frames of the user."""
 
 import contextlib
 import dataclasses

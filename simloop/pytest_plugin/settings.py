@@ -1,7 +1,4 @@
-"""The settings of the runs of one test: its markers, the flags of the command line, its runs.
-
-An argument of the marker that a test cannot use is an error of the test, and is never ignored.
-"""
+"""The settings of the runs of one test: its markers, the flags of the command line, its runs."""
 
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -36,10 +33,7 @@ def settings_of(item: pytest.Item) -> dict[str, Any]:
 
 
 def settings_of_async(item: pytest.Item) -> dict[str, Any]:
-    """Return the settings for the runs of an async test, with its seeds as a list.
-
-    `max_transitions`, `services` and `unscripted` are there if the marker, or a flag, states them.
-    """
+    """Return the settings for the runs of an async test, with its seeds as a list."""
     settings = _marked(item, _OF_ASYNC_TESTS, "for `simloop_run`; an async test is its own agent")
     seed, seeds = item.config.getoption("--simloop-seed"), settings.get("seeds")
     if seeds is not None and "seed" in settings:

@@ -1,10 +1,8 @@
 """A trace as a file: JSON Lines, a header, then the entries, then a footer.
 
 Canonical: the same run gives the same bytes, and the footer's digest covers all lines before it.
-A reply may have an entry for each of its words. In a file they are one line, with the whole text,
-and with the lengths and the times of its pieces, so that `unfold` returns the same entries. When a
-trace is read, each line must fit those before it: everything that a view of a trace relies on is
-tested here, so that a damaged file is an error with a line number and never a crash of a view.
+The pieces of one text are one line. When a trace is read, each line must fit those before it: a
+damaged file is an error with a line number, and never a crash of a view.
 """
 
 import hashlib
@@ -275,10 +273,7 @@ class _Reading:
         }
 
     def add(self, lines: Sequence[TraceLine]) -> tuple[int, str] | None:
-        """Add the lines in order, up to the first that cannot be the next one.
-
-        Return the place of that line and the reason, or None if all fit.
-        """
+        """Add the lines; return the place of the first that does not fit, and why, or None."""
         kinds = list(map(type, lines))
         count = min(map(kinds.index, _NO_ENTRIES.intersection(kinds)), default=len(lines))
         found: Any = lines[:count]
@@ -375,11 +370,7 @@ def _not_open(number: int) -> str:
 def write_traces(
     kept: Iterable[LoopTrace], folder: Path, node_id: str, root: Path
 ) -> Iterator[str]:
-    """Write the traces of the test `node_id`.
-
-    Yields the command that shows each trace, or the error: a trace that cannot be written fails
-    nothing.
-    """
+    """Write the traces of a test; yield the command that shows each, or its error."""
     for number, trace in enumerate(kept, start=1):
         path = folder / f"{file_name(node_id)}{f'.{number}' if number > 1 else ''}.trace.jsonl"
         try:

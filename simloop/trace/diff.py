@@ -1,8 +1,6 @@
 """The first place where two traces differ, and its description.
 
-Only the first difference is reported, because all later entries of a run that has gone another way
-differ too. Code that only moves to another line makes no difference: every comparison of traces,
-and every snapshot, leaves the numbers of lines out by `without_line`.
+The number of a line of code is no difference: every comparison leaves it out by `without_line`.
 """
 
 import re
@@ -201,10 +199,7 @@ def _whole(entry: AnyEntry | None) -> Any:
 
 
 def excerpts(one: Any, other: Any, nothing: str = "nothing") -> tuple[int, str, str]:
-    """Return the line of the first difference of two values, and both from there on, escaped.
-
-    A long line is shown from a word a little before the difference. `nothing` stands for None.
-    """
+    """Return the line where two values first differ, and both from there on, escaped."""
     one, other = _text(one, nothing), _text(other, nothing)
     pairs = enumerate(zip(one, other, strict=False))
     shared = next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))

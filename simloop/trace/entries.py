@@ -1,9 +1,7 @@
 """The records of a trace, one Struct per kind.
 
-Boundary entries record the traffic between an agent and its world, unmodified; every agent leaves
-them. Engine entries record the decisions of the engine that drives a machine. An entry holds
-virtual time and data of the run only: real time, addresses and versions of libraries would make two
-equal runs differ.
+An entry holds virtual time and data of the run only: real time, addresses and versions of libraries
+would make two equal runs differ.
 """
 
 from collections.abc import Mapping
@@ -172,10 +170,7 @@ class ToolStarted(Entry, frozen=True, gc=False):
 
 
 class ToolResult(Entry, frozen=True, gc=False):
-    """A tool returned, failed or took too long. `text` is for the model.
-
-    `details` are for the interface, as JSON.
-    """
+    """A tool ended: `text` is for the model, `details` are for the interface, as JSON."""
 
     call_id: str
     name: str
@@ -185,19 +180,13 @@ class ToolResult(Entry, frozen=True, gc=False):
 
 
 class Note(Entry, frozen=True, gc=False):
-    """A line that the code of the user wrote into the trace, with `simloop.note`.
-
-    Each call that the simulation refuses leaves one too.
-    """
+    """A line of the user's code (`simloop.note`), or a call that the simulation refuses."""
 
     text: str
 
 
 class RequestRefused(Entry, frozen=True, gc=False):
-    """A provider refuses a request that is no valid one, so no model gets it.
-
-    `endpoint` is the method and the path, `text` the place in the body and the mistake.
-    """
+    """A provider refuses a request at `endpoint`; `text` is the place in it and the mistake."""
 
     endpoint: str
     status: Count
@@ -302,10 +291,7 @@ class Restarted(Entry, frozen=True, gc=False):
 
 
 class Sleep(Entry, frozen=True, gc=False):
-    """A sleep of a second or more begins, in code of an agent of the user's own.
-
-    `place` is the file, the line and the function that sleeps, here and below: no path.
-    """
+    """A sleep of a second or more begins at `place`: the file, the line and the function."""
 
     duration_ns: Count
     place: str
@@ -343,10 +329,7 @@ class LeftBehind(Entry, frozen=True, gc=False):
 
 
 class Transition(Entry, frozen=True, gc=False):
-    """The machine moved: the signal that arrived, the state it led to, the counters after it.
-
-    The signals of a run, fed to its machine again, give the same states.
-    """
+    """The machine moved: the signal that arrived, the state it led to, the counters after it."""
 
     signal: Signal
     state: str
@@ -354,11 +337,7 @@ class Transition(Entry, frozen=True, gc=False):
 
 
 class CallRenamed(Entry, frozen=True, gc=False):
-    """The engine gave a call another id, or another name, than the model did.
-
-    A provider refuses a request in which two calls share an id. Some programs read a tool's name
-    in lower case.
-    """
+    """The engine gave a call another id, or another name, than the model did."""
 
     call_id: str
     to_id: str
@@ -393,10 +372,7 @@ class Classified(Entry, frozen=True, gc=False):
 
 
 class CallBegun(Entry, frozen=True, gc=False):
-    """A call begins: hooks run before its tool, or an abort is a flag that may come before it.
-
-    Any other call begins when its tool starts, or when it is answered without one.
-    """
+    """A call begins, and hooks or an abort that is a flag may come before its tool starts."""
 
     call_id: str
 
@@ -443,10 +419,7 @@ class Backoff(Entry, frozen=True, gc=False):
 
 
 class Notice(Entry, frozen=True, gc=False):
-    """The run is long, or its context is too large and cannot be shortened.
-
-    Nothing follows from a notice.
-    """
+    """The run is long, or its context is too large and cannot be shortened; nothing follows."""
 
     text: str
 

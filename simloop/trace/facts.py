@@ -299,10 +299,7 @@ class Facts:
             self._attribute(entry, waiting)
 
     def _attribute(self, entry: entries.ToolStarted, waiting: list[int]) -> None:
-        """Choose the call of a tool run among several with its id.
-
-        A reply that failed, or was cut off, is followed by another one for which the tool runs.
-        """
+        """Choose the call of a tool run among several with its id: of a reply that did not fail."""
         good = (one for one in waiting if self._may_run(entry, self.replies.get(one)))
         number = self.asked[entry.call_id] = next(good, waiting[-1])
         waiting.remove(number)

@@ -1,9 +1,7 @@
 """The one table of the kinds of entries: what each is called and shown as, and what may follow it.
 
-The timeline, the replayer and its filter, the page, the spans, *why*, and the triggers
-of a scenario with their schema read it. So a new kind of entry is a class in entries.py, a line
-here, and the code that records it. The reasons that need the policies and limits of a loop are in
-cursor/why.py, because a trace does not have those.
+A new kind of entry is a class in entries.py, a line here, and the code that records it. The reasons
+that need the policies and limits of a loop are in cursor/why.py.
 """
 
 import shlex

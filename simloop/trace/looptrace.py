@@ -1,8 +1,4 @@
-"""A trace in memory, and views for tests.
-
-A view is computed from entries alone, so it works for a trace read from a file as for one just
-made; requests.py has the requests.
-"""
+"""A trace in memory, and views for tests that are computed from its entries alone."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -16,10 +12,7 @@ from simloop.trace.entries import AnyEntry, Ended, Footer, Header
 
 
 class LoopTrace(Struct):
-    """The complete record of a scenario's runs.
-
-    `footer` is None if the run has not ended, or if the file was cut; `truncated` tells of a cut.
-    """
+    """The record of a scenario's runs; `footer` is None before their end, or in a cut file."""
 
     header: Header
     entries: list[AnyEntry] = field(default_factory=list)

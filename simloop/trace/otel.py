@@ -1,7 +1,6 @@
 """A trace as OpenTelemetry spans with the GenAI attributes, in the JSON encoding of OTLP.
 
-The spans are made from entries alone. Ids come from the digest of the trace and times are virtual,
-so equal runs have equal spans. Each request is a span, also one that is tried again.
+Ids come from the digest of the trace and times are virtual, so equal runs have equal spans.
 """
 
 import json

@@ -1,8 +1,7 @@
 """The recorder of one conversation: it numbers, dates and keeps the entries of a trace.
 
-Recording is on the path of every part, so it builds one Struct and appends it; nothing is encoded
-or copied here. A listener sees each entry after it is in the trace. It sets a flag, or schedules a
-callback, and never acts on the component that records: that component is in the middle of its work.
+Recording is on the path of every part, so nothing is encoded or copied here. A listener sets a flag
+or schedules a callback, and never acts on the component that records.
 """
 
 from collections.abc import Callable
@@ -88,19 +87,13 @@ class Recorder:
         self.append = _notifying(self.entries, self._listeners)
 
     def close(self) -> None:
-        """Forget the listeners: the conversation is over.
-
-        They may refer to the recorder, and such a cycle leaves its run to the garbage collector.
-        """
+        """Forget the listeners, whose cycle would leave the run to the garbage collector."""
         self._listeners.clear()
         self.is_heard = False
         self.append = self.entries.append
 
     def count(self, chars: int) -> None:
-        """Count characters that go into the trace. Raises RunawayRun past a bound.
-
-        Call it before the entry is appended, so that the trace of an ended run keeps its size.
-        """
+        """Count characters before their entry is appended. Raises RunawayRun past a bound."""
         self.chars = total = self.chars + chars
         if total > self.max_chars:
             self.look()
@@ -140,10 +133,7 @@ class Recorder:
 
 
 def _notifying(record: list[AnyEntry], listeners: list[Listener]) -> Listener:
-    """Return a function that appends an entry and notifies the listeners.
-
-    No method, which would make a cycle of a recorder and itself, to be left by each run.
-    """
+    """Return a function, no method, which would make a cycle for each run to leave."""
     append = record.append
 
     def append_and_notify(entry: AnyEntry) -> None:

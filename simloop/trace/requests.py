@@ -98,11 +98,7 @@ _NOTHING = _Sent(0, (), 0, b"", "", ())
 
 
 def check_request(entry: entries.Request) -> None:
-    """Raise TypeError or msgspec.MsgspecError for a request of wrong parts.
-
-    An agent may send anything. Only the parts that are new are looked at: an agent with a long
-    conversation then costs no more.
-    """
+    """Raise TypeError or msgspec.MsgspecError for a request whose new parts are wrong."""
     for message in entry.added:
         if not isinstance(message, Message):
             raise TypeError(f"{type(message).__name__} is no message")
@@ -127,10 +123,7 @@ class RequestCoder:
     def code(
         self, request: Request, seq: int, at_ns: int, tokens: int
     ) -> tuple[entries.Request, int]:
-        """Return the entry of `request`, and the number of its characters.
-
-        It holds the changes since the remembered request that `request` extends most.
-        """
+        """Return the entry of `request`, as changes of the likest one, and its characters."""
         sent: Any = request.messages
         if type(sent) is not View:
             sent = snapshot(sent)
@@ -194,10 +187,7 @@ def shared(one: Iterable[Message], other: Iterable[Message]) -> int:
 
 
 def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
-    """Yield every request, exactly as it was sent, in time linear in the trace.
-
-    Requests that extend one another share one list, of which each has a View.
-    """
+    """Yield every request as it was sent, in time linear in the trace: they share lists."""
     sent = [entry for entry in record if isinstance(entry, entries.Request)]
     most_kept: dict[int, int] = {}
     for entry in sent:

@@ -22,10 +22,9 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def read_file(path: Path, most: int, too_long: str = "") -> bytes:
-    """Return the bytes of the regular file at `path`.
+    """Return the bytes of a regular file.
 
-    Raises ScenarioError for a file that is no regular file, cannot be read, or has more than `most`
-    bytes; `too_long` is the hint for that.
+    Raises ScenarioError for any other file, and for one of over `most` bytes, with a hint.
     """
     try:
         # Opening a device can have effects of its own (a tape rewinds), so its kind comes first;

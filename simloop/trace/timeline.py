@@ -1,8 +1,6 @@
 """A trace as text: one line for each thing that happened, in virtual time.
 
-A line has the time (left out while it does not move, and shown at an end), what happened, and the
-details. Pieces of one text are joined; moves of the machine are shown (as `->`) where something was
-decided: a retry, a compaction, tools, the end, or a counter that changed.
+Moves of the machine are shown, as `->`, where something was decided or a counter changed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,10 +24,7 @@ _Line = tuple[int, str, str]
 
 
 def timeline(trace: LoopTrace, wrong: Iterable[str] = ()) -> Iterator[str]:
-    """Yield the lines of the timeline, header first, verdict last.
-
-    `wrong` are the findings on the run, which stand in the header.
-    """
+    """Yield the lines of the timeline: the header with the findings `wrong`, the verdict last."""
     yield from _header(trace.header)
     yield from (f"FAILED: {escape(line, _FINDING)}" for line in wrong)
     yield ""
@@ -43,10 +38,7 @@ def timeline(trace: LoopTrace, wrong: Iterable[str] = ()) -> Iterator[str]:
 
 
 def describe(entry: AnyEntry, *pieces: AnyEntry) -> str:
-    """Return any entry as one line, also a move of the machine or a piece of text.
-
-    `pieces` are the next pieces of its text.
-    """
+    """Return any entry, with the next `pieces` of its text, as one line."""
     lines = (_joined([entry, *pieces]),) if pieces else KINDS[type(entry)].lines(entry)
     return "; ".join([f"{what} {escape(text, _WIDTH)}".strip() for what, text in lines])
 
