@@ -152,25 +152,16 @@ class Compacted(Struct, frozen=True):
         return self.tokens_after < self.tokens_before
 
 
-class Compactor:
+class Compactor(Struct, eq=False):
     """Carries out the compaction policy for one run."""
 
-    def __init__(
-        self,
-        policy: Compaction,
-        history: History,
-        model: ModelPort,
-        model_calls: ModelCalls,
-        timeouts: Timeouts,
-    ) -> None:
-        self._policy, self._trigger = policy, policy.trigger
-        self._history = history
-        self._model = model
-        self._recorder: Recorder = model.recorder
-        self._model_calls = model_calls
-        self._timeouts = timeouts
-        self.reported = False
-        """Whether the trace of this run says that the context is over its trigger for good."""
+    _policy: Compaction
+    _history: History
+    _model: ModelPort
+    _model_calls: ModelCalls
+    _timeouts: Timeouts
+    reported: bool = False
+    """Whether the trace of this run says that the context is over its trigger for good."""
 
     def over(self) -> bool:
         """Return whether the context is over its trigger, and more than summaries may be dropped.
@@ -181,7 +172,7 @@ class Compactor:
         history = self._history
         most = self._policy.max_messages
         if most is None:
-            if history.tokens < self._trigger:
+            if history.tokens < self._policy.trigger:
                 return False
         elif len(history.messages) <= most:
             return False
@@ -190,12 +181,12 @@ class Compactor:
             return True
         if not self.reported:
             self.reported = True
-            self._recorder.record(entries.Notice, self._why_not())
+            self._model.recorder.record(entries.Notice, self._why_not())
         return False
 
     def _why_not(self) -> str:
         history, policy = self._history, self._policy
-        size, trigger = f"{history.tokens:,} tokens", self._trigger
+        size, trigger = f"{history.tokens:,} tokens", policy.trigger
         if policy.max_messages is not None:
             size, trigger = f"{len(history.messages):,} messages", policy.max_messages
         turns = "turn stays" if policy.keep_turns == 1 else f"{policy.keep_turns} turns stay"
@@ -220,7 +211,8 @@ class Compactor:
 
     def _done(self, forced: bool, strategy: str, before: int, count: int, detail: str) -> Compacted:  # noqa: FBT001
         tokens, removed = self._history.tokens, count - len(self._history.messages)
-        self._recorder.record(entries.Compaction, forced, strategy, before, tokens, removed, detail)
+        given = forced, strategy, before, tokens, removed, detail
+        self._model.recorder.record(entries.Compaction, *given)
         return Compacted(before, tokens)
 
     async def restart(self, marker: str, otherwise: str) -> Compacted:

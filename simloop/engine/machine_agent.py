@@ -17,17 +17,10 @@ from typing import Any
 from simloop.engine.handlers import EffectHandlers
 from simloop.engine.settings import EngineSettings
 from simloop.errors import RunawayRun
+from simloop.kernel import signals
 from simloop.kernel.effects import Effect, EndRun, TakeQueued
 from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.names import NAMES
-from simloop.kernel.signals import (
-    AbortRequested,
-    Began,
-    ContextCompacted,
-    ModelReplied,
-    Signal,
-    StepClosed,
-)
 from simloop.kernel.states import Finished
 from simloop.messages import Counters, Message, Outcome, UserMessage
 from simloop.trace.entries import Transition
@@ -65,12 +58,12 @@ class MachineAgent:
         return await self._engine.drive(prompt)
 
 
-def _counted(counters: Counters, signal: Signal, errors: int) -> Counters:
+def _counted(counters: Counters, signal: signals.Signal, errors: int) -> Counters:
     """Count steps and compactions, also for a machine that does not count them."""
     steps, compactions = counters.total_steps, counters.compaction_attempts
-    if type(signal) is ModelReplied:
+    if type(signal) is signals.ModelReplied:
         steps += signal.steps
-    elif type(signal) is ContextCompacted:
+    elif type(signal) is signals.ContextCompacted:
         compactions += 1
     return Counters(errors, steps, compactions)
 
@@ -118,7 +111,7 @@ class _Engine:
         wait for the step after it.
         An end from outside replaces the signal.
         """
-        signal: Any = Began()  # None after a machine that asked for no answer
+        signal: Any = signals.Began()  # None after a machine that asked for no answer
         most = self._settings.max_transitions
         handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
         machine, table, ready = self._machine, handlers.table, loop.ready
@@ -129,8 +122,8 @@ class _Engine:
             run, asked = checked_transition(machine, run, signal)
             self._run, state, kind = run, type(run.state), type(signal)
             if (
-                kind is ModelReplied
-                or kind is ContextCompacted
+                kind is signals.ModelReplied
+                or kind is signals.ContextCompacted
                 or run.error_count != counters.error_count
             ):
                 self._counters = counters = _counted(counters, signal, run.error_count)
@@ -142,7 +135,7 @@ class _Engine:
             signal = None
             try:
                 if ready or loop.has_due:
-                    if kind is StepClosed and type(asked[0]) is TakeQueued:
+                    if kind is signals.StepClosed and type(asked[0]) is TakeQueued:
                         handlers.take_queued(asked[0])
                         asked = asked[1:]
                     await asyncio.sleep(0)
@@ -163,7 +156,7 @@ class _Engine:
             f"{NAMES[type(self._run.state)]}"
         )
 
-    async def _stop(self) -> Signal:
+    async def _stop(self) -> signals.Signal:
         with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on
             await self._handlers.stop_tools()
         return self._cancellation.take()
@@ -186,7 +179,7 @@ class _Engine:
     def _note_abort(self) -> None:
         recorder, state = self._recorder, NAMES[type(self._run.state)]
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-        recorder.append(Transition(seq, at_ns, AbortRequested(), state, self._counters))
+        recorder.append(Transition(seq, at_ns, signals.AbortRequested(), state, self._counters))
 
     def _ended(self, state: Any) -> Ending:
         handlers = self._handlers

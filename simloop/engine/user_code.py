@@ -12,6 +12,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput, apart
 from simloop.errors import SimloopError
 from simloop.escape import writable
@@ -25,24 +27,17 @@ from simloop.world.user_functions import UserError, UserFunction, describe, keep
 from simloop.world.user_port import Cancellation
 
 
-class UserCode:
+class UserCode(Struct, eq=False):
     """Runs hooks and callbacks under one isolation policy, and records what they did.
 
     `raised` gets the exceptions of all functions of the user, those of tools and models too.
     """
 
-    def __init__(
-        self,
-        isolation: HookIsolation,
-        recorder: Recorder,
-        cancellation: Cancellation,
-        raised: list[UserError],
-    ) -> None:
-        self._isolation = isolation
-        self._recorder = recorder
-        self.cancellation = cancellation
-        self.failure = ""
-        self.raised = raised
+    _isolation: HookIsolation
+    _recorder: Recorder
+    cancellation: Cancellation
+    raised: list[UserError]
+    failure: str = ""
 
     async def fire(
         self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
@@ -171,7 +166,7 @@ def _nothing() -> None:
     """Keep nothing: a callback only watches."""
 
 
-class ParallelHooks(UserCode):
+class ParallelHooks(UserCode, eq=False):
     """Runs stretches of independent hooks at once, and every other hook in its place."""
 
     async def fire(

@@ -54,11 +54,9 @@ def isolated(
     CheckFailed if the process ends without an answer, ScenarioError where none can be forked.
     """
     if not can_isolate():
-        raise ScenarioError(
-            "this system cannot fork a process, which a run of its own needs",
-            key="isolate",
-            hint="leave out --isolate and --program, or use Linux or macOS",
-        )
+        message = "this system cannot fork a process, which a run of its own needs"
+        hint = "leave out --isolate and --program, or use Linux or macOS"
+        raise ScenarioError(message, key="isolate", hint=hint)
     reader, writer = os.pipe()
     for stream in (sys.stdout, sys.stderr):  # the fork would write the rest once more
         with contextlib.suppress(AttributeError, OSError, ValueError):

@@ -442,11 +442,9 @@ class _AgentMaker:
 
 def _refuse_options(name: str, kind: str, options: Mapping[str, Any]) -> None:
     if options:
-        raise ScenarioError(
-            f"the loop `{name}` is {kind} that is made already, and takes no options",
-            key=f"loops.{name}",
-            hint="name the class, or a function that makes it",
-        )
+        message = f"the loop `{name}` is {kind} that is made already, and takes no options"
+        hint = "name the class, or a function that makes it"
+        raise ScenarioError(message, key=f"loops.{name}", hint=hint)
 
 
 def _check_arguments(
@@ -455,11 +453,8 @@ def _check_arguments(
     try:
         inspect.signature(made).bind(*given, **options)
     except TypeError as error:
-        raise ScenarioError(
-            f"the loop `{name}` cannot be made with these options: {error}",
-            key=f"loops.{name}",
-            hint=hint,
-        ) from None
+        message = f"the loop `{name}` cannot be made with these options: {error}"
+        raise ScenarioError(message, key=f"loops.{name}", hint=hint) from None
     except ValueError:  # written in C: the call itself raises the error
         return
 
@@ -485,11 +480,9 @@ def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = N
     made = None if is_program(loop) else found(loop)
     if made is None or _is_of_agent(made, loop):
         written = shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
-        raise ScenarioError(
-            f"the loop `{called(loop)}` is an agent, and only machines can be explored",
-            key="loop",
-            hint=f"run it instead: simloop check all --loop {written}",
-        )
+        message = f"the loop `{called(loop)}` is an agent, and only machines can be explored"
+        hint = f"run it instead: simloop check all --loop {written}"
+        raise ScenarioError(message, key="loop", hint=hint)
     return _own_machine(spec, made)
 
 

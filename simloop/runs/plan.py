@@ -35,14 +35,7 @@ from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
-from simloop.world.fake_model import (
-    FakeModel,
-    FunctionModel,
-    Model,
-    PartyScript,
-    ScriptedFailure,
-    ScriptEntry,
-)
+from simloop.world import fake_model
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
@@ -98,11 +91,8 @@ class Plan:
         if given.get("model") is not None and any(
             (scenario.model, scenario.models, scenario.summaries)
         ):
-            raise ScenarioError(
-                "there are two models: a script in the scenario, and `model`",
-                key="model",
-                hint="leave one of them out",
-            )
+            message = "there are two models: a script in the scenario, and `model`"
+            raise ScenarioError(message, key="model", hint="leave one of them out")
         self._script = script_of(scenario)
         history = tuple(past_messages(scenario.history))
         self._tools = {**scripted_tools(scenario), **tools}
@@ -183,11 +173,11 @@ class Plan:
     def services(self) -> list[Service]:
         return [make() for make in self._services]
 
-    def model(self) -> Model:
+    def model(self) -> fake_model.Model:
         given = self.given.get("model")
         if given is None:
-            return FakeModel(*self._script)
-        return given if hasattr(given, "stream") else FunctionModel(given)
+            return fake_model.FakeModel(*self._script)
+        return given if hasattr(given, "stream") else fake_model.FunctionModel(given)
 
     def settings(self, seeds: Seeds) -> EngineSettings:
         """Return the settings of the engine for one run, whose scripted hooks count their calls."""
@@ -220,11 +210,9 @@ class Plan:
 def _check_restarts(scenario: Scenario, loop: Loop) -> None:
     for number, prompt in enumerate(scenario.then):
         if isinstance(prompt, Then) and prompt.restart and not loop.can_restart:
-            raise ScenarioError(
-                f"the loop `{loop.name}` is an agent that is made already, and cannot restart",
-                key=f"then.{number}.restart",
-                hint="give its class, or a function that makes it",
-            )
+            message = f"the loop `{loop.name}` is an agent that is made already, and cannot restart"
+            hint = "give its class, or a function that makes it"
+            raise ScenarioError(message, key=f"then.{number}.restart", hint=hint)
 
 
 _CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
@@ -278,7 +266,9 @@ _USUAL_LIMITS = _limits_of_loops(Limits())
 
 def script_of(
     scenario: Scenario,
-) -> tuple[list[ScriptEntry], list[ScriptEntry], Mapping[str, PartyScript]]:
+) -> tuple[
+    list[fake_model.ScriptEntry], list[fake_model.ScriptEntry], Mapping[str, fake_model.PartyScript]
+]:
     """Return the scenario's script, as the arguments of a fake model that plays it."""
     return (
         [reply.entry(f"model.{index}") for index, reply in enumerate(scenario.model)],
@@ -399,7 +389,7 @@ def _timeout_ms(spec: ScriptedTool) -> int | None:
 
 def _end(spec: ScriptedTool) -> Any:
     if spec.raises is not None:
-        raise ScriptedFailure(spec.raises)
+        raise fake_model.ScriptedFailure(spec.raises)
     if spec.cancels:
         raise asyncio.CancelledError
     return spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
@@ -456,7 +446,7 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
 
     def do(given: Any) -> None:
         if spec.raises is not None:
-            raise ScriptedFailure(spec.raises)
+            raise fake_model.ScriptedFailure(spec.raises)
         if added:
             given.tools.update(added)
         _change(spec, given)

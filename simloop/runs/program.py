@@ -161,11 +161,9 @@ class WholeProgram:
     async def answer(self, prompt: str, world: World) -> str:
         """Run the program on one prompt, and return what it has written to standard output."""
         if self._main is None:
-            raise ScenarioError(
-                "a whole program runs in a process of its own",
-                key="loop",
-                hint="run it with simloop.run, or with the command line",
-            )
+            message = "a whole program runs in a process of its own"
+            hint = "run it with simloop.run, or with the command line"
+            raise ScenarioError(message, key="loop", hint=hint)
         loop = world.model.loop
         output = loop.output
         if not isinstance(output, _RecordedOutput):  # at the first prompt

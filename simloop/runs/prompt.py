@@ -133,11 +133,8 @@ def _kept(error: BaseException, world: World) -> str:
 
 def _checked(text: Any) -> str:
     if text is not None and not isinstance(text, str):
-        raise ScenarioError(
-            f"the agent returned {type(text).__name__}, not a text",
-            key="loop",
-            hint="return its last text, or None",
-        )
+        message = f"the agent returned {type(text).__name__}, not a text"
+        raise ScenarioError(message, key="loop", hint="return its last text, or None")
     return writable(text or "")
 
 

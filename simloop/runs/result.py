@@ -15,15 +15,7 @@ from msgspec import Struct, field
 from simloop.errors import CannotExpress, ExpectationFailed, ScenarioError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
-from simloop.messages import (
-    Counters,
-    Message,
-    Outcome,
-    Request,
-    ToolMessage,
-    ToolSpec,
-    json_value,
-)
+from simloop.messages import Counters, Message, Outcome, Request, ToolMessage, ToolSpec, json_value
 from simloop.runs.plan import file_tools_of, scripted_tools, stated
 from simloop.scenario import loader
 from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span

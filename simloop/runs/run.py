@@ -221,11 +221,9 @@ class Simulation:
                 raise cause from error  # an agent that swallowed it went on and did not end
             raise
         except asyncio.CancelledError as error:
-            raise errors.CheckFailed(
-                "the run has no outcome, because its code cancelled the task that it runs in",
-                hint="cancel only tasks that the code has started",
-                reproduce=self.reproduce,
-            ) from error
+            message = "the run has no outcome, because its code cancelled the task that it runs in"
+            hint = "cancel only tasks that the code has started"
+            raise errors.CheckFailed(message, hint=hint, reproduce=self.reproduce) from error
 
     async def arun(self) -> Result:
         """Run the scenario on the running virtual clock. Raises the errors of `run`."""
@@ -376,10 +374,8 @@ class Simulation:
     async def send(self, prompt: str) -> Ending:
         """Run one prompt to its outcome; earlier messages stay in the context."""
         if self._under_way:
-            raise errors.ScenarioError(
-                "a run of this conversation is under way, or was cut short",
-                hint="start a new conversation",
-            )
+            message = "a run of this conversation is under way, or was cut short"
+            raise errors.ScenarioError(message, hint="start a new conversation")
         world = self._world or self._open_world(running_loop())
         if self.scripts.provider is not None:
             intercept(self.scripts.provider)

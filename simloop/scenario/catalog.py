@@ -218,11 +218,9 @@ def stated(given: Any, scenario: Scenario) -> Expect | None:
     if isinstance(given, Expectations):
         return given.by_name.get(name_of(scenario.path))
     if not isinstance(given, Mapping):
-        raise ScenarioError(
-            f"expectations are a mapping, not {type(given).__name__}",
-            key="expect_on",
-            hint="such as {'retry/rate-limit': {'outcome': 'failed'}}",
-        )
+        message = f"expectations are a mapping, not {type(given).__name__}"
+        hint = "such as {'retry/rate-limit': {'outcome': 'failed'}}"
+        raise ScenarioError(message, key="expect_on", hint=hint)
     if wrong := _unknown(given, "expect_on."):
         raise together(wrong)
     name = name_of(scenario.path)

@@ -194,11 +194,9 @@ def check_judge_as(judge_as: str, loop: object) -> None:
     if not judge_as:
         return
     if isinstance(loop, str) and not names_own(loop):
-        raise ScenarioError(
-            f"`{loop}` is bundled with simloop and has expectations of its own",
-            key="judge_as",
-            hint="leave it out, or name a loop of your own as module:attribute",
-        )
+        message = f"`{loop}` is bundled with simloop and has expectations of its own"
+        hint = "leave it out, or name a loop of your own as module:attribute"
+        raise ScenarioError(message, key="judge_as", hint=hint)
     check_loop(judge_as, "judge_as")
 
 

@@ -180,10 +180,7 @@ def duration(value: object) -> Nanoseconds:
     return value if isinstance(value, Nanoseconds) else Nanoseconds(parse_duration(value))
 
 
-Duration = Annotated[
-    Nanoseconds,
-    WithJsonSchema(JSON_SCHEMA),
-]
+Duration = Annotated[Nanoseconds, WithJsonSchema(JSON_SCHEMA)]
 """Nanoseconds, given in Python and in a file as text with a unit."""
 
 WrittenDuration: TypeAlias = Written[Duration, str | Nanoseconds]

@@ -170,11 +170,8 @@ def check_given(programs: Mapping[str, Any]) -> None:
             raise ScenarioError(str(error), key=f"programs.{key}") from None
         each = given if isinstance(given, list | tuple) else [given]
         if not each or not all(isinstance(one, Program) or callable(one) for one in each):
-            raise ScenarioError(
-                "this is no answer of a program",
-                key=f"programs.{key}",
-                hint='give a function, Program(stdout="..."), or a list of them',
-            )
+            hint = 'give a function, Program(stdout="..."), or a list of them'
+            raise ScenarioError("this is no answer of a program", key=f"programs.{key}", hint=hint)
 
 
 def script_of(key: str, given: Any) -> ProgramScript:

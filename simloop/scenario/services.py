@@ -30,16 +30,9 @@ from simloop.scenario.fields import (
     kept,
     wrong,
 )
+from simloop.world import services
 from simloop.world.faults import FaultPlace, SiteFault, Stage
 from simloop.world.http import HttpRequest
-from simloop.world.services import (
-    ServiceRule,
-    TimedAnswer,
-    check_address,
-    check_head,
-    json_bytes,
-    timed,
-)
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "any")
 """The keys of a route that hold its path; one of them says its method."""
@@ -54,7 +47,7 @@ def _path(path: str) -> str:
     return path
 
 
-Address = Annotated[str, AfterValidator(check_address)]
+Address = Annotated[str, AfterValidator(services.check_address)]
 """The address of a service, such as `https://orders.example/api`."""
 _Path = Annotated[str, AfterValidator(_path)] | None
 
@@ -128,11 +121,11 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
                 raise wrong("per_piece", "this body is not in pieces: write pieces: [...]")
             self._check_place(bodies)
             try:
-                check_head(self.status, self.headers.items())
+                services.check_head(self.status, self.headers.items())
             except ValueError as error:
                 raise wrong("headers", str(error)) from None
             try:
-                json_bytes(self.json)
+                services.json_bytes(self.json)
             except (TypeError, ValueError):
                 raise wrong("json", "this is not JSON: it has no NaN and no infinity") from None
             return self
@@ -144,16 +137,16 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             if place not in (None, "mid-output") and bodies:
                 raise wrong(key, f"{place} has no body before it: write mid-output")
 
-        def play(self, values: Mapping[str, str]) -> TimedAnswer:
+        def play(self, values: Mapping[str, str]) -> services.TimedAnswer:
             """Return the answer, with the values of the parameters of the path."""
-            played: TimedAnswer | None = getattr(self, "_played", None)
+            played: services.TimedAnswer | None = getattr(self, "_played", None)
             if played is None:
                 played = self._timed()
                 object.__setattr__(self, "_played", played)
             return _filled(played, values, is_json=self.json is not None) if values else played
 
-        def _timed(self) -> TimedAnswer:
-            return timed(
+        def _timed(self) -> services.TimedAnswer:
+            return services.timed(
                 self.status,
                 next((getattr(self, name) for name in _BODIES if differs(self, name)), None),
                 is_json=self.json is not None,
@@ -165,12 +158,14 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             )
 
 
-def _filled(answer: TimedAnswer, values: Mapping[str, str], *, is_json: bool) -> TimedAnswer:
+def _filled(
+    answer: services.TimedAnswer, values: Mapping[str, str], *, is_json: bool
+) -> services.TimedAnswer:
     """Return an answer, in whose texts each `{name}` of `values` is its value."""
     pieces, headers = answer.pieces, answer.headers
     for name, value in values.items():
         mark = f"{{{name}}}"
-        text = json_bytes(value)[1:-1] if is_json else value.encode("utf-8", "replace")
+        text = services.json_bytes(value)[1:-1] if is_json else value.encode("utf-8", "replace")
         pieces = tuple([piece.replace(mark.encode(), text) for piece in pieces])
         headers = tuple([(key, told.replace(mark, value)) for key, told in headers])
     return msgspec.structs.replace(answer, pieces=pieces, headers=headers)
@@ -219,7 +214,7 @@ class Route(Answer):
         dumped: dict[str, Any] = dump(self)
         return {name: dumped[name] for name in METHODS if name in dumped} | dumped
 
-    def rule(self, position: str) -> ServiceRule:
+    def rule(self, position: str) -> services.ServiceRule:
         """Return the route as the rule of a service at `position`."""
         method = next(name for name in METHODS if getattr(self, name) is not None)
         pattern = _pattern(getattr(self, method))
@@ -231,12 +226,12 @@ class Route(Answer):
             values = pattern.values(rest)
             return None if when is not None and not when.matches(request) else values
 
-        return ServiceRule(
+        return services.ServiceRule(
             matches, self.play, position, None if self.times == "always" else self.times
         )
 
 
-def rules_of(address: str, routes: Iterable[Route], first: int = 0) -> list[ServiceRule]:
+def rules_of(address: str, routes: Iterable[Route], first: int = 0) -> list[services.ServiceRule]:
     """Return routes as the rules of the service at an address; the first has that number."""
     numbered = enumerate(routes, first)
     return [route.rule(f"services.{address}.{number}") for number, route in numbered]
@@ -300,6 +295,6 @@ def with_fault(routes: Sequence[Route], fault: SiteFault, times: int) -> list[Ro
 
 
 @cache
-def answer_of_fault(fault: SiteFault) -> TimedAnswer:
+def answer_of_fault(fault: SiteFault) -> services.TimedAnswer:
     """Return the answer of a service with a fault of the catalogue."""
     return Answer(**fault.keys).play({})

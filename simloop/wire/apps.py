@@ -22,24 +22,7 @@ from simloop.virtual.clock.listener import WAKE
 from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.threads.calls import InnerLoop
 from simloop.virtual.threads.scheduler import ThreadEnded
-from simloop.world.http import (
-    ConnectionLost,
-    ConnectionRefused,
-    Head,
-    HttpRequest,
-    ReplyCourse,
-    ReplySteps,
-)
-from simloop.world.services import (
-    SERVES,
-    App,
-    ScriptedCourse,
-    ServicesPort,
-    ServiceThread,
-    TimedAnswer,
-    answer_of,
-    check_head,
-)
+from simloop.world import http, services
 from simloop.world.user_functions import keep
 
 _UNREAD = 65_536
@@ -50,15 +33,13 @@ OVER: Any = object()
 """The step at the end of a reply."""
 
 
-def kind_of(app: Any, address: str) -> type[App]:
+def kind_of(app: Any, address: str) -> type[services.App]:
     """Return the kind of an app that is the service at an address. Raises ScenarioError."""
     kind = _KINDS.get(_arguments(app))
     if kind is None:
-        raise ScenarioError(
-            f"the service is {type(app).__name__}, which is neither an app nor a function",
-            key=f"services.{address}",
-            hint="give an ASGI app, a WSGI app, or a function that takes a request",
-        )
+        message = f"the service is {type(app).__name__}, which is neither an app nor a function"
+        hint = "give an ASGI app, a WSGI app, or a function that takes a request"
+        raise ScenarioError(message, key=f"services.{address}", hint=hint)
     return kind
 
 
@@ -72,7 +53,7 @@ def _arguments(app: Any) -> int:
     return sum(p.default is p.empty for p in positional)
 
 
-class Channel(ReplyCourse):
+class Channel(http.ReplyCourse):
     """The course of a reply that another thread makes: it puts steps, and the client takes them.
 
     `on_taken` is called when the client has taken a piece, and when it gives up.
@@ -90,21 +71,21 @@ class Channel(ReplyCourse):
         if self.is_closed:
             return
         for step in steps:
-            self.has_begun = self.has_begun or type(step) is Head
+            self.has_begun = self.has_begun or type(step) is http.Head
             self.unread += len(step) if type(step) is bytes else 0
             self._steps.append(step)
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
             waiter.get_loop().call_soon_threadsafe(WAKE, waiter, None)
 
-    def fail(self, answer: TimedAnswer, request: HttpRequest) -> None:
+    def fail(self, answer: services.TimedAnswer, request: http.HttpRequest) -> None:
         """End the reply of an app that has failed, as a server does."""
         if self.has_begun:
-            self.put(ConnectionLost())
+            self.put(http.ConnectionLost())
         else:
-            self.put(*ScriptedCourse(answer, request).steps(), OVER)
+            self.put(*services.ScriptedCourse(answer, request).steps(), OVER)
 
-    def steps(self) -> ReplySteps:
+    def steps(self) -> http.ReplySteps:
         while True:
             while not self._steps:
                 yield None
@@ -131,7 +112,7 @@ class Channel(ReplyCourse):
         self.on_taken()
 
 
-def _path_of(request: HttpRequest, address: str) -> tuple[str, str]:
+def _path_of(request: http.HttpRequest, address: str) -> tuple[str, str]:
     """Return the path of the address, and that of the request after it, both decoded."""
     base = urlsplit(address).path.rstrip("/")
     return unquote(base), unquote(request.path[len(base) :]) or "/"
@@ -140,29 +121,33 @@ def _path_of(request: HttpRequest, address: str) -> tuple[str, str]:
 # ---------------------------------------------------------------- functions
 
 
-class _FunctionApp(App):
+class _FunctionApp(services.App):
     """A function of a request, sync or async, which returns an answer or a value that is one."""
 
-    def course(self, request: HttpRequest, port: ServicesPort) -> ReplyCourse:
+    def course(self, request: http.HttpRequest, port: services.ServicesPort) -> http.ReplyCourse:
         return _FunctionCourse(request, partial(self._answer, request, port))
 
-    async def _answer(self, request: HttpRequest, port: ServicesPort) -> TimedAnswer:
-        before = SERVES.set(True)
+    async def _answer(
+        self, request: http.HttpRequest, port: services.ServicesPort
+    ) -> services.TimedAnswer:
+        before = services.SERVES.set(True)
         try:
             value = self.app(request)
-            return answer_of(await value if is_coroutine(value) else value)
+            return services.answer_of(await value if is_coroutine(value) else value)
         except Exception as error:  # noqa: BLE001 - a service is user code
             return self.failed(error, port)
         finally:
-            SERVES.reset(before)
+            services.SERVES.reset(before)
 
 
-class _FunctionCourse(ScriptedCourse):
-    def __init__(self, request: HttpRequest, call: Callable[[], Awaitable[TimedAnswer]]) -> None:
-        super().__init__(TimedAnswer(), request)
-        self._call: Callable[[], Awaitable[TimedAnswer]] | None = call
+class _FunctionCourse(services.ScriptedCourse):
+    def __init__(
+        self, request: http.HttpRequest, call: Callable[[], Awaitable[services.TimedAnswer]]
+    ) -> None:
+        super().__init__(services.TimedAnswer(), request)
+        self._call: Callable[[], Awaitable[services.TimedAnswer]] | None = call
 
-    def steps(self) -> ReplySteps:
+    def steps(self) -> http.ReplySteps:
         while self._call is not None:
             yield None
         yield from super().steps()
@@ -178,10 +163,10 @@ class _FunctionCourse(ScriptedCourse):
 # ---------------------------------------------------------------- ASGI
 
 
-class _AsgiApp(App):
+class _AsgiApp(services.App):
     _server: "_Server | None" = None
 
-    def course(self, request: HttpRequest, port: ServicesPort) -> Channel:
+    def course(self, request: http.HttpRequest, port: services.ServicesPort) -> Channel:
         if self._server is None:
             self._server = _Server(self, port)
         channel = Channel()
@@ -196,17 +181,19 @@ class _AsgiApp(App):
 class _Server:
     """The thread of an ASGI app, and its event loop."""
 
-    def __init__(self, app: _AsgiApp, port: ServicesPort) -> None:
+    def __init__(self, app: _AsgiApp, port: services.ServicesPort) -> None:
         self._app, self._port = app, port
         self._loop = InnerLoop(port.loop)
-        self._requests: asyncio.Queue[tuple[HttpRequest, Channel] | None] = asyncio.Queue()
+        self._requests: asyncio.Queue[tuple[http.HttpRequest, Channel] | None] = asyncio.Queue()
         self._tasks: dict[asyncio.Task[None], None] = {}  # a set has no order
         self._ended: Callable[[], object] = lambda: None
         self._state: dict[str, Any] = {}
-        self._thread = ServiceThread(target=self._run, name=f"service {app.address}", daemon=True)
+        self._thread = services.ServiceThread(
+            target=self._run, name=f"service {app.address}", daemon=True
+        )
         self._thread.start()
 
-    def tell(self, what: tuple[HttpRequest, Channel] | None) -> None:
+    def tell(self, what: tuple[http.HttpRequest, Channel] | None) -> None:
         """Let the app answer a request through a channel; None: let it end."""
         self._loop.call_soon_threadsafe(self._requests.put_nowait, what)
 
@@ -220,7 +207,7 @@ class _Server:
         await asyncio.wait([over], timeout=_SHUTDOWN_S)
 
     def _run(self) -> None:
-        SERVES.set(True)
+        services.SERVES.set(True)
         try:
             self._loop.run_until_complete(self._serve())
         finally:
@@ -245,7 +232,7 @@ class _Server:
         while (submitted := await self._requests.get()) is not None:
             request, channel = submitted
             if failure is not None:
-                channel.put(ConnectionRefused())
+                channel.put(http.ConnectionRefused())
                 continue
             task = self._loop.create_task(self._answer(request, channel))
             self._tasks[task] = None
@@ -256,7 +243,7 @@ class _Server:
             await asyncio.wait(self._tasks)
         await lifespan.shutdown()
 
-    async def _answer(self, request: HttpRequest, channel: Channel) -> None:
+    async def _answer(self, request: http.HttpRequest, channel: Channel) -> None:
         conversation = _Conversation(request, channel, self._loop)
         try:
             await self._app.app(self._scope(request), conversation.receive, conversation.send)
@@ -265,7 +252,7 @@ class _Server:
             if not (channel.is_closed and isinstance(error, OSError)):
                 channel.fail(self._app.failed(error, self._port), request)
 
-    def _scope(self, request: HttpRequest) -> dict[str, Any]:
+    def _scope(self, request: http.HttpRequest) -> dict[str, Any]:
         parts, (base, path) = urlsplit(request.url), _path_of(request, self._app.address)
         named = ((n.encode("latin-1"), v.encode("latin-1", "replace")) for n, v in request.headers)
         headers = list(named)
@@ -291,11 +278,11 @@ class _Server:
 class _Conversation:
     """The messages between an app and its server about one request."""
 
-    def __init__(self, request: HttpRequest, channel: Channel, loop: InnerLoop) -> None:
-        self._request: HttpRequest | None = request
+    def __init__(self, request: http.HttpRequest, channel: Channel, loop: InnerLoop) -> None:
+        self._request: http.HttpRequest | None = request
         self._is_head = request.method == "HEAD"
         self._channel = channel
-        self._head: Head | None = None
+        self._head: http.Head | None = None
         self._taken = asyncio.Event()
         self.is_over = False
         channel.on_taken = lambda: loop.call_soon_threadsafe(self._taken.set)
@@ -321,8 +308,8 @@ class _Conversation:
             given = message.get("headers", ())
             texts = ([part.decode("latin-1") for part in pair] for pair in given)
             headers = tuple((name.lower(), value) for name, value in texts)
-            check_head(message["status"], headers)
-            self._head = Head(message["status"], headers)
+            services.check_head(message["status"], headers)
+            self._head = http.Head(message["status"], headers)
             return
         if self._channel.is_closed:
             raise ConnectionResetError("the client is gone")  # as ASGI says since version 2.4
@@ -388,22 +375,22 @@ class _Lifespan:
 # ---------------------------------------------------------------- WSGI
 
 
-class _WsgiApp(App):
-    def course(self, request: HttpRequest, port: ServicesPort) -> Channel:
+class _WsgiApp(services.App):
+    def course(self, request: http.HttpRequest, port: services.ServicesPort) -> Channel:
         channel, taken = Channel(), threading.Event()
         channel.on_taken = taken.set
 
         def answer() -> None:
-            SERVES.set(True)
+            services.SERVES.set(True)
             try:
                 self._respond(request, channel, taken)
             except Exception as error:  # noqa: BLE001 - an app is user code
                 channel.fail(self.failed(error, port), request)
 
-        ServiceThread(target=answer, name=f"service {self.address}", daemon=True).start()
+        services.ServiceThread(target=answer, name=f"service {self.address}", daemon=True).start()
         return channel
 
-    def _respond(self, request: HttpRequest, channel: Channel, taken: threading.Event) -> None:
+    def _respond(self, request: http.HttpRequest, channel: Channel, taken: threading.Event) -> None:
         def send(body: bytes) -> None:
             if head and body:
                 channel.put(head.pop())
@@ -417,11 +404,11 @@ class _WsgiApp(App):
                 raise exc_info[1].with_traceback(exc_info[2])
             pairs = tuple((name.lower(), value) for name, value in headers)
             code = int(status.split(maxsplit=1)[0])
-            check_head(code, pairs)
-            head[:] = [Head(code, pairs)]
+            services.check_head(code, pairs)
+            head[:] = [http.Head(code, pairs)]
             return send
 
-        head: list[Head] = []
+        head: list[http.Head] = []
         body = self.app(_environ(request, self.address), start_response)
         try:
             for piece in body:
@@ -434,7 +421,7 @@ class _WsgiApp(App):
         channel.put(OVER)
 
 
-def _environ(request: HttpRequest, address: str) -> dict[str, Any]:
+def _environ(request: http.HttpRequest, address: str) -> dict[str, Any]:
     parts, (base, path) = urlsplit(request.url), _path_of(request, address)
     environ: dict[str, Any] = {
         "REQUEST_METHOD": request.method,
@@ -465,5 +452,5 @@ def _environ(request: HttpRequest, address: str) -> dict[str, Any]:
     return environ
 
 
-_KINDS: dict[int, type[App]] = {1: _FunctionApp, 2: _WsgiApp, 3: _AsgiApp}
+_KINDS: dict[int, type[services.App]] = {1: _FunctionApp, 2: _WsgiApp, 3: _AsgiApp}
 """The kinds of apps, by the number of their arguments."""

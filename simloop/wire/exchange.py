@@ -17,15 +17,6 @@ from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.replies import BlockEncoder
 from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
 from simloop.world import http
-from simloop.world.http import (
-    Head,
-    HttpBody,
-    HttpReply,
-    HttpRequest,
-    ReplyCourse,
-    ReplySteps,
-    TimedOut,
-)
 from simloop.world.model_port import RecordedStream
 
 _OVER: Any = object()
@@ -38,7 +29,7 @@ class Exchange:
     """
 
     def __init__(
-        self, course: ReplyCourse, sent: HttpRequest, unreachable: Callable[[], object]
+        self, course: http.ReplyCourse, sent: http.HttpRequest, unreachable: Callable[[], object]
     ) -> None:
         self._course = course
         self._steps = course.steps()
@@ -47,7 +38,7 @@ class Exchange:
         self._phase: http.Phase = "read"
         self.is_open = True
 
-    async def reply(self) -> HttpReply:
+    async def reply(self) -> http.HttpReply:
         """Return the reply when its headers are there. Raises ConnectionLost or TimedOut."""
         try:
             head = await self.next()
@@ -56,7 +47,7 @@ class Exchange:
             raise
         return self._reply(head)
 
-    def reply_blocking(self) -> HttpReply:
+    def reply_blocking(self) -> http.HttpReply:
         """Return the reply as `reply` does, and block the calling thread until it is there."""
         try:
             head = self.next_blocking()
@@ -65,32 +56,32 @@ class Exchange:
             raise
         return self._reply(head)
 
-    def _reply(self, head: Any) -> HttpReply:
+    def _reply(self, head: Any) -> http.HttpReply:
         if self._course.is_whole:
             whole = b"".join(self._steps)  # type: ignore[arg-type]
-            return HttpReply(head.status, head.headers, HttpBody(whole))
-        return HttpReply(head.status, head.headers, ReplyBody(self))
+            return http.HttpReply(head.status, head.headers, http.HttpBody(whole))
+        return http.HttpReply(head.status, head.headers, ReplyBody(self))
 
-    async def next(self) -> Head | bytes | None:
+    async def next(self) -> http.Head | bytes | None:
         """Return the head, then each piece, then None; wait for it."""
         step = next(self._steps, _OVER)
         return await self._wait() if step is None else self._said(step)
 
-    def next_blocking(self) -> Head | bytes | None:
+    def next_blocking(self) -> http.Head | bytes | None:
         """Return the next step as `next` does, and block the calling thread until it is there."""
         if self._course.runs_code:
             return run_blocking(self.next())
         step = next(self._steps, _OVER)
         return run_blocking(self._wait()) if step is None else self._said(step)
 
-    def _said(self, step: Any) -> Head | bytes | None:
+    def _said(self, step: Any) -> http.Head | bytes | None:
         if step is _OVER:
             self.is_open = self._course.needs_closing
             return None
-        said: Head | bytes = step
+        said: http.Head | bytes = step
         return said
 
-    async def _wait(self) -> Head | bytes | None:
+    async def _wait(self) -> http.Head | bytes | None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._sent.read_timeout_s) as limit:
@@ -112,12 +103,12 @@ class Exchange:
         self._steps.close()
         await self._course.aclose()
 
-    def _timed_out(self) -> TimedOut:
+    def _timed_out(self) -> http.TimedOut:
         sent, phase = self._sent, self._phase
         seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
         assert seconds is not None
         self._course.time_out(f"the client's {phase} timeout of {seconds:g} s is over")
-        return TimedOut(phase, seconds)
+        return http.TimedOut(phase, seconds)
 
 
 class Answered(NamedTuple):
@@ -128,10 +119,10 @@ class Answered(NamedTuple):
     created_s: int
 
 
-class ModelCourse(ReplyCourse):
+class ModelCourse(http.ReplyCourse):
     """The course of a reply of the model. `stream` is the recorded stream of its parts."""
 
-    def __init__(self, stream: RecordedStream, answered: Answered, sent: HttpRequest) -> None:
+    def __init__(self, stream: RecordedStream, answered: Answered, sent: http.HttpRequest) -> None:
         self.stream = stream
         self._answered = answered
         self._number = stream.request.number
@@ -158,7 +149,7 @@ class ModelCourse(ReplyCourse):
     async def aclose(self) -> None:
         await self.stream.aclose()
 
-    def steps(self) -> ReplySteps:
+    def steps(self) -> http.ReplySteps:
         streams, form = self._answered.request.streams, self._answered.form
         encoder: BlockEncoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
@@ -194,10 +185,10 @@ class ModelCourse(ReplyCourse):
         if not streams:
             yield self._written(parts)
 
-    def _head(self) -> Head:
+    def _head(self) -> http.Head:
         form, request, created_s = self._answered
         self._begun = True
-        return Head(200, form.headers(request, self._number, created_s))
+        return http.Head(200, form.headers(request, self._number, created_s))
 
     def _encoder(self) -> BlockEncoder:
         form, request, created_s = self._answered
@@ -214,18 +205,18 @@ class ModelCourse(ReplyCourse):
     def _breaks(self, failure: StreamError) -> bool:
         """Return whether the connection breaks. Raises TimedOut where the model's code has."""
         if failure.fault.code == "timeout" and failure.fault.status is msgspec.UNSET:
-            raise TimedOut("read", self._sent.read_timeout_s or 0)
+            raise http.TimedOut("read", self._sent.read_timeout_s or 0)
         is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
         return is_lost or self.stream.is_unreachable
 
-    def _failed(self, failure: StreamError) -> Iterator[Head | bytes]:
+    def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
         form, _, created_s = self._answered
         status, headers, body = form.error(failure, self._number, created_s)
-        yield Head(status, headers)
+        yield http.Head(status, headers)
         yield body
 
 
-class ReplyBody(HttpBody):
+class ReplyBody(http.HttpBody):
     """The pieces of the body of a reply."""
 
     def __init__(self, exchange: Exchange) -> None:

@@ -175,8 +175,5 @@ def _check_names(tools: ToolsPort) -> None:
     ):
         for name in names:
             if name not in tools.tools:
-                raise ScenarioError(
-                    f"there is no tool `{name}`",
-                    key=f"mcp.{key}",
-                    hint=f"there are: {', '.join(tools.tools) or 'none'}",
-                )
+                hint = f"there are: {', '.join(tools.tools) or 'none'}"
+                raise ScenarioError(f"there is no tool `{name}`", key=f"mcp.{key}", hint=hint)

@@ -153,11 +153,9 @@ def _binds_world(made: Any, name: str) -> bool:
         except TypeError:
             continue
         return count > 1
-    raise ScenarioError(
-        f"the agent `{name}` takes {signature}, not a prompt and a world",
-        key="loop",
-        hint="write `async def agent(prompt, world)`, or `def`; `world` may be left out",
-    )
+    message = f"the agent `{name}` takes {signature}, not a prompt and a world"
+    hint = "write `async def agent(prompt, world)`, or `def`; `world` may be left out"
+    raise ScenarioError(message, key="loop", hint=hint)
 
 
 class Ending(Struct, frozen=True):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Ge, Le
+from msgspec import Struct
 
 from simloop.errors import ScenarioError
 from simloop.messages import Finish, Part, Request
@@ -97,9 +98,6 @@ class FaultSites:
             self._active[site] = draw() < self._chances.activate
         return self._active[site] and draw() < self._chances.fire
 
-    def of_reply(self) -> dict[Stage, ReplyFault]:
-        return self.drawn(_OF_REPLIES)
-
     def drawn(self, faults: Iterable[_Fault]) -> dict[Stage, _Fault]:
         """Return those of `faults` that happen: at most one of each stage, the last `INSTEAD`."""
         drawn: dict[Stage, _Fault] = {}
@@ -130,28 +128,28 @@ class FaultyStream(GeneratedStream):
         return None if ahead is None else ahead()
 
 
-class FaultyModel:
+class FaultyModel(Struct, eq=False):
     """A model that answers as `inner` does unless a fault fires.
 
     `play` returns the parts of a whole reply that has a fault, as a script plays it.
     """
 
-    def __init__(
-        self, inner: Model, sites: FaultSites, play: Callable[[ReplyFault], Sequence[TimedPart]]
-    ) -> None:
-        self._inner = inner
-        self._sites = sites
-        self._play = play
-        # A queue, because several replies of concurrent calls may be cut off before a retry.
-        self._cut_off: dict[tuple[str, str], deque[list[Part]]] = {}
-        self.parties: Parties | None = getattr(inner, "parties", None)
+    _inner: Model
+    _sites: FaultSites
+    _play: Callable[[ReplyFault], Sequence[TimedPart]]
+    # A queue, because several replies of concurrent calls may be cut off before a retry.
+    _cut_off: dict[tuple[str, str], deque[list[Part]]] = {}
+
+    @property
+    def parties(self) -> Parties | None:
+        return getattr(self._inner, "parties", None)
 
     def stream(self, request: Request) -> FaultyStream:
         """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
         return FaultyStream(self, request)
 
     async def disturbed(self, request: Request, stream: FaultyStream) -> AsyncGenerator[Part, None]:
-        drawn = self._sites.of_reply()
+        drawn = self._sites.drawn(_OF_REPLIES)
         if Stage.LATE in drawn:
             delay_ns, _ = self._play(drawn[Stage.LATE])[0]
             await asyncio.sleep(delay_ns / 1e9)

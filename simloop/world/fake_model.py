@@ -337,11 +337,10 @@ class FakeModel:
     ) -> None:
         self.requests: list[Request] = []
         self.parties: Parties = {}
-        self._purposes = {
-            "main": Script(main, "model", parties=self.parties),
-            "summary": Script(summary, "summaries"),
+        self._scripts = {  # by purpose and party
+            ("main", ""): Script(main, "model", parties=self.parties),
+            ("summary", ""): Script(summary, "summaries"),
         }
-        self._party_scripts: dict[str, Script] = {}
         for name, party in (parties or {}).items():
             self.add_party(name, party)
         self._calls = 0
@@ -351,7 +350,7 @@ class FakeModel:
     def stream(self, request: Request) -> TimedStream | WholeStream:
         """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
-        entry = self._script(request).choose(request)
+        entry = self._scripts[request.purpose, request.party].choose(request)
         timed = entry.reply.play(self._calls + 1)
         if entry.position not in self._known:
             is_later = (ns or part is None or isinstance(part, Exception) for ns, part in timed)
@@ -360,36 +359,27 @@ class FakeModel:
         self._calls += calls
         return WholeStream([part for _, part in timed]) if is_whole else TimedStream(timed)  # type: ignore[misc]
 
-    def _script(self, request: Request) -> Script:
-        if request.party:
-            return self._party_scripts[request.party]
-        return self._purposes[request.purpose]
-
     def add(self, main: Iterable[ScriptEntry], party: str = "") -> None:
         """Add entries for main requests after the others, or for a party, during the run too."""
-        (self._party_scripts[party] if party else self._purposes["main"]).add(main)
+        self._scripts["main", party].add(main)
 
     def add_party(self, name: str, party: PartyScript) -> None:
         """Add a party after the others, during the run too."""
         self.parties[name] = party.matches
-        self._party_scripts[name] = Script(party.entries, f"models.{name}.replies", name)
-
-    @property
-    def _scripts(self) -> list[Script]:
-        return [*self._purposes.values(), *self._party_scripts.values()]
+        self._scripts["main", name] = Script(party.entries, f"models.{name}.replies", name)
 
     @property
     def replies(self) -> int:
         """Return the number of replies, without those of entries that may always be used."""
-        return sum(script.replies for script in self._scripts)
+        return sum(script.replies for script in self._scripts.values())
 
     @property
     def is_empty(self) -> bool:
-        return all(script.is_empty for script in self._scripts)
+        return all(script.is_empty for script in self._scripts.values())
 
     def unused(self) -> list[str]:
         """Return the positions of the replies that were not requested, or not often enough."""
-        return [position for script in self._scripts for position in script.unused()]
+        return [position for script in self._scripts.values() for position in script.unused()]
 
     def check_account(self) -> None:
         """Raise ScriptUnused with the positions of the replies that were not used up."""
@@ -442,11 +432,8 @@ class FunctionModel:
             return WholeStream((TextDelta(answer), stop) if answer else (stop,))
         if isinstance(answer, Iterable):
             return TimedStream((0, part) for part in answer)
-        raise ScenarioError(
-            f"the model function returned {type(answer).__name__}",
-            key="model",
-            hint="return text, a Reply, or parts",
-        )
+        message = f"the model function returned {type(answer).__name__}"
+        raise ScenarioError(message, key="model", hint="return text, a Reply, or parts")
 
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:

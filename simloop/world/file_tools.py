@@ -18,22 +18,15 @@ def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[s
 
     `shell_timeout_ms` is virtual time, after which a call of RunShellCommand is given up.
     """
-    does = (
-        "Run a command line: sleep, ls, cat, pwd, echo, wc, mkdir, touch, rm, grep; "
-        "with &&, ;, > and >>."
-    )
+    run = partial(_run_shell_command, files)
+    does = "Run a command line: sleep, ls, cat, pwd, echo, wc, mkdir, touch, rm, grep; "
+    does += "with &&, ;, > and >>."
     folder = "List the names in a folder (if none is given, the root), with a slash after folders."
     write = "Write a text file, and the folders above it; what was there is lost."
     edit = "Replace the one place in a file where the old text stands."
     return toolbox(
         [
-            _tool(
-                "RunShellCommand",
-                partial(_run_shell_command, files),
-                does,
-                "command",
-                timeout_ms=shell_timeout_ms,
-            ),
+            _tool("RunShellCommand", run, does, "command", timeout_ms=shell_timeout_ms),
             _tool("ReadFile", partial(_read_file, files), "Read a text file.", "path"),
             _tool("ReadFolder", partial(_read_folder, files), folder, may=["path"]),
             _tool("WriteFile", partial(_write_file, files), write, "path", "content"),

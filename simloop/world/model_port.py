@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
@@ -74,30 +74,21 @@ class Completion(Struct, frozen=True):
     usage: Usage | None = None
 
 
-class ModelPort:
+class ModelPort(Struct, eq=False):
     """Sends requests to the model and records them, counted from 1."""
 
-    def __init__(
-        self,
-        model: Model,
-        recorder: Recorder,
-        loop: VirtualLoop,
-        raised: list[UserError],
-        cancellation: Cancellation,
-    ) -> None:
-        self.model = model
-        self.cancellation = cancellation
-        self.recorder = recorder
-        self.loop = loop
-        self.raised = raised
-        self.turn = no_turn
-        self.requests = 0
-        self.before = 0
-        """The requests before the prompt that is answered now."""
-        self.most: float = inf
-        """The requests that an agent may make for one prompt; a machine counts its moves."""
-        self._coder = RequestCoder()
-        self._parties: Parties | None = getattr(model, "parties", None)
+    model: Model
+    recorder: Recorder
+    loop: VirtualLoop
+    raised: list[UserError]
+    cancellation: Cancellation
+    turn: Callable[[], Awaitable[None]] = no_turn
+    requests: int = 0
+    before: int = 0
+    """The requests before the prompt that is answered now."""
+    most: float = inf
+    """The requests that an agent may make for one prompt; a machine counts its moves."""
+    _coder: RequestCoder = field(default_factory=RequestCoder)
 
     def stream(
         self,
@@ -128,8 +119,9 @@ class ModelPort:
         try:
             sent = messages if is_view else snapshot(messages)
             request = Request(number, purpose, system_prompt, sent, tuple(tools))
-            if self._parties:
-                request = party_of(self._parties, request, model, headers)
+            parties: Parties | None = getattr(self.model, "parties", None)
+            if parties:
+                request = party_of(parties, request, model, headers)
             entry, chars = self._coder.code(request, seq, at_ns, tokens)
             if not is_view:
                 check_request(entry)
@@ -426,11 +418,9 @@ def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Pa
 
 class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):
     def __missing__(self, kind: type) -> Callable[[Any, int, Recorder], Part]:
-        raise ScenarioError(
-            f"the model gave a {kind.__name__}, which is not a part of a stream",
-            key="model",
-            hint="return text, a Reply, or parts such as TextDelta and Finish",
-        )
+        message = f"the model gave a {kind.__name__}, which is not a part of a stream"
+        hint = "return text, a Reply, or parts such as TextDelta and Finish"
+        raise ScenarioError(message, key="model", hint=hint)
 
 
 _RECORDED = _Recorders(

@@ -49,7 +49,7 @@ class ToolBehaviour(NamedTuple):
 _AS_IT_IS = ToolBehaviour()
 
 
-class OwnTools:
+class OwnTools(msgspec.Struct, eq=False):
     """The tools of one conversation that the agent's own code calls, and the record of the calls.
 
     `timeout_ms` bounds a call whose tool has no timeout of its own. A call that a timeout ends
@@ -60,22 +60,15 @@ class OwnTools:
     the retry repeats it. A tool that nobody asked for gets an id of its own, `own-1`.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        loop: VirtualLoop,
-        timeout_ms: int | None = None,
-        behaviours: Mapping[str, ToolBehaviour] | None = None,
-        sites: FaultSites | None = None,
-    ) -> None:
-        self._recorder = recorder
-        self._loop = loop
-        self._behaviours = behaviours or {}
-        self._timeout_ms = timeout_ms
-        self._sites = sites
-        self._seen = self._unasked = 0
-        self._open: list[entries.ToolCall] = []
-        self._broken: set[int] = set()  # the numbers of requests whose replies broke
+    _recorder: Recorder
+    _loop: VirtualLoop
+    _timeout_ms: int | None
+    _behaviours: Mapping[str, ToolBehaviour]
+    _sites: FaultSites | None
+    _seen: int = 0
+    _unasked: int = 0
+    _open: list[entries.ToolCall] = []
+    _broken: set[int] = set()  # the numbers of requests whose replies broke
 
     def of(self, name: str) -> ToolBehaviour:
         return self._behaviours.get(name, _AS_IT_IS)

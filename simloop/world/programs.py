@@ -3,12 +3,13 @@
 A program without a script is not found. A shell is always there: `sh -c "git status"` runs the
 script of `git status`, and `sh: files` gives it the commands of a shell over the files in memory.
 """
-# ruff: noqa: SLF001 - a process that runs is a part of the port
 
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import recordable, writable
@@ -28,37 +29,20 @@ from simloop.world.program_scripts import (
     line_of_shell,
     takes_input,
 )
-from simloop.world.shell import (
-    MISUSED,
-    UNKNOWN,
-    Shell,
-    Write,
-    is_simple_command,
-    is_whole,
-    knows,
-)
+from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, is_simple_command, is_whole, knows
 from simloop.world.user_functions import UserError, describe, keep
 
 
-class Programs:
+class Programs(Struct, eq=False):
     """The port of the programs: it launches them, and records what passes through them."""
 
-    def __init__(  # noqa: PLR0917 - its surroundings
-        self,
-        scripts: list[ProgramScript],
-        recorder: Recorder,
-        raised: list[UserError],
-        files: Files | None = None,
-        sites: FaultSites | None = None,
-        play: Callable[[SiteFault], ProgramAnswer] = lambda _: ProgramAnswer(),
-    ) -> None:
-        self.scripts = scripts
-        self._recorder = recorder
-        self._raised = raised
-        self._files = files
-        self._sites = sites
-        self._play = play
-        self._started = 0
+    scripts: list[ProgramScript]
+    recorder: Recorder
+    raised: list[UserError]
+    files: Files | None = None
+    sites: FaultSites | None = None
+    play: Callable[[SiteFault], ProgramAnswer] = lambda _: ProgramAnswer()
+    started: int = 0
 
     def has(self, name: str) -> bool:
         """Return whether a program of that name is scripted, or is a shell."""
@@ -75,8 +59,8 @@ class Programs:
         script, words = self._script_for(args, line)
         if script is None and args[0].rpartition("/")[2] not in SHELLS:
             return None
-        self._started += 1
-        running = _Running(self, process, self._started)
+        self.started += 1
+        running = _Running(self, process, self.started)
         if script is not None and not script.is_shell:
             return partial(running.play, script, words)
         return partial(running.shell, line or "")
@@ -112,7 +96,7 @@ class _Running:
         self._port = port
         self._process = process
         self._number = number
-        self._recorder = recorder = port._recorder
+        self._recorder = recorder = port.recorder
         process.at_end.append(partial(recorder.record, entries.ProgramEnded, number))
         args, cwd = tuple(map(recordable, process.start.args)), writable(process.start.cwd)
         at = len(recorder.entries), recorder.now_ns
@@ -148,11 +132,11 @@ class _Running:
         """Play an answer, and return the exit status. Raises Signalled."""
         script.calls.append(ProgramCall(tuple(args), text))
         port = self._port
-        drawn = None if port._sites is None else port._sites.drawn(PROGRAM_FAULTS)
+        drawn = None if port.sites is None else port.sites.drawn(PROGRAM_FAULTS)
         if drawn and Stage.LATE in drawn:
-            await self._process.sleep(port._play(drawn[Stage.LATE]).takes_ns)
+            await self._process.sleep(port.play(drawn[Stage.LATE]).takes_ns)
         if drawn and Stage.INSTEAD in drawn:  # another call gets the answer of the script
-            return await self._whole(port._play(drawn[Stage.INSTEAD]), args, text, write)
+            return await self._whole(port.play(drawn[Stage.INSTEAD]), args, text, write)
         cut = drawn.get(Stage.AMID) if drawn else None
         answer = script.take(text, uses_up=cut is None)
         if answer is None:
@@ -160,7 +144,7 @@ class _Running:
             return 1
         if cut is not None:
             await self._pieces(answer, write, is_cut=True)
-            raise Signalled(port._play(cut).signal)
+            raise Signalled(port.play(cut).signal)
         return await self._whole(answer, args, text, write)
 
     async def _whole(
@@ -198,7 +182,7 @@ class _Running:
             self._recorder.keep(error)
             raise
         except Exception as error:  # noqa: BLE001 - it is the user's code
-            keep(self._port._raised, f"the program {args[0]}", error)
+            keep(self._port.raised, f"the program {args[0]}", error)
             await write("stderr", f"{describe(error)}\n")
             return 1
         done: Any = made if isinstance(made, Completed) else Completed(made or "")
@@ -216,7 +200,7 @@ class _Running:
     async def shell(self, line: str) -> int:
         """Run the command line of a shell, or that of its file or its input if it is empty."""
         process, args = self._process, self._process.start.args
-        files, folder = self._port._files or Files(), process.start.cwd
+        files, folder = self._port.files or Files(), process.start.cwd
         text = ""
         try:
             files = files.at(folder) if files.is_folder(folder) else files

@@ -187,30 +187,20 @@ def check_address(address: str) -> str:
     return address
 
 
-class ServicesPort:
+class ServicesPort(Struct, eq=False):
     """The services of one conversation. `play` returns the answer that a fault of chance gives.
 
     Requests are counted from 1, whatever their service.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        loop: VirtualLoop,
-        raised: list[UserError],
-        cancellation: Cancellation,
-        *,
-        sites: FaultSites | None,
-        play: Callable[[SiteFault], TimedAnswer],
-    ) -> None:
-        self.recorder = recorder
-        self.loop = loop
-        self.raised = raised
-        self.cancellation = cancellation
-        self._sites = sites
-        self._play = play
-        self._services: dict[str, list[tuple[str, Service]]] = {}
-        self._requests = 0
+    recorder: Recorder
+    loop: VirtualLoop
+    raised: list[UserError]
+    cancellation: Cancellation
+    sites: FaultSites | None
+    play: Callable[[SiteFault], TimedAnswer]
+    _services: dict[str, list[tuple[str, Service]]] = {}
+    _requests: int = 0
 
     def add(self, service: Service) -> None:
         """Add a service. Raises ScenarioError if there is one at its address."""
@@ -240,10 +230,10 @@ class ServicesPort:
         if service.app is None and found is None:
             return None
         number = self._record(service, rest, request)
-        drawn = {} if self._sites is None else self._sites.drawn(SERVICE_FAULTS)
-        late_ns = self._play(drawn[Stage.LATE]).takes_ns if drawn and Stage.LATE in drawn else 0
+        drawn = {} if self.sites is None else self.sites.drawn(SERVICE_FAULTS)
+        late_ns = self.play(drawn[Stage.LATE]).takes_ns if drawn and Stage.LATE in drawn else 0
         if drawn and Stage.INSTEAD in drawn:  # no rule is used up: a retry gets its answer
-            inner: ReplyCourse = ScriptedCourse(self._play(drawn[Stage.INSTEAD]), request)
+            inner: ReplyCourse = ScriptedCourse(self.play(drawn[Stage.INSTEAD]), request)
         elif found is not None:
             rule, values = found
             service.use(rule)

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simloop.world.files import ROOT, Files
 
 FAILED, MISUSED, UNKNOWN = 1, 2, 127
@@ -77,20 +79,14 @@ class Done(NamedTuple):
     code: int = 0
 
 
-class Shell:
+class Shell(Struct, eq=False):
     """A shell. `sleep` waits; `start` runs the commands that it takes from the shell."""
 
-    def __init__(
-        self,
-        files: Files,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        start: Startable | None = None,
-    ) -> None:
-        self._files = files
-        self._sleep = sleep
-        self._start = start
-        self.status = 0
-        """The exit status of the last command."""
+    files: Files
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    start: Startable | None = None
+    status: int = 0
+    """The exit status of the last command."""
 
     async def run(self, line: str, write: Write, text: str | None = None) -> int:
         """Run a command line and return its exit status; its first command gets `text` as input.
@@ -122,12 +118,12 @@ class Shell:
             path, kept = _unquoted(words[-1]), list[str]()
             if path != NULL:
                 if ">" in redirect:
-                    self._files.write(path, "", parents=False)
-                self._files.append(path, "")  # before the command, not run if that fails
+                    self.files.write(path, "", parents=False)
+                self.files.append(path, "")  # before the command, not run if that fails
             writes = _redirected(command.errors, _collecting(kept, write))
             code = await self._call(words[:-2], text, writes)
             if path != NULL:
-                self._files.append(path, "".join(kept))
+                self.files.append(path, "".join(kept))
         except OSError as error:
             await write("stderr", f"sh: {error}\n")
             return FAILED
@@ -139,8 +135,8 @@ class Shell:
             words = words[1:]
         if not words:
             return 0
-        expanded = [one for word in words for one in _expand(self._files, word)]
-        code = None if self._start is None else await self._start(expanded, text or "", write)
+        expanded = [one for word in words for one in _expand(self.files, word)]
+        code = None if self.start is None else await self.start(expanded, text or "", write)
         if code is not None:
             return code
         out, err, code = await self._own(*expanded, text=text)
@@ -157,17 +153,17 @@ class Shell:
         if name == "sleep":
             if len(arguments) != 1 or not _SECONDS.fullmatch(arguments[0]):
                 return Done(err="sleep: takes a number of seconds\n", code=MISUSED)
-            await self._sleep(float(arguments[0]))
+            await self.sleep(float(arguments[0]))
             return Done()
         if name == "cd":
-            self._files = self._files.at(*(arguments[:1] or ["/"]))
+            self.files = self.files.at(*(arguments[:1] or ["/"]))
             return Done()
         if name not in _COMMANDS:
             return Done(err=f"{name}: command not found\n", code=UNKNOWN)
         act, options, least = _COMMANDS[name]
         dashed = [word for word in arguments if options is not None and word[:1] == "-"]
         operands = [word for word in arguments if word not in dashed]
-        given = ShellInput(self._files, name, "".join(word[1:] for word in dashed), operands, text)
+        given = ShellInput(self.files, name, "".join(word[1:] for word in dashed), operands, text)
         unknown = given.options.strip(options)
         if unknown or len(operands) < least - (text is not None):
             why = f"option -{unknown[0]} is not known" if unknown else "an operand is missing"

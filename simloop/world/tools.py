@@ -25,8 +25,6 @@ from simloop.world.user_functions import UserFunction
 Tools: TypeAlias = Mapping[str, Any] | Iterable[Any]
 """What a caller may give as tools: functions or Tools, in a list or by name."""
 
-_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
-
 
 class Tool:
     """One tool. `function` takes the arguments by name and returns text, JSON or a ToolResult.
@@ -119,10 +117,6 @@ _CANONICAL = json.JSONEncoder(
 
 @functools.lru_cache(maxsize=256)
 def _signature_json(function: Callable[..., Any]) -> bytes:
-    return canonical_json(_signature_schema(function))
-
-
-def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     # Only Python tools without a schema need pydantic; scripted ones must not pay its import.
     from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415
     from pydantic.errors import PydanticSchemaGenerationError  # noqa: PLC0415
@@ -130,8 +124,8 @@ def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     try:
         schema = TypeAdapter[Any](cast("Any", function)).json_schema()
     except (PydanticUserError, PydanticSchemaGenerationError, ValueError, NameError):
-        return _ANY_OBJECT
-    return schema if schema.get("type") == "object" else _ANY_OBJECT
+        schema = {}
+    return canonical_json(schema if schema.get("type") == "object" else {"type": "object"})
 
 
 MOST_SUBSCHEMAS = 50_000

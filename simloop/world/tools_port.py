@@ -5,8 +5,9 @@ costs no coroutine.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -35,35 +36,31 @@ Breaking: TypeAlias = Callable[[Timeout], AbstractContextManager[None]]
 """A function that lets an abort break a timeout off while its block runs."""
 
 
+@dataclass(eq=False)
 class ToolsPort:
     """Runs tools by name. `timeout_ms` bounds a call whose tool has no timeout of its own.
 
     Without `results_fail` a result that a tool returns is a success, whatever it says of itself.
     """
 
-    def __init__(
-        self,
-        tools: Mapping[str, Tool],
-        recorder: Recorder,
-        loop: VirtualLoop,
-        raised: list[UserError],
-        timeout_ms: int | None = None,
-        *,
-        results_fail: bool = True,
-        behaviours: Mapping[str, ToolBehaviour] | None = None,
-        sites: FaultSites | None = None,
-    ) -> None:
-        self.tools = tools
-        self.specs: tuple[ToolSpec, ...] = tuple([tool.spec for tool in tools.values()])
-        self._recorder = recorder
-        self._loop = loop
-        self._raised = raised
-        self._timeout_ms = timeout_ms
-        self._results_fail = results_fail
-        self.turn = no_turn
-        self.server = ToolServer()
-        self.served = 0  # calls that came through a server
-        self.own_tools = OwnTools(recorder, loop, timeout_ms, behaviours, sites)
+    tools: Mapping[str, Tool]
+    _recorder: Recorder
+    _loop: VirtualLoop
+    _raised: list[UserError]
+    _timeout_ms: int | None = None
+    results_fail: bool = True
+    behaviours: Mapping[str, ToolBehaviour] | None = None
+    sites: FaultSites | None = None
+    specs: tuple[ToolSpec, ...] = ()
+    turn: Callable[[], Awaitable[None]] = no_turn
+    server: ToolServer = field(default_factory=ToolServer)
+    served: int = 0  # calls that came through a server
+    own_tools: OwnTools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.specs = tuple([tool.spec for tool in self.tools.values()])
+        given = self._recorder, self._loop, self._timeout_ms
+        self.own_tools = OwnTools(*given, self.behaviours or {}, self.sites)
 
     @property
     def now_ns(self) -> int:
@@ -167,7 +164,7 @@ class ToolsPort:
 
     def _returned(self, value: Any) -> ToolResult:
         result = result_of(value)
-        if result.is_error and not self._results_fail:
+        if result.is_error and not self.results_fail:
             return msgspec.structs.replace(result, is_error=False)
         return result
 

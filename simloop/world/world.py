@@ -21,7 +21,7 @@ from simloop.world.tools_port import ToolsPort
 from simloop.world.user_port import UserPort
 
 
-class Refusals:
+class Refusals(Struct, frozen=True):
     """The record of what an agent asked for and did not get: hosts, programs and calls.
 
     A refusal is no failure. It is an entry of the trace, and reports list those that nobody means.
@@ -30,17 +30,15 @@ class Refusals:
     there: `*.example.com` is any host below that domain.
     """
 
-    def __init__(
-        self, recorder: Recorder, offline: Sequence[str] = (), absent: Sequence[str] = ()
-    ) -> None:
-        self._recorder = recorder
-        self._meant = {"host": offline, "program": absent}
+    recorder: Recorder
+    offline: Sequence[str] = ()
+    absent: Sequence[str] = ()
 
     def note(self, what: str, name: str, asked: str, place: str) -> None:
         """Record a refusal, unless the newest entry is an equal one: much is tried for ever."""
-        patterns = self._meant.get(what, ())
+        patterns = {"host": self.offline, "program": self.absent}.get(what, ())
         meant = any(fnmatchcase(name.lower(), each.lower()) for each in patterns)
-        asked, recorder = writable(asked), self._recorder
+        asked, recorder = writable(asked), self.recorder
         last = recorder.entries[-1] if recorder.entries else None
         if type(last) is entries.Refused and (last.what, last.asked) == (what, asked):
             return

@@ -6,13 +6,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from simloop.virtual.border import (
-    absence,
-    answers,
-    certificates,
-    refusals,
-    thread_stand_ins,
-)
+from simloop.virtual.border import absence, answers, certificates, refusals, thread_stand_ins
 from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.output import Output, enter_streams, leave_streams

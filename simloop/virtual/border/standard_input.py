@@ -13,14 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from simloop.virtual.border.exchange import NameExchange, StandIns
-from simloop.virtual.border.pipes import (
-    KEPT_BY,
-    READ,
-    WRITE,
-    Pipes,
-    exchanged,
-    is_ready,
-)
+from simloop.virtual.border.pipes import KEPT_BY, READ, WRITE, Pipes, exchanged, is_ready
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.real_world import is_exempt
 from simloop.virtual.threads.scheduler import Fiber

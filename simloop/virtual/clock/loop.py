@@ -135,10 +135,8 @@ class VirtualLoop(ReachingLoop):
         __tracebackhide__ = True  # in reports of pytest, also below
         if asyncio._get_running_loop() is not None or self.is_running():
             main.close()
-            raise ScenarioError(
-                "an event loop is already running in this thread",
-                hint="await the coroutine instead, or move the call out of the running loop",
-            )
+            hint = "await the coroutine instead, or move the call out of the running loop"
+            raise ScenarioError("an event loop is already running in this thread", hint=hint)
         hooks = sys.get_asyncgen_hooks()
         task = self._start(main, "main")
         self._enter()

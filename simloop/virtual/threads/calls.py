@@ -28,14 +28,7 @@ from simloop.virtual.clock.listener import WAKE, hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop
 from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
 from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
-from simloop.virtual.threads.scheduler import (
-    SimulatedThread,
-    ThreadEnded,
-    make_locked,
-    simulated,
-    thread_here,
-    threads_of,
-)
+from simloop.virtual.threads import scheduler
 
 T = TypeVar("T")
 
@@ -57,7 +50,7 @@ async def call_in_thread(function: Callable[[], T], name: str) -> T:
 async def result_in_thread(
     function: Callable[[], T],
     start: Callable[[Callable[[], None]], threading.Thread],
-    stop: Callable[[SimulatedThread], object] | None = None,
+    stop: Callable[[scheduler.SimulatedThread], object] | None = None,
 ) -> T:
     """Call `function` in a thread that `start` gives its work, and return its result.
 
@@ -81,7 +74,7 @@ async def result_in_thread(
     if result:
         return result[0]
     error = errors.pop()
-    if cancelled is not None and isinstance(error, ThreadEnded):
+    if cancelled is not None and isinstance(error, scheduler.ThreadEnded):
         raise cancelled
     try:
         raise error
@@ -90,18 +83,20 @@ async def result_in_thread(
 
 
 async def _wait(
-    ended: "asyncio.Future[None]", thread: Any, stop: Callable[[SimulatedThread], object] | None
+    ended: "asyncio.Future[None]",
+    thread: Any,
+    stop: Callable[[scheduler.SimulatedThread], object] | None,
 ) -> asyncio.CancelledError | None:
     cancelled = None
     while not ended.done():
         try:
             await asyncio.wait([ended])
         except asyncio.CancelledError as error:
-            running = simulated(thread)
+            running = scheduler.simulated(thread)
             if running is not None and cancelled is None and stop is not None:
                 stop(running)
             elif running is not None:
-                running.threads.throw(running, ThreadEnded())
+                running.threads.throw(running, scheduler.ThreadEnded())
             cancelled = cancelled or error
     return cancelled
 
@@ -111,8 +106,8 @@ class MainThread:
 
     def __init__(self) -> None:
         self._thread = threading.current_thread()
-        self._is_due = make_locked()
-        self._due: SimulatedThread | None = None
+        self._is_due = scheduler.make_locked()
+        self._due: scheduler.SimulatedThread | None = None
 
     def serve(self, answer: Callable[[], NoReturn]) -> NoReturn:
         """Call `answer`, which ends the process, in another thread, and run what `call` gives."""
@@ -129,21 +124,21 @@ class MainThread:
         """
 
         def start(work: Callable[[], Any]) -> threading.Thread:
-            self._due = threads_of(loop).adopt(self._thread, work)
+            self._due = scheduler.threads_of(loop).adopt(self._thread, work)
             self._is_due.release()
             return self._thread
 
-        threads = threads_of(loop)
+        threads = scheduler.threads_of(loop)
         threads.exit_status = None
         try:
             return await result_in_thread(function, start, _press_ctrl_c)
-        except ThreadEnded:
+        except scheduler.ThreadEnded:
             if threads.exit_status is None:
                 raise
             return threads.exit_status
 
 
-def _press_ctrl_c(thread: SimulatedThread) -> None:
+def _press_ctrl_c(thread: scheduler.SimulatedThread) -> None:
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):  # not ignored
         thread.threads.send_signal(thread, partial(handler, signal.SIGINT, None))
@@ -162,7 +157,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 
     Raises what `coroutine` raises, and ScenarioError outside of simulations.
     """
-    me = thread_here()
+    me = scheduler.thread_here()
     if me is None:
         coroutine.close()
         raise ScenarioError("this needs the virtual clock", hint="call it in a simulation")
@@ -175,7 +170,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def _no_loop_running(me: SimulatedThread) -> Iterator[None]:
+def _no_loop_running(me: scheduler.SimulatedThread) -> Iterator[None]:
     """Let the thread run a loop although it may be in a callback of another one."""
     running: Any = asyncio._get_running_loop()
     if running is None:
@@ -217,7 +212,7 @@ class InnerLoop(ReachingLoop):
         super().__init__()
         self.outer: VirtualLoop = outer
         self._selector = self
-        self._parked: SimulatedThread | None = None
+        self._parked: scheduler.SimulatedThread | None = None
         self._is_woken = False
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.
         self._asyncgens: Any = weakref.WeakKeyDictionary()
@@ -229,8 +224,8 @@ class InnerLoop(ReachingLoop):
         """Run until `stop`, or until the thread ends with the run."""
         try:
             super().run_forever()
-        except ThreadEnded:
-            threads_of(self.outer).interrupted.append(self)
+        except scheduler.ThreadEnded:
+            scheduler.threads_of(self.outer).interrupted.append(self)
             raise
 
     def select(self, timeout: float | None = None) -> list[Any]:
@@ -238,7 +233,7 @@ class InnerLoop(ReachingLoop):
 
         Return the callbacks whose descriptors are ready.
         """
-        me, found = thread_here(), self._ready_handles()
+        me, found = scheduler.thread_here(), self._ready_handles()
         if me is not None and not (found or self._is_woken) and (timeout is None or timeout > 0):
             self._parked = me
             try:
@@ -291,7 +286,7 @@ class InnerLoop(ReachingLoop):
         return signal.signal(sig, default) is not default
 
     def _check_signals(self, name: str) -> None:
-        me = thread_here()
+        me = scheduler.thread_here()
         if me is None or me.real is not None or me is me.threads.of_loop:
             raise self.outer.refuse(
                 name, "only a whole program gets signals: call the handler itself"

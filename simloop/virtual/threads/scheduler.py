@@ -266,10 +266,7 @@ class Fiber(SimulatedThread):
     name = ""
 
     def __init__(
-        self,
-        threads: "Threads",
-        name: str,
-        coroutine: Coroutine[Any, bool | None, None],
+        self, threads: "Threads", name: str, coroutine: Coroutine[Any, bool | None, None]
     ) -> None:
         self.threads = threads
         self.loop = threads.loop

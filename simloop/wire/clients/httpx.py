@@ -11,14 +11,7 @@ from typing import Any
 
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.endpoint import Endpoint
-from simloop.world.http import (
-    ConnectionLost,
-    ConnectionRefused,
-    HttpBody,
-    HttpReply,
-    HttpRequest,
-    TimedOut,
-)
+from simloop.world import http
 
 
 class HttpxConversion:
@@ -28,7 +21,7 @@ class HttpxConversion:
         self._module: Any = module
 
         class ReplyStream(module.AsyncByteStream, module.SyncByteStream):  # type: ignore[misc, name-defined]
-            def __init__(stream, body: HttpBody, request: Any) -> None:  # noqa: N805 - `self` is the conversion
+            def __init__(stream, body: http.HttpBody, request: Any) -> None:  # noqa: N805 - `self` is the conversion
                 stream.body = body
                 stream.request = request
 
@@ -36,13 +29,13 @@ class HttpxConversion:
                 try:
                     async for piece in stream.body:
                         yield piece
-                except (ConnectionLost, TimedOut) as error:
+                except (http.ConnectionLost, http.TimedOut) as error:
                     raise self.error(error, stream.request, in_body=True) from error
 
             def __iter__(stream) -> Iterator[bytes]:  # noqa: N805
                 try:
                     yield from stream.body
-                except (ConnectionLost, TimedOut) as error:
+                except (http.ConnectionLost, http.TimedOut) as error:
                     raise self.error(error, stream.request, in_body=True) from error
 
             async def aclose(stream) -> None:  # noqa: N805
@@ -59,7 +52,7 @@ class HttpxConversion:
         while True:
             try:
                 return self._response(await endpoint.answer(given), request)
-            except (ConnectionLost, TimedOut) as error:
+            except (http.ConnectionLost, http.TimedOut) as error:
                 await asyncio.sleep(self._delay_s(error, request, delays_s))
 
     def answer_blocking(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
@@ -68,7 +61,7 @@ class HttpxConversion:
         while True:
             try:
                 return self._response(endpoint.answer_blocking(given), request)
-            except (ConnectionLost, TimedOut) as error:
+            except (http.ConnectionLost, http.TimedOut) as error:
                 run_blocking(asyncio.sleep(self._delay_s(error, request, delays_s)))
 
     def _delay_s(self, error: Any, request: Any, delays_s: Iterator[float]) -> float:
@@ -77,7 +70,7 @@ class HttpxConversion:
             raise self.error(error, request) from error
         return delay_s
 
-    def _response(self, reply: HttpReply, request: Any) -> Any:
+    def _response(self, reply: http.HttpReply, request: Any) -> Any:
         body, whole = reply.body, reply.body.data
         return self._module.Response(
             reply.status,
@@ -89,10 +82,10 @@ class HttpxConversion:
     def error(self, error: Exception, request: Any, *, in_body: bool = False) -> Exception:
         """Return the exception of the module for a connection that failed."""
         module = self._module
-        if isinstance(error, TimedOut):
+        if isinstance(error, http.TimedOut):
             kind = module.ConnectTimeout if error.phase == "connect" else module.ReadTimeout
             message = ""
-        elif isinstance(error, ConnectionRefused):
+        elif isinstance(error, http.ConnectionRefused):
             kind, message = module.ConnectError, "All connection attempts failed"
         elif in_body:
             kind, message = module.ReadError, ""
@@ -114,11 +107,11 @@ def _delays_s(retries: int) -> Iterator[float]:
         yield from (0.5 * 2**n for n in range(retries - 1))
 
 
-def _given(request: Any, body: bytes) -> HttpRequest:
+def _given(request: Any, body: bytes) -> http.HttpRequest:
     timeouts = request.extensions.get("timeout") or {}
     given, code = request.headers.raw, request.headers.encoding
     headers = tuple([(name.lower().decode(code), value.decode(code)) for name, value in given])
-    return HttpRequest(
+    return http.HttpRequest(
         request.method,
         str(request.url),
         headers,

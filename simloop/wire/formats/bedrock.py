@@ -76,11 +76,7 @@ class Bedrock(replies.EventFormat):
 def _message(name: str, data: str) -> bytes:
     """Return a message of an event stream: lengths, headers, payload and checksums."""
     kind = "exception" if name.endswith("Exception") else "event"
-    headers = {
-        f":{kind}-type": name,
-        ":content-type": replies.JSON,
-        ":message-type": kind,
-    }
+    headers = {f":{kind}-type": name, ":content-type": replies.JSON, ":message-type": kind}
     packed, content = b"".join(map(_header, headers.items())), data.encode()
     start = struct.pack(">II", 16 + len(packed) + len(content), len(packed))
     start += struct.pack(">I", crc32(start))

@@ -17,12 +17,7 @@ from simloop.escape import writable
 from simloop.messages import json_value
 from simloop.wire.formats.payload import JsonObject, wire_json
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import (
-    ErrorReply,
-    WireEvent,
-    WireRequest,
-    WrongRequest,
-)
+from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
 from simloop.world.faults import status_text
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
