@@ -203,10 +203,7 @@ def conversations(loop: GivenLoop = "reference", **options: Any) -> st.SearchStr
 
 
 def check(
-    scenario: Scenario,
-    *,
-    invariants: Sequence[Invariant] | None = None,
-    **options: Any,
+    scenario: Scenario, *, invariants: Sequence[Invariant] | None = None, **options: Any
 ) -> Result | None:
     """Play `scenario`, judge it and return its result. `options` are those of `simloop.run`.
 

@@ -131,10 +131,8 @@ class Until(Enum):
 class Rules:
     """The rules of a trial: its invariants, by default all, and whether expectations count.
 
-    Without expectations, the script need not fit the run, and a loop whose compactions have no
-    bound by design may repeat them. A first trial chooses the invariants that can be judged, for
-    all trials with these rules: so the rules are for one plan, and for what `Plan.playing` makes
-    of it.
+    Without expectations, the script need not fit the run, and compactions without a bound by design
+    may be repeated. The first trial chooses the invariants for all: the rules are for one plan.
     """
 
     def __init__(
@@ -226,21 +224,17 @@ class Verdict(Struct):
 
         Raises ScenarioError if the scenario cannot be run, which is no failure of the loop.
         """
-        found = self._failure()
-        lines = () if found is None else tuple(printed(self.output))
-        return found._replace(printed=lines) if found is not None and lines else found
+        found = next(self._failures(), None)
+        return found and found._replace(printed=tuple(printed(self.output)))
 
     def every_failure(self) -> list[Failure]:
         """Return each violation as a failure, and the other one, if any. Raises as `failure`."""
-        other = self._other_failure()
-        found = [*map(Failure.of_violation, self.violations), *([] if other is None else [other])]
-        lines = tuple(printed(self.output)) if found else ()
-        return [each._replace(printed=lines) for each in found]
+        return [each._replace(printed=tuple(printed(self.output))) for each in self._failures()]
 
-    def _failure(self) -> Failure | None:
-        if self.violations:
-            return Failure.of_violation(self.violations[0])
-        return self._other_failure()
+    def _failures(self) -> Iterator[Failure]:
+        yield from map(Failure.of_violation, self.violations)
+        if (other := self._other_failure()) is not None:
+            yield other
 
     def _other_failure(self) -> Failure | None:
         # The agent may have swallowed the first error, and another one ended its run.
@@ -445,10 +439,7 @@ def verdict_on(run: Simulation, expect: Expect) -> Verdict:
 def run_again(verdict: Verdict) -> None:
     """Run the plan of a verdict again, and note in the verdict whether the runs differ.
 
-    A machine that is given as an object is driven again, so that one that carries something into
-    its next run is found; a class or a function makes another machine. The runs differ because of
-    Python code (a set, a clock, a counter that survives the run), or because of a fault of
-    simloop's own.
+    A machine that is given as an object is driven again: it may carry something into its next run.
     """
     plan, trace = verdict.plan, verdict.trace
     assert plan is not None

@@ -7,14 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from simloop.bench.hook_bench import (
-    CONFIDENCE,
-    HookBench,
-    HookRow,
-    Interval,
-    given_hooks,
-    tried,
-)
+from simloop.bench.hook_bench import CONFIDENCE, HookBench, HookRow, Interval, given_hooks, tried
 from simloop.bench.report import HookReport, plot_of, read_report
 from simloop.cli.options import formats
 from simloop.cli.terminal import note, out, out_lines, plain

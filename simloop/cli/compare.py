@@ -98,9 +98,8 @@ def command(
 class Row(Struct, frozen=True):
     """The run of a scenario on one loop.
 
-    `facts` are those of the JSON, null where nothing is known: a run that an error has ended has no
-    outcome, and retries are model calls of their own. `findings` are the expectations for that loop
-    that do not hold, and the errors that it does not expect.
+    `facts` are those of the JSON, null where nothing is known. `findings` are the expectations for
+    that loop that do not hold, and the errors that it does not expect.
     """
 
     facts: Mapping[str, Any]
@@ -171,7 +170,6 @@ class Row(Struct, frozen=True):
 
 
 def _course(trace: LoopTrace | None) -> dict[str, Any]:
-    """Return the facts of a run that its trace shows."""
     if trace is None:
         return {**dict.fromkeys(_WAY), "outcomes": []}
     outcomes, has_end = [*map(str, trace.outcomes)], trace.footer is not None

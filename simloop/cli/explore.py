@@ -59,11 +59,7 @@ def _limit(name: str, least: int) -> Decorator:
 @loop_options
 @formats("json")
 def command(
-    *,
-    loop: str,
-    loop_options: dict[str, Any],
-    output_format: str,
-    **limits_given: int,
+    *, loop: str, loop_options: dict[str, Any], output_format: str, **limits_given: int
 ) -> int:
     """Visit every run that a loop can have, and prove its properties.
 

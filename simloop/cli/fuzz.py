@@ -45,7 +45,6 @@ _BUDGET_S = parse_duration(_BUDGET) / _NS_PER_S
 
 
 def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> float | None:
-    """Return the seconds of a duration."""
     try:
         seconds = None if value is None else parse_duration(value) / _NS_PER_S
     except ValueError as error:
@@ -188,7 +187,6 @@ def command(
 
 
 def _words_of(sources: Sequence[str], declared: Path | None) -> str:
-    """Return the options of a command that name files."""
     words = [("--from", each) for each in sources] + [("--declare", declared)] * bool(declared)
     return "".join(f" {name} {shlex.quote(str(value))}" for name, value in words)
 
@@ -218,7 +216,6 @@ def _stop(ranges: executor.Ranges, *, here: bool) -> None:
 
 
 def _declared(path: Path | None) -> str:
-    """Return the content of a file of declarations as JSON."""
     if path is None:
         return ""
     return load_declared(path).model_dump_json(exclude_defaults=True, by_alias=True)

@@ -187,7 +187,7 @@ _ISOLATE = click.option(
 )
 replay_loop = _loop(
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
-    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
+    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}."
 )
 """The parameter `loop` of a verb that runs traces again."""
 

@@ -17,11 +17,8 @@ _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 def load(name: str) -> ModuleType:
     """Return the module `name`; import it, without work that only makes the command start later.
 
-    The collector would look through the imported objects a dozen times, the last time at the exit:
-    an eighth of the time of `simloop run`. They live as long as the command, so it never sees them.
-    The plugins of pydantic observe a user's models, and the search for them reads the metadata of
-    each installed package, by a module that takes as long to import as a run. A user's own model
-    has them: pydantic searches at the first model that is built with the variable unset.
+    The collector would look through the imported objects a dozen times. The search for plugins of
+    pydantic reads the metadata of each installed package: it waits for a model of the user's own.
     """
     loaded = sys.modules.get(name)
     if loaded is not None:

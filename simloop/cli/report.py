@@ -12,15 +12,7 @@ from pydantic import BaseModel
 
 from simloop.check.trial import Verdict
 from simloop.cli.options import Target
-from simloop.cli.terminal import (
-    explain,
-    json_text,
-    out,
-    out_lines,
-    padded,
-    plain,
-    verdict_word,
-)
+from simloop.cli.terminal import explain, json_text, out, out_lines, padded, plain, verdict_word
 from simloop.errors import AgentNotMade, CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.kernel.durations import format_duration
 from simloop.runs.result import Mismatch, Result, printed, refused_lines
@@ -149,8 +141,6 @@ def check_made(verdict: Verdict) -> None:
 
 
 class _Reported(Protocol):
-    """The findings of a verb about one scenario or trace, as text and as JSON."""
-
     @property
     def exit_code(self) -> int: ...
     def lines(self, name_width: int) -> Iterator[str]: ...

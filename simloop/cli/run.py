@@ -14,7 +14,6 @@ from simloop.runs.options import RunOptions
 from simloop.runs.result import last_raised
 from simloop.runs.run import Simulation
 from simloop.trace.codec import write_trace
-from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 
 
@@ -29,11 +28,7 @@ from simloop.trace.timeline import timeline
 )
 @formats("json")
 def command(
-    *,
-    targets: tuple[str, ...],
-    given: RunOptions,
-    trace_file: Path | None,
-    output_format: str,
+    *, targets: tuple[str, ...], given: RunOptions, trace_file: Path | None, output_format: str
 ) -> int:
     """Run scenarios and check their expectations.
 
@@ -66,15 +61,11 @@ def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
             report.verdict = verify(report.path, Until.END, begun.append, **given)
         finally:  # after any ending, even Ctrl-C
             if trace_file is not None and begun:
-                _write(report, begun[0].trace, trace_file)
+                try:
+                    write_trace(begun[0].trace, trace_file)
+                except ScenarioError as error:
+                    report.verdict.errors.append(error)
     return report
-
-
-def _write(report: Report, trace: LoopTrace, trace_file: Path) -> None:
-    try:
-        write_trace(trace, trace_file)
-    except ScenarioError as error:
-        report.verdict.errors.append(error)
 
 
 def _print_one(report: Report) -> int:

@@ -7,13 +7,7 @@ import click
 from simloop.cli.options import scenario_names
 from simloop.cli.terminal import cells, note, out, out_lines, padded, plain
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import (
-    SUFFIX,
-    bundled,
-    bundled_folder,
-    find_bundled,
-    schema_text,
-)
+from simloop.scenario.catalog import SUFFIX, bundled, bundled_folder, find_bundled, schema_text
 from simloop.scenario.writing import create, create_schema
 
 STARTER = Path(__file__).with_name("starter.yaml")

@@ -13,7 +13,7 @@ from simloop.cli.options import invariants_of_ones_own, run_settings, scenarios_
 from simloop.cli.process import signals_to_stop
 from simloop.cli.terminal import StatusLine, note, out, plain
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
+from simloop.fuzz.shrink import MAX_SECONDS, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.scenario.catalog import SUFFIX, find
@@ -60,7 +60,9 @@ def command(*, source: str, given: RunOptions, file: Path | None, seconds: float
             scenario,
             given,
             seconds=seconds,
-            say=lambda progress: status.say(_progress(progress)),
+            say=lambda at: status.say(
+                f"{at.runs} runs: {at.replies} replies, {at.chars} characters"
+            ),
             stopped=lambda: bool(came),
         )
     if shrunk is None:
@@ -84,10 +86,6 @@ def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
         raise
     chosen: Any = {name: value for name, value in given.items() if value}
     return scenario, {**recorded, **chosen}
-
-
-def _progress(progress: ShrinkProgress) -> str:
-    return f"{progress.runs} runs: {progress.replies} replies, {progress.chars} characters"
 
 
 def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:

@@ -115,11 +115,9 @@ def abandon_stdout() -> None:
 
 
 class StatusLine:
-    """A line on a terminal that shows the progress of a command, if it takes over a second.
+    """A line on a terminal with the progress of a command that takes over a second.
 
-    `click.progressbar` draws at once, hides the cursor and cannot be wiped before a result is
-    printed. Whoever prints anything else calls `clear` first, so that the line is the last one or
-    is not there. `stream` is None in a program without a console.
+    `click.progressbar` draws at once and cannot be wiped. Call `clear` before anything is printed.
     """
 
     def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:

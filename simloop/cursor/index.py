@@ -1,7 +1,7 @@
 """The index of a trace: its landmarks, its open events, and the changes of its values."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -129,9 +129,7 @@ class Index:
                 started = self._running.get(_key_of(entry, *_CLOSES[kind]))
                 if started:
                     self._close(started.pop(0), place)
-            read = _READERS.get(kind)
-            if read is not None:
-                read(self, place, entry)
+            self._note(place, kind, entry)
             if kind in _OPENS:
                 self._running.setdefault(_key_of(entry, *_OPENS[kind]), []).append(place)
                 self._moved.append(place)
@@ -157,10 +155,29 @@ class Index:
         self._moved.append(place)
         self._open.append(tuple(each for each in self._open[-1] if each != start))
 
-    def _prompt(self, _place: int, _: entries.Prompt) -> None:
-        self._values, self._cut = {}, False
+    def _note(self, place: int, kind: type, entry: Any) -> None:
+        if kind is entries.Prompt:
+            self._values, self._cut = {}, False
+        elif kind is entries.Ended:
+            self._end(place)
+        elif kind is entries.Request:
+            self._request(place, entry)
+        elif kind in _BEFORE_A_RETRY:
+            self._cut = True
+        elif kind is entries.ToolCall:
+            self._asked[entry.call_id] = place
+        elif kind is entries.Transition:
+            self._watch(Watched.STATE, entry.state, place)
+            for counter in _COUNTERS:
+                self._watch(counter, getattr(entry.counters, counter), place)
+        elif kind is entries.Compaction and entry.strategy:
+            self.shortened.append(place)
+        elif kind is entries.Sleep:
+            heappush(self._sleeps, (entry.at_ns + entry.duration_ns, place, entry.place))
+        elif kind is entries.TaskCancelled:
+            self._cancel(place, entry)
 
-    def _end(self, place: int, _: entries.Ended) -> None:
+    def _end(self, place: int) -> None:
         """Close all events: those of a run that was stopped have no end of their own."""
         for start in self._open[-1] if self._open else ():
             self.ends[start] = place
@@ -183,24 +200,6 @@ class Index:
         self._cut = False
         self._watch(Watched.TOKENS, entry.tokens, place)
         self._watch(Watched.MESSAGES, entry.kept + len(entry.added), place)
-
-    def _fail(self, _place: int, _: AnyEntry) -> None:
-        self._cut = True
-
-    def _call(self, place: int, entry: entries.ToolCall) -> None:
-        self._asked[entry.call_id] = place
-
-    def _move(self, place: int, entry: entries.Transition) -> None:
-        self._watch(Watched.STATE, entry.state, place)
-        for counter in _COUNTERS:
-            self._watch(counter, getattr(entry.counters, counter), place)
-
-    def _compaction(self, place: int, entry: entries.Compaction) -> None:
-        if entry.strategy:
-            self.shortened.append(place)
-
-    def _sleep(self, place: int, entry: entries.Sleep) -> None:
-        heappush(self._sleeps, (entry.at_ns + entry.duration_ns, place, entry.place))
 
     def _cancel(self, place: int, entry: entries.TaskCancelled) -> None:
         """End the sleep from which a task is cancelled: the one that began where it waits."""
@@ -236,19 +235,7 @@ _CLOSES = {
     entries.ProgramEnded: ("program", "program"),
     entries.Transition: ("backoff", ""),
 }
-_READERS: dict[type, Callable[[Index, int, Any], None]] = {
-    entries.Prompt: Index._prompt,  # noqa: SLF001
-    entries.Ended: Index._end,  # noqa: SLF001
-    entries.Request: Index._request,  # noqa: SLF001
-    entries.Error: Index._fail,  # noqa: SLF001
-    entries.StreamCut: Index._fail,  # noqa: SLF001
-    entries.Backoff: Index._fail,  # noqa: SLF001
-    entries.ToolCall: Index._call,  # noqa: SLF001
-    entries.Transition: Index._move,  # noqa: SLF001
-    entries.Compaction: Index._compaction,  # noqa: SLF001
-    entries.Sleep: Index._sleep,  # noqa: SLF001
-    entries.TaskCancelled: Index._cancel,  # noqa: SLF001
-}
+_BEFORE_A_RETRY = frozenset({entries.Error, entries.StreamCut, entries.Backoff})
 
 
 def _key_of(entry: AnyEntry, name: str, field: str) -> tuple[str, object]:

@@ -331,18 +331,8 @@ def _failure(entry: AnyEntry, failed_ns: int) -> Iterator[FactRow]:
                 yield row(", ".join(filter(None, words)), "  status")
 
 
-def _why(position: Position) -> Iterator[FactRow]:
-    for sentence in why(position):
-        yield row(sentence)
-
-
 def _newest(landmark: Landmark, position: Position) -> int | None:
     return position.recording.index.previous(landmark, position.place + 1)
-
-
-def _ended(position: Position) -> int | None:
-    """Return the place of the end of the run: no view says `yet` after it."""
-    return _newest(Landmark.END, position)
 
 
 def _source_of_timers(position: Position) -> Hashable:
@@ -352,13 +342,14 @@ def _source_of_timers(position: Position) -> Hashable:
     move = position.move
     is_move = move is not None and move.place == place
     waits = recording.waits.after(place)
-    return position.at_ns, open_, begun, waits, is_move, position.start, _ended(position)
+    ended = _newest(Landmark.END, position)  # no view says `yet` after it
+    return position.at_ns, open_, begun, waits, is_move, position.start, ended
 
 
 def _source_of_reply(position: Position) -> Hashable:
     place = position.request_place
     if place is None:
-        return None, _ended(position)
+        return None, _newest(Landmark.END, position)
     request: Any = position.recording.entries[place]
     parts = position.recording.index.parts.get(request.number, ())
     return place, bisect_right(parts, position.place)
@@ -373,7 +364,8 @@ def _source_of_calls(position: Position) -> Hashable:
 
 def _source_of_errors(position: Position) -> Hashable:
     kinds = _error_places(position)
-    return [bisect_right(each, position.place) for each in kinds], position.start, _ended(position)
+    counts = [bisect_right(each, position.place) for each in kinds]
+    return counts, position.start, _newest(Landmark.END, position)
 
 
 class _Panel(NamedTuple):
@@ -398,7 +390,7 @@ _PANELS: Mapping[FactView, _Panel] = {
     FactView.REQUEST: _Panel(
         _request,
         "no request has been sent in this run yet",
-        lambda at: (at.request_place, _ended(at)),
+        lambda at: (at.request_place, _newest(Landmark.END, at)),
     ),
     FactView.REPLY: _Panel(_reply, "no request has been sent in this run yet", _source_of_reply),
     FactView.CALLS: _Panel(_calls, "the newest reply has no calls", _source_of_calls),
@@ -411,7 +403,7 @@ _PANELS: Mapping[FactView, _Panel] = {
             _newest(each, at) for each in (Landmark.STEP, Landmark.COMPACTION, Landmark.PROMPT)
         ),
     ),
-    FactView.WHY: _Panel(_why, "no rule decided here", source_of_why),
+    FactView.WHY: _Panel(lambda at: map(row, why(at)), "no rule decided here", source_of_why),
     FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet", _source_of_errors),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})

@@ -28,13 +28,7 @@ from simloop.scenario.replies import (
     calls_of,
     reply_of_fault,
 )
-from simloop.scenario.schema import (
-    ClockSkew,
-    Context,
-    Scenario,
-    ScriptedHook,
-    ScriptedTool,
-)
+from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 TOOLS = ("read", "search", "write", "shell")
@@ -550,21 +544,13 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
 )
 
 
-def _history(choices: Choices) -> list[PastMessage]:
-    return [PastMessage(**each) for each in one_of(choices, _HISTORIES)]
-
-
-def _clock(choices: Choices) -> ClockSkew:
-    return ClockSkew(**one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
-
-
 _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     **{feature: partial(policy_for, feature=feature) for feature in _POLICIES},
     "context": _context,
     "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
-    "history": _history,
+    "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
     "system prompt": lambda _: "You are a tool for tests.",
-    "clock": _clock,
+    "clock": lambda own: ClockSkew(**one_of(own, ({}, {"ahead": "10s"}, {"behind": "10s"}))),
     "tools": switch,  # both features draw all tools together
     "slow tools": switch,
 }

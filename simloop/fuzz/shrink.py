@@ -12,15 +12,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import ValidationError
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.trial import (
-    EXPECTATION,
-    FINISHES,
-    UNJUDGED,
-    Failure,
-    Rules,
-    failure_of,
-    trial,
-)
+from simloop.check.trial import EXPECTATION, FINISHES, UNJUDGED, Failure, Rules, failure_of, trial
 from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
 from simloop.fuzz.alphabet import LAST, LAST_SUMMARY
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
@@ -65,11 +57,9 @@ class ShrinkProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A smaller scenario with the same failure.
+    """A smaller scenario with the same failure; it names its seed, and its loop if that has a name.
 
-    `scenario` names its loop, if the loop has a name, and its seed. `runs` is the number of runs
-    that the reduction took. `unfinished` is the reason why the scenario may not be minimal, or
-    empty.
+    `unfinished` is the reason why the scenario may not be minimal, or empty.
     """
 
     scenario: Scenario
@@ -138,8 +128,6 @@ def _of_the_caller(plan: Plan) -> RunOptions:
 
 @dataclass(kw_only=True)
 class _Search:
-    """The smallest tree so far, and the trees that have been tried."""
-
     plan: Plan
     failure: Failure
     invariants: Sequence[Invariant] | None
@@ -381,7 +369,6 @@ def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
 
 @cache
 def _known() -> Mapping[Fault, Keys]:
-    """Return the keys of each failure in the catalogue that comes instead of a reply."""
     instead = [fault for fault in FAULTS if fault.stage is Stage.INSTEAD]
     return {
         part.fault: fault.keys

@@ -363,7 +363,6 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
 
 
 def _troubled(choices: Choices, base: Scenario) -> dict[str, list[Route]]:
-    """Draw faults of the services of a scenario: their first requests fail, or all are slow."""
     services = dict(base.services)
     for number in choices.several(2, lambda _: choices.integer(0, len(services) - 1)):
         address = [*services][number]
@@ -373,7 +372,6 @@ def _troubled(choices: Choices, base: Scenario) -> dict[str, list[Route]]:
 
 
 def _failing(choices: Choices, base: Scenario) -> dict[str, Any]:
-    """Draw faults of the programs of a scenario: their first calls fail, or all are slow."""
     programs = dict(base.programs)
     for number in choices.several(2, lambda _: choices.integer(0, len(programs) - 1)):
         key, fault = [*programs][number], one_of(choices, PROGRAM_FAULTS)

@@ -70,8 +70,6 @@ class Word(StrEnum):
 
 
 class _Kind(NamedTuple):
-    """The values that a setting may have: a word, one of some texts, a flag or a number."""
-
     is_optional: bool
     word: type[Word] | None
     texts: tuple[str, ...]

@@ -74,7 +74,7 @@ class CloseStep(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Backoff(Struct, frozen=True, gc=False, cache_hash=True):
-    """Wait as the retry policy says: answered by `BackoffElapsed`, then an abort if `polls`."""
+    """Wait as the retry policy says: answered by `BackoffElapsed`. `polls`: an abort waits, too."""
 
     failures: int
     polls: bool = False

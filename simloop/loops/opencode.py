@@ -108,7 +108,7 @@ VERSIONS: Mapping[str, OpencodeOptions] = {
         filter_fails=True,
         parallel=True,
         abort_at_once=True,
-    ),
+    )
 }
 """The options that reproduce a version of opencode."""
 
@@ -279,7 +279,6 @@ class OpencodeLoop(machine.Design):
     # ------------------------------------------------------------------ the outer loop
 
     def _turn(self, run: Run, *, over: bool) -> Transition:
-        """Compact what is too long, leave if there is an answer, else ask the model."""
         assert isinstance(run.state, Turning)
         spent = self._is_spent(run)
         if over and not spent:

@@ -82,9 +82,7 @@ class PiOptions(Checked, at="loops.pi"):
             compaction=policies.Compaction(max_messages=100),
             tool_execution=policies.ToolExecution(order=order),
             tool_rules=policies.ToolRules(
-                convert=self.convert_arguments,
-                check_changed=self.check_changed,
-                results_fail=False,
+                convert=self.convert_arguments, check_changed=self.check_changed, results_fail=False
             ),
             hook_isolation=_ANSWERING if self.hook_errors_answer else policies.HookIsolation(),
             sent_back=policies.SentBack(failed=self.resend_failed, reasoning=self.resend_thinking),
@@ -108,7 +106,7 @@ VERSIONS: Mapping[str, PiOptions] = {
         check_changed=False,
         hook_errors_answer=True,
         terminate=True,
-    ),
+    )
 }
 """The options that reproduce a version of pi-agent-core."""
 

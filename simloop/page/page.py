@@ -20,15 +20,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
 from simloop.escape import escape
-from simloop.trace.kinds import (
-    Lane,
-    clock,
-    is_failure,
-    kind_of,
-    lanes_in,
-    legend,
-    sign_of,
-)
+from simloop.trace.kinds import Lane, clock, is_failure, kind_of, lanes_in, legend, sign_of
 
 _WIDEST = 200
 _HOLE = re.compile(r"\{\{(\w+)\}\}")

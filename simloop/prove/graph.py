@@ -173,7 +173,7 @@ def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
 
 
 def trapped(graph: Graph) -> int | None:
-    """Return the first node that runs, unless ended from outside, stay in or come back to."""
+    """Return the first node from which no run ends by itself, and which has a way on, or None."""
     sources: list[list[int]] = [[] for _ in graph.runs]
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
@@ -195,11 +195,7 @@ def trapped(graph: Graph) -> int | None:
 
 def shortest_lasso(graph: Graph) -> Lasso | None:
     """Return the shortest lasso, if possible without further messages of the user, or None."""
-    for follow in (_without_user, lambda _: True):
-        found = _shortest(graph, follow)
-        if found is not None:
-            return found
-    return None
+    return _shortest(graph, _without_user) or _shortest(graph, lambda _: True)
 
 
 def _without_user(signal: Signal) -> bool:

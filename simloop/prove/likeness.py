@@ -19,7 +19,7 @@ MOST_PAIRS = 20_000
 
 @without_collections()
 def first_difference(machine: Machine, design: Machine, limits: Limits) -> str:
-    """Return a shortest way to where `machine` decides otherwise than `design`, or ""."""
+    """Return the shortest way after which `machine` decides unlike `design`, or an empty text."""
     both = machine, design
     start = machine.start(), design.start()
     due: deque[tuple[Run, Run, tuple[Signal, ...], tuple[Signal, ...]]]

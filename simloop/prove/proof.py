@@ -85,13 +85,7 @@ class Proof:
 
 
 @without_collections()
-def prove(
-    machine: Machine,
-    limits: Limits,
-    *,
-    loop: str = "",
-    say: Say = lambda _: None,
-) -> Proof:
+def prove(machine: Machine, limits: Limits, *, loop: str = "", say: Say = lambda _: None) -> Proof:
     """Explore `machine`, and tell `say` the progress. Raises RunawayRun if that has no end."""
     graph, violations, taken = explore(machine, limits, say)
     order = ends_first(graph)

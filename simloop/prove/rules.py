@@ -354,8 +354,6 @@ def _uncounted(graph: Graph, counter: str, effect: type[Effect]) -> Iterator[Wro
 
 
 class _Kind(NamedTuple):
-    """The parts of a node besides its counters."""
-
     run: type[Run]
     others: tuple[object, ...]
     asked: tuple[type[Effect], ...]

@@ -102,10 +102,7 @@ def _play(
 
 
 def _body(
-    item: pytest.Function,
-    main: Callable[..., Any],
-    args: tuple[Any, ...],
-    given: dict[str, Any],
+    item: pytest.Function, main: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]
 ) -> Callable[[], Awaitable[None]]:
     from simloop.virtual.threads.calls import call_in_thread  # noqa: PLC0415 - see the docstring of the plugin
 
@@ -134,10 +131,7 @@ def _test(
     provider, sim = item.stash.get(PROVIDER, None), item.stash.get(SIM, None)
     qualified = item.nodeid.partition("::")[2].replace("::", ".").partition("[")[0]
     test = AsyncTest(
-        body,
-        f"{getattr(item.module, '__name__', '')}:{qualified}",
-        seed=seed,
-        **settings,
+        body, f"{getattr(item.module, '__name__', '')}:{qualified}", seed=seed, **settings
     )
     for fixture in (provider, sim):
         if fixture is not None:

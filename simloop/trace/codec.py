@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from simloop.errors import ScenarioError
 from simloop.escape import escape
-from simloop.kernel.names import kebab
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Count, Footer, Header
+from simloop.trace.entries import AnyEntry, Count, Entry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.recorder import MAX_ENTRIES
 from simloop.trace.storage import read_file, write_file
@@ -38,19 +37,13 @@ _MOST_NS = 2**63 - 1
 # ---------------------------------------------------------------------- lines
 
 
-class Pieces(
-    Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True,
-    tag_field="kind", tag=kebab,
-):  # fmt: skip
-    """Pieces that arrived one after another in the reply to `request`.
+class Pieces(Entry, frozen=True, gc=False):
+    """Pieces that arrived one after another in the reply to `request`, as the first of them.
 
-    `seq` and `at_ns` are those of the first. `lengths` counts the characters of each piece, whose
-    texts together are `text`. `gaps_ns` is the time between a piece and the next: one number if all
-    are equal.
+    `lengths` counts the characters of each piece, whose texts together are `text`. `gaps_ns` is the
+    time between a piece and the next: one number if all are equal.
     """
 
-    seq: Count
-    at_ns: Count
     request: Count
     text: str
     lengths: Annotated[tuple[Count, ...], _TWO_OR_MORE]

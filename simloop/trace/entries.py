@@ -61,12 +61,10 @@ class StopRequested(Entry, frozen=True, gc=False):
 
 
 class Ended(Entry, frozen=True, gc=False):
-    """A run ended. `counters` are those of a machine; an agent without one has none.
+    """A run ended. `text` is the model's last text, `message` the message to the user.
 
-    `exit` is the exit status of an agent that is a whole program.
-
-    `text` is the model's last text, `message` the message to the user. `elapsed_ns` is the time of
-    this run alone.
+    `elapsed_ns` is the time of this run alone. `counters` are those of a machine, and `exit` is the
+    exit status of an agent that is a whole program.
     """
 
     outcome: Outcome
@@ -449,11 +447,10 @@ class Header(
 ):  # fmt: skip
     """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
 
-    `limits` has the keys of a file, and durations as text; it is empty for an agent without limits.
-
-    `scenario_digest` is the BLAKE2b of `scenario`, 16 bytes in hex. `python` names the Python code
-    that the run needed besides: tools, hooks, callbacks, a model, a loop. `judge_as` is the design
-    whose expectations hold for a loop of the user's own.
+    `limits` has the keys of a file, and durations as text. `scenario_digest` is the BLAKE2b of
+    `scenario`, 16 bytes in hex. `python` names the Python code that the run needed besides: tools,
+    hooks, callbacks, a model, a loop. `judge_as` is the design whose expectations hold for a loop
+    of the user's own.
     """
 
     format: str

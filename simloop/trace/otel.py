@@ -250,9 +250,7 @@ def otel(trace: LoopTrace) -> dict[str, Any]:
     resource = {"attributes": _attributes({"service.name": "simloop"})}
     scope = {"name": "simloop"}
     return {
-        "resourceSpans": [
-            {"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]},
-        ]
+        "resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]
     }
 
 
@@ -263,7 +261,6 @@ def _runs(trace: LoopTrace) -> Iterator[list[AnyEntry]]:
 
 
 def _identified(spans: Sequence[OtelSpan], key: str) -> Iterator[dict[str, Any]]:
-    """Yield the spans of one prompt in JSON: a trace of their own, whose root is the first."""
     trace_id = digest(key.encode())
     ids = [digest(f"{key} {number}".encode())[:16] for number in range(len(spans))]
     for number, (span_id, span) in enumerate(zip(ids, spans, strict=True)):

@@ -55,10 +55,7 @@ class Recorder:
     )  # fmt: skip
 
     def __init__(
-        self,
-        entries: list[AnyEntry],
-        clock: Clock,
-        max_chars: int = MAX_TRACE_CHARS,
+        self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
     ) -> None:
         self.entries = entries
         self.append: Callable[[AnyEntry], None] = entries.append
