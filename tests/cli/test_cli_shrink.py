@@ -8,7 +8,7 @@ import pytest
 from commandline import Cli
 from shrinking import LARGE
 
-from simloop.cli import shrink
+from simloop.cli.terminal import StatusLine
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.writing import SCHEMA_FILE, scenario_text
 
@@ -93,12 +93,11 @@ def test_it_says_if_its_time_was_too_short(cli: Cli) -> None:
 def test_ctrl_c_keeps_the_smallest_so_far(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     count = itertools.count()
 
-    def interrupt(_: Any) -> str:
+    def interrupt(*_: Any) -> None:
         if next(count) == 2:
             os.kill(os.getpid(), signal.SIGINT)
-        return ""
 
-    monkeypatch.setattr(shrink, "_progress", interrupt)
+    monkeypatch.setattr(StatusLine, "say", interrupt)
     result = cli("shrink", "large.simloop.yaml", "--loop", LOOP)
     assert result.exit_code == 130
     assert "the scenario may not be minimal: the reduction was interrupted" in result.stderr
