@@ -15,6 +15,8 @@ _HOSTILE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+MOST_RECORDED = 100_000
+"""The characters of one input or output of an agent that a trace keeps."""
 
 
 def escape(text: str, width: int = WIDEST) -> str:
@@ -47,10 +49,6 @@ def writable(text: str) -> str:
         # A subclass, such as the texts of a framework, is nothing that a trace can hold.
         return text if type(text) is str else str.__str__(text)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-MOST_RECORDED = 100_000
-"""The characters of one input or output of an agent that a trace keeps."""
 
 
 def recordable(text: str) -> str:

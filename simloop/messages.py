@@ -12,6 +12,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+NO_RESULT = "No result provided"
+"""The result that pi adds to a request for a call without a result in its transcript."""
+NO_ANSWER = frozenset({"connection", "timeout"})
+"""The codes of a failure without an answer."""
+FAILED_REPLY, ABORTED_REPLY = "error", "aborted"
+"""The values of `AssistantMessage.failed`, which say how a reply failed."""
+
 
 class FinishReason(StrEnum):
     """The reason that the *model* stopped. `Finish.raw` keeps the provider's raw word beside it."""
@@ -127,10 +134,6 @@ class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
     text: str
 
 
-FAILED_REPLY, ABORTED_REPLY = "error", "aborted"
-"""The values of `AssistantMessage.failed`, which say how a reply failed."""
-
-
 class AssistantMessage(
     Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"
 ):
@@ -144,10 +147,6 @@ class AssistantMessage(
     calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
     failed: str = ""
-
-
-NO_RESULT = "No result provided"
-"""The result that pi adds to a request for a call without a result in its transcript."""
 
 
 class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"):
@@ -189,10 +188,6 @@ class Request(Struct, frozen=True, gc=False):
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...]
     party: str = ""
-
-
-NO_ANSWER = frozenset({"connection", "timeout"})
-"""The codes of a failure without an answer."""
 
 
 class Fault(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -54,11 +54,8 @@ from simloop.virtual.border.output import Output
 from simloop.world.user_functions import UserError, describe
 
 FINISHES = "finishes"
-"""The name of the failure of a run that does not end."""
 UNLIKE = "differs-from-design"
-"""The name of the failure of a machine that decides otherwise than the design that it declares."""
 EXPECTATION = "expectation"
-"""The name of the failure of a run that does not end as its scenario expects."""
 
 SENTENCES = {
     FINISHES: "A run ends: it does not go on and on without anything new.",
@@ -70,7 +67,6 @@ SENTENCES = {
     "InternalError": "Simloop raises no internal error.",
     "ReplayDiverged": "Two runs with the same scenario and seed are equal.",
 }
-"""The properties besides the invariants, by the name of the failure."""
 
 SPLIT = frozenset({"no-mistake-in-the-code"})
 """The invariants whose violations have different causes if their texts begin with other words."""

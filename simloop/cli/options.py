@@ -29,6 +29,8 @@ Decorator = Callable[[Command], Command]
 
 _NAMES = "a design, a version of one (opencode@1.18.34), or module:attribute"
 _INSTEAD = f"Use this loop instead of the scenario's: {_NAMES}"
+_SETTINGS = ("seed", "loop", "judge_as", "loop_options", "expect_on", "isolate")
+_OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on": "--expect"}
 
 
 class Target(Struct, frozen=True):
@@ -170,7 +172,6 @@ loop_options = click.option(
     },
     help="An option of the loop, as in a scenario under `loops`; may be repeated.",
 )
-"""The options of a loop design, each given as KEY=VALUE."""
 _EXPECT = click.option(
     "--expect",
     "expect_on",
@@ -189,7 +190,6 @@ replay_loop = _loop(
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
     f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}."
 )
-"""The parameter `loop` of a verb that runs traces again."""
 
 invariants_of_ones_own = click.option(
     "--invariants",
@@ -199,7 +199,6 @@ invariants_of_ones_own = click.option(
     callback=_added,
     help="Also judge these invariants of your own; may be repeated.",
 )
-"""The option for the invariants of a module, or one of them, which the command judges too."""
 
 
 def formats(*others: str) -> Decorator:
@@ -257,11 +256,6 @@ def scenario_settings(command: Command) -> Command:
 def comparison_settings(command: Command) -> Command:
     """Give a verb `targets`, the names `loops` and the settings of a run."""
     return _TARGETS(_settings(_LOOPS, command))
-
-
-_SETTINGS = ("seed", "loop", "judge_as", "loop_options", "expect_on", "isolate")
-_OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on": "--expect"}
-"""The settings of a single loop, and their flags."""
 
 
 def settings_by_loop(loops: Sequence[str], given: RunOptions) -> dict[str, RunOptions]:

@@ -27,6 +27,7 @@ Status: TypeAlias = Literal["ok", "failed", "error", "cannot"]
 _STATUS: tuple[Status, ...] = ("ok", "failed", "error")
 _WORDS = ("ok", "FAILED", "ERROR")
 _WIDTH = max(len(word) for word in _WORDS)
+_OF_AN_END = ("outcome", "limit", "text", "message", "elapsed_ns", "counters", "exit")
 
 
 class Report(Struct):
@@ -116,9 +117,6 @@ def _ended(trace: LoopTrace | None) -> dict[str, Any]:
     found = {name: getattr(end, name, None) for name in _OF_AN_END}
     counters = None if end.counters is None else asdict(end.counters)
     return {**found, "elapsed_ns": trace.footer.elapsed_ns, "counters": counters}
-
-
-_OF_AN_END = ("outcome", "limit", "text", "message", "elapsed_ns", "counters", "exit")
 
 
 R = TypeVar("R", bound=Report)

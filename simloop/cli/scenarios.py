@@ -11,7 +11,6 @@ from simloop.scenario.catalog import SUFFIX, bundled, bundled_folder, find_bundl
 from simloop.scenario.writing import create, create_schema
 
 STARTER = Path(__file__).with_name("starter.yaml")
-"""The scenario that `new` writes."""
 
 
 @click.command("new")

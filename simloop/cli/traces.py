@@ -46,6 +46,7 @@ from simloop.trace.storage import create_folder, write_file
 from simloop.trace.timeline import timeline
 
 TRACE_SUFFIX = ".trace.jsonl"
+_STDOUT = "-"
 
 
 @click.command("record")
@@ -273,9 +274,6 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
             out_lines((f"{name}:", *(f"  {each}" for each in view(FactView(name), position)), ""))
     if recorded.no_end:
         note(plain(f"{trace}: {recorded.no_end}"))
-
-
-_STDOUT = "-"
 
 
 @click.command("export")

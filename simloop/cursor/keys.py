@@ -85,7 +85,6 @@ MOVES: tuple[RunKey, ...] = (
     RunKey(("-",), "slower", PLAY, ("slower",)),
     RunKey(("i",), "play and draw in virtual time, or evenly", PLAY, ("change_pace",)),
 )
-"""The actions that move the cursor, or choose where it can go."""
 
 VIEWS: tuple[RunKey, ...] = tuple(
     RunKey((key,) if key else (), f"show {name}", SHOW, ("view", str(name)))

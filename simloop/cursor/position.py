@@ -20,6 +20,8 @@ from simloop.virtual.clock.waits import Wait
 
 _NS_PER_MS = 1_000_000
 _MOST_PARTS = 2_000
+_KINDS = {"task": "code", "thread": "code", "timeout": "limit"}
+_HINT = "write the number of an entry, counted from 0, or a virtual time such as 5.2s"
 
 
 class Move(NamedTuple):
@@ -340,9 +342,6 @@ class Position:
         return PendingTimer(name, entry.at_ns, due_ns)
 
 
-_KINDS = {"task": "code", "thread": "code", "timeout": "limit"}
-
-
 def _wait(found: Wait) -> PendingTimer:
     name = " ".join(filter(None, (found.what, found.name, found.place and f"at {found.place}")))
     return PendingTimer(name, None, found.due_ns, _KINDS.get(found.what, "event"))
@@ -354,9 +353,6 @@ def _call_state(found: dict[str, Any]) -> CallState:
     arguments = getattr(shown, "arguments", "")
     returned, answered = found.get("ToolResult"), found.get("Answered")
     return CallState(found["id"], shown.name, arguments, call, started, returned, answered)
-
-
-_HINT = "write the number of an entry, counted from 0, or a virtual time such as 5.2s"
 
 
 def place_of(trace: LoopTrace, named: str | None) -> int:

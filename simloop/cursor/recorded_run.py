@@ -43,7 +43,10 @@ from simloop.virtual.clock.waits import Wait, before_time_moves, sleep_of_caller
 from simloop.virtual.simulate import running_loop
 
 MOST_WATCHED = 20_000
-"""The entries of a run whose waits are noted."""
+MOST_JUDGED = 20_000
+"""The entries of the longest trace that is judged when it is opened: that takes about a second."""
+_HEADER = b'{"kind":"header"'
+_SUFFIX = ".jsonl"
 
 
 class Waits:
@@ -138,10 +141,6 @@ class RunEnding(NamedTuple):
     words: str
     wrong: str
     is_good: bool
-
-
-MOST_JUDGED = 20_000
-"""The entries of the longest trace that is judged when it is opened: that takes about a second."""
 
 
 @dataclass(kw_only=True)
@@ -292,9 +291,6 @@ def _expected_of(trace: LoopTrace) -> Expect:
 
 
 # ---------------------------------------------------------------------- opening
-
-_HEADER = b'{"kind":"header"'
-_SUFFIX = ".jsonl"
 
 
 def is_trace(named: str) -> bool:

@@ -20,6 +20,8 @@ _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
 _MOST_ERRORS = 60
 """The failures, judgements and tries that are shown: an entry of a long run must not show all."""
+_FIRST_STATE = "ready"  # of each machine, before its first transition
+_BACKING_OFF = NAMES[BackingOff]
 
 
 def view(name: FactView, position: Position, most: int | None = None) -> tuple[FactRow, ...]:
@@ -80,10 +82,6 @@ def _state(position: Position) -> Iterator[FactRow]:
         if move is not None and name == move.before:
             taken = f"  on {NAMES[type(move.signal)]}"
             yield row(f"{move.after} (the newest edge)", taken, Mark.EDGE, move.place)
-
-
-_FIRST_STATE = "ready"  # of each machine, before its first transition
-_BACKING_OFF = NAMES[BackingOff]
 
 
 def _phase(position: Position) -> str:
@@ -407,4 +405,3 @@ _PANELS: Mapping[FactView, _Panel] = {
     FactView.ERRORS: _Panel(_errors, "nothing has failed in this run yet", _source_of_errors),
 }
 MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})
-"""The views that end with messages."""

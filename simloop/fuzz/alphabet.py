@@ -33,6 +33,8 @@ from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 TOOLS = ("read", "search", "write", "shell")
 """The names of the tools that replies call if a loop does not offer its own."""
+_WAIT_MS = 4_000
+"""The limit of a tool or hook that hangs, if nothing else bounds it."""
 
 
 def _path(n: int) -> Keys:
@@ -166,7 +168,6 @@ _NOTHING = CONTENT_NAMES.index("nothing")
 ENDS_WITH_BODY = tuple(
     tuple(END_NAMES.index(f"http {status}") for status in body.statuses) for body in BODIES
 )
-"""The ends with which providers send each body."""
 _CONTENT_LIST = tuple(CONTENTS.values())
 
 
@@ -246,7 +247,6 @@ SUMMARIES: Mapping[str, Callable[[int], Reply]] = {
     "stalled": lambda _: Reply(stall="before-headers"),
     "raises": lambda _: Reply(raises="the client is broken"),
 }
-"""The replies to requests for a summary."""
 
 LAST_SUMMARY = Reply(say="The summary.", times="always")
 
@@ -341,7 +341,6 @@ _POINT_WEIGHTS = (4, 4, 3, 1)
 
 _CHANGES = max(map(len, _POINTS.values()))
 _UNUSED = repeat(("", (0.1, (None,))))
-"""The changes that a point lacks."""
 
 _SHORT = ("1ns", "100ms", "1s")
 _HOOK_TAKES = ("100ms", "1s", "4999ms", "5s", "6s", "7s")
@@ -378,10 +377,6 @@ def _failure_for(choices: Choices) -> dict[str, Any]:
     if keys and choices.boolean(0.8):  # a hook that fails before it acts shows less
         keys["waits"] = "after"
     return keys
-
-
-_WAIT_MS = 4_000
-"""The limit of a tool or hook that hangs, if nothing else bounds it."""
 
 
 class Abilities(NamedTuple):
@@ -443,7 +438,6 @@ its design merges them."""
 FEATURES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
             "tool start", "tool timeout", "hook isolation", "hook execution", "clock", "options",
             "hooks", "tools", "slow tools", "history", "system prompt")  # fmt: skip
-"""The features of settings; a family has some of them."""
 
 _NEEDS = {
     "limits": Feature.LIMITS, "timeouts": Feature.LIMITS, "retry": Feature.POLICIES,
@@ -497,7 +491,6 @@ _POLICIES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Sequence[Any]]]] 
     }),
     "hook execution": (HookExecution, {"order": ("sequential", "parallel", "parallel")}),
 }  # fmt: skip
-"""The limits and policies, by the feature of a family that draws them."""
 
 
 def policy_for(choices: Choices, feature: str) -> Any:
@@ -561,7 +554,6 @@ _FIELDS = {
     "hook isolation": "hook_isolation", "hook execution": "hook_execution",
     "history": "history", "system prompt": "system_prompt", "clock": "clock", "options": "loops",
 }  # fmt: skip
-"""The fields of a scenario that hold the value of a feature as it is drawn."""
 
 
 def settings_of(choices: Choices, abilities: Abilities, loop: str) -> Scenario:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from simloop.virtual.seeds import Seeds
 
 T = TypeVar("T")
+_HEAVIEST = 100
 
 
 class Choices(Protocol):
@@ -80,9 +81,6 @@ class SeededChoices(InOrder):
         bounds = list(accumulate(weights))
         index = bisect_right(bounds, self._draw() * bounds[-1])
         return index if index < len(bounds) else 0
-
-
-_HEAVIEST = 100
 
 
 def weights_of(choices: Choices, variants: int, most: int | None = None) -> list[int]:

@@ -207,4 +207,3 @@ GOALS: tuple[Goal, ...] = (
          (Ended,), _COMPACTS),
     Goal("not-retryable", (_ends(Outcome.FAILED),), (Ended,)),
 )  # fmt: skip
-"""All goals, in the order of a report."""

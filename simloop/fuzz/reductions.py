@@ -20,11 +20,9 @@ _LISTS = ("then", "model", "history", "queue", "hooks", "summaries")
 _BOUNDS = frozenset({"max_transitions", "max_trace_chars"})
 """The bounds of a runaway. They are not lowered: under a low bound, any run is a runaway."""
 _WORDS = frozenset({"finish", "at", "after", "loop", "judge_as", "status"}) | _BOUNDS
-"""The keys whose values are not shortened."""
 _DURATION = re.compile(PATTERN)
 _ROUND = ("0s", "1s", "2s", "5s", "1m", "1h", "1ms")
 _SHORT = 12
-"""The characters of a word that is not shortened."""
 
 
 def at(tree: Tree, path: Path) -> Tree:

@@ -38,13 +38,14 @@ from simloop.world.program_scripts import FILES
 MAX_SECONDS = 10.0
 
 _ANY_END = Expect(outcomes=[...], unused=CountBounds(min=0))
-"""The expectations of a world of a search, which has none."""
 _AFTERWARDS = 200
 """The most transitions of a run after its failure."""
 _LAST = {
     key: last.model_dump(mode="json", exclude_defaults=True)
     for key, last in (("model", LAST), ("summaries", LAST_SUMMARY))
 }
+_SCRIPTS = {"main": "model", "summary": "summaries"}
+_LOST = {"refused": "before-connect", "lost": "before-headers"}
 
 
 class ShrinkProgress(NamedTuple):
@@ -245,9 +246,6 @@ def _read(tree: Tree) -> Scenario:
     return Scenario.model_validate_json(json.dumps(tree))
 
 
-_SCRIPTS = {"main": "model", "summary": "summaries"}
-
-
 def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dict[str, Any]:
     """Return a scenario, as data, whose script has the faults that a run of it has recorded.
 
@@ -338,9 +336,6 @@ def _routes(record: Iterable[AnyEntry]) -> dict[str, list[dict[str, Any]]]:
             elif entry.failure in _LOST:
                 route["lost"] = _LOST[entry.failure]
     return routes
-
-
-_LOST = {"refused": "before-connect", "lost": "before-headers"}
 
 
 def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:

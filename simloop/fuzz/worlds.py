@@ -51,6 +51,11 @@ _CALLING = tuple(
 )
 _OF_WIRE = [n for n, fault in enumerate(alphabet.ENDS) if fault.name in alphabet.NO_WIRE]
 _ENDLESS = [n for n, fault in enumerate(alphabet.ENDS) if "stall" in fault.keys]
+_FURTHER = (["And then?"], ["And then?", "And at last?"])
+_REPETITIONS = 3
+_MOST_FAILED = 4
+_INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
+_WEIGHTS = (6, 2, 1, 1)
 
 
 @lru_cache(maxsize=4_000)
@@ -260,9 +265,6 @@ def _queue_for(choices: Choices, weights: Weights) -> list[Queued]:
     return choices.several(3, lambda n: message_for(choices, weights, n))
 
 
-_FURTHER = (["And then?"], ["And then?", "And at last?"])
-
-
 def _further_prompts(choices: Choices, weights: Weights) -> list[str]:
     if "prompts" not in weights.on:
         return []
@@ -283,12 +285,6 @@ def world_for(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
             "seed": choices.integer(0, 999),
         }
     )
-
-
-_REPETITIONS = 3
-_MOST_FAILED = 4
-_INSERT, _REPLACE, _REPEAT, _REMOVE = range(4)
-_WEIGHTS = (6, 2, 1, 1)
 
 
 def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Scenario:

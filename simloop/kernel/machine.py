@@ -38,7 +38,6 @@ RUNNING_TOOLS: Mapping[type[Struct], Targets] = {
     signals.ToolsReturned: frozenset({ClosingStep}),
     **STEP_ENDINGS,
 }
-"""The row of the state `RunningTools` in each bundled map."""
 
 
 def row(signal: type[Struct], *targets: type[Struct]) -> Mapping[type[Struct], Targets]:

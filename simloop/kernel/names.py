@@ -21,7 +21,6 @@ class _Names(dict[type[Struct], str]):
 
 
 NAMES = _Names()
-"""The name of each class."""
 
 
 @lru_cache(maxsize=1_000)

@@ -11,6 +11,8 @@ from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.messages import AssistantMessage, Message
 
+TokenEstimator = Callable[[str], int]
+
 
 class OnHookFailure(Word):
     """The effect on the run of a hook that raises or takes too long."""
@@ -201,9 +203,6 @@ class Policies:
     """An abort by the user breaks off streams and tools, no further call is begun, and the next
     model call comes back as aborted. Without it, the machine gets `AbortRequested` and decides."""
     warn_after: int | None = None
-
-
-TokenEstimator = Callable[[str], int]
 
 
 def utf8_bytes_over_4(text: str) -> int:

@@ -23,6 +23,7 @@ same trouble under other names. Quota and auth do not heal by waiting."""
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
 _LONGEST = 1e15
+_RETRIED = frozenset({429, 500, 502, 503})
 
 
 class RetryPolicy(Protocol):
@@ -66,9 +67,6 @@ class ExponentialBackoff(Checked, at="retry"):
         # The shift is bounded: 2**64 ms is past any maximum, 2**(10**6) would be a slow way there.
         delay_ms = min(self.initial_delay_ms << min(failures - 1, 64), self.max_delay_ms)
         return int(delay_ms * _NS_PER_MS * (1 - self.jitter * draw))
-
-
-_RETRIED = frozenset({429, 500, 502, 503})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

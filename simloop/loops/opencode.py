@@ -24,6 +24,12 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import ReplyFacts
 from simloop.messages import Fault, FinishReason, Outcome
 
+_TURN = (effects.TakeQueued(), effects.MeasureContext())
+_GOES_ON = frozenset({FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.INTERRUPTED})
+# The words of the protocol, and those of scenarios for the same.
+_FINISHES = ("tool_calls", "tool-calls", "content_filter", "content-filter")
+_COMPATIBLE = frozenset({"stop", "length", "function_call", *_FINISHES})
+
 
 class Steps(Word):
     """The behaviour of a run that has reached `max_steps`."""
@@ -110,7 +116,6 @@ VERSIONS: Mapping[str, OpencodeOptions] = {
         abort_at_once=True,
     )
 }
-"""The options that reproduce a version of opencode."""
 
 
 class Turning(Struct, frozen=True, gc=False):
@@ -204,13 +209,6 @@ class OpencodeRetry:
         if passes or _MAY_PASS.search(f"{fault.message}\n{fault.code}"):
             return ErrorClass.SERVER
         return known
-
-
-_TURN = (effects.TakeQueued(), effects.MeasureContext())
-_GOES_ON = frozenset({FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.INTERRUPTED})
-# The words of the protocol, and those of scenarios for the same.
-_FINISHES = ("tool_calls", "tool-calls", "content_filter", "content-filter")
-_COMPATIBLE = frozenset({"stop", "length", "function_call", *_FINISHES})
 
 
 class OpencodeLoop(machine.Design):

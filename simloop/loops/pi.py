@@ -108,7 +108,6 @@ VERSIONS: Mapping[str, PiOptions] = {
         terminate=True,
     )
 }
-"""The options that reproduce a version of pi-agent-core."""
 
 
 _ROUND = frozenset({states.Measuring, states.CallingModel})

@@ -32,7 +32,6 @@ KEYS: tuple[RunKey, ...] = tuple(
     each._replace(keys=tuple(key for key in each.keys if not key.startswith("Ctrl-")))
     for each in (*MOVES, *VIEWS, HELP)
 )
-"""The keys of the page: those of the terminal."""
 
 
 def page(recording: RecordedRun, name: str = "") -> str:

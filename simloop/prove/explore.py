@@ -33,7 +33,6 @@ _SAID_EVERY = 500
 
 
 Say = Callable[[str], object]
-"""A function that receives the progress of an exploration in words."""
 
 
 @contextmanager

@@ -18,6 +18,10 @@ from simloop.prove.alphabet import ENDINGS
 T = TypeVar("T")
 Arrow = tuple[Signal, int]
 """A signal, and the node that it leads to."""
+Weigh = Callable[[tuple[Effect, ...]], int]
+
+_FROM_OUTSIDE = frozenset((*ENDINGS, signals.HookFailed(), signals.CallBlocked()))
+_TAKING_TIME = (CallModel, RunTools, Backoff)
 
 
 class Step(Struct, frozen=True):
@@ -98,13 +102,6 @@ def way_back(came: Came, node: int) -> tuple[int, tuple[Arrow, ...]]:
         way.append((signal, node))
         node = before
     return node, tuple(reversed(way))
-
-
-Weigh = Callable[[tuple[Effect, ...]], int]
-"""The cost of a transition, computed from the effects that it requests."""
-
-_FROM_OUTSIDE = frozenset((*ENDINGS, signals.HookFailed(), signals.CallBlocked()))
-_TAKING_TIME = (CallModel, RunTools, Backoff)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from simloop.prove.graph import (
 
 # Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
 _OF_THE_WORLD = ("max_wall_clock", "max_steps_per_round")
+_ASKING = Fault("wait", status=429, headers=(("retry-after", "1000000000"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,6 @@ def _longest(graph: Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -
 
 def _count(kind: type[Effect], asked: tuple[Effect, ...]) -> int:
     return sum(isinstance(effect, kind) for effect in asked)
-
-
-_ASKING = Fault("wait", status=429, headers=(("retry-after", "1000000000"),))
 
 
 def _waited(retry: RetryPolicy, fault: Fault | None, asked: tuple[Effect, ...]) -> int:

@@ -20,6 +20,13 @@ from simloop.prove.graph import Arrow, Came, Graph, way_back
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
 """The transition of a run on a signal, or None for an error, which is a violation of its own."""
+_UNANSWERED = (effects.TakeQueued, effects.EndRun)
+_LOOKING = (effects.MeasureContext, effects.Compact)
+_SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
+    "total_steps": (effects.CallModel, effects.Compact),
+    "error_count": (effects.CallModel, effects.Backoff),
+    "compaction_attempts": (effects.Compact,),
+}
 
 
 class Wrong(NamedTuple):
@@ -28,15 +35,6 @@ class Wrong(NamedTuple):
     node: int
     what: str
     then: tuple[Arrow, ...] = ()
-
-
-_UNANSWERED = (effects.TakeQueued, effects.EndRun)
-_LOOKING = (effects.MeasureContext, effects.Compact)
-_SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
-    "total_steps": (effects.CallModel, effects.Compact),
-    "error_count": (effects.CallModel, effects.Backoff),
-    "compaction_attempts": (effects.Compact,),
-}
 
 
 def spends(asked: Asked, bound: Bound) -> bool:

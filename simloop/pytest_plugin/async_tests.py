@@ -26,7 +26,6 @@ SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
 
 _FIXTURES = frozenset(("provider", "sim"))
 _OTHERS = ("asyncio", "anyio", "trio")
-"""The markers of other plugins for async tests."""
 
 
 def is_ours(item: pytest.Item) -> bool:

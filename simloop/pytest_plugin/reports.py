@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simloop.world.user_functions import UserError
 
 SUFFIX = ".simloop.yaml"
+_HEADING = "simloop: the last run of this test"
 
 
 def last_of(run: "Simulation", raised: "Sequence[UserError]", which: str, again: str) -> str:
@@ -79,9 +80,6 @@ def is_finding(error: BaseException) -> bool:
     """Return whether the error is of the author or the loop."""
     errors = sys.modules.get("simloop.errors")
     return errors is not None and isinstance(error, errors.CheckFailed | errors.ScenarioError)
-
-
-_HEADING = "simloop: the last run of this test"
 
 
 @contextlib.contextmanager

@@ -9,11 +9,9 @@ if TYPE_CHECKING:
     from simloop.runs.fixtures import Played
 
 _OF_RUNS = ("seed", "loop", "judge_as", "loop_options", "unscripted", "services")
-"""The arguments of `simloop.run` that the marker takes too."""
 _OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties", "max_transitions", "unscripted", "services")
 TAKES = ", ".join(f"{name}=" for name in dict.fromkeys((*_OF_RUNS, *_OF_ASYNC_TESTS)))
 USERS = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
-"""The fixtures for which a plain test may be marked."""
 PLAYED: "pytest.StashKey[Played]" = pytest.StashKey()
 
 

@@ -303,7 +303,6 @@ NAME: Mapping[type[entries.Entry], str] = {kind: str(kind.__struct_config__.tag)
 """The name of each kind, as in a file: `tool-result`."""
 
 TEXTS = frozenset({entries.TextDelta, entries.ReasoningDelta})
-"""The kinds of the pieces of a text."""
 
 OF_REPLY = frozenset(
     kind for kind in KINDS if "request" in kind.__struct_fields__ and KINDS[kind].lane is Lane.MODEL
@@ -311,21 +310,18 @@ OF_REPLY = frozenset(
 """The kinds of the parts of a reply, its end among them."""
 
 OF_CALLS = frozenset({entries.ToolCall} | {k for k, v in KINDS.items() if v.lane is Lane.TOOLS})
-"""The kinds of entries about calls and their tools."""
 
 OF_DESIGN = frozenset({entries.Transition, entries.Classified, entries.Notice})
 """What a loop says of itself: two designs may differ in it and have the same effects."""
 
 TRIGGERS = tuple(NAME[kind] for kind, each in KINDS.items() if each.trigger)
-"""The names of the entries that a scenario can wait for."""
 
 ENGINE_TRIGGERS = tuple(
     sorted({NAME[kind] for kind in KINDS if kind not in get_args(entries.Boundary)} & {*TRIGGERS})
 )
-"""Those of them that only the engine of a machine leaves."""
+"""The triggers that only the engine of a machine leaves."""
 
 USUAL_LANES = (Lane.USER, Lane.MODEL, Lane.TOOLS, Lane.HOOKS, Lane.ENGINE)
-"""The lanes that every trace shows."""
 
 
 def lanes_in(record: Iterable[AnyEntry]) -> tuple[Lane, ...]:

@@ -18,10 +18,10 @@ from simloop.trace.kinds import is_failure
 from simloop.trace.looptrace import LoopTrace
 
 INTERNAL, CLIENT = 1, 3
-"""The kinds of spans."""
 _NS_PER_S = 1_000_000_000
 _PROVIDER = "simloop"
 _MODEL = "scripted"
+_ERROR = 2  # the code of a status
 
 
 class OtelSpan:
@@ -232,9 +232,6 @@ def _messages(role: str, *parts: Mapping[str, Any], finish_reason: str = "") -> 
     if finish_reason:
         message["finish_reason"] = finish_reason
     return json.dumps([message])
-
-
-_ERROR = 2  # the code of a status
 
 
 def otel(trace: LoopTrace) -> dict[str, Any]:

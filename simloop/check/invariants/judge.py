@@ -20,6 +20,10 @@ from simloop.world.user_functions import describe
 
 _MODULES = (requests, agents, tools, user, pauses, decisions, machines)
 _added: dict[str, tuple[Invariant, ...]] = {}
+_WRITTEN = (
+    "write module:name for a function with the decorator `simloop.invariant`; the module is looked "
+    "up in the current folder and among the installed packages"
+)
 
 
 @cache
@@ -64,12 +68,6 @@ def _named(name: str) -> tuple[Invariant, ...]:
     if not own:
         raise ScenarioError(f"`{name}` is no invariant", key="--invariants", hint=_WRITTEN)
     return own
-
-
-_WRITTEN = (
-    "write module:name for a function with the decorator `simloop.invariant`; the module is looked "
-    "up in the current folder and among the installed packages"
-)
 
 
 class Violation(Struct, frozen=True):

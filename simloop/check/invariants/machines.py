@@ -18,6 +18,9 @@ from simloop.messages import FinishReason, Outcome
 from simloop.prove.rules import ended_too_early
 from simloop.trace.entries import Prompt, Request, Transition
 
+_CUT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR})
+_IN_VAIN = signals.ContextCompacted(shrunk=False)
+
 
 @invariant(
     "A useless reply counts as an error: a reply without text and calls, without the calls "
@@ -39,9 +42,6 @@ def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
 def counts_errors(machine: Machine) -> bool:
     """Return whether errors bound the runs of a machine."""
     return any(bound.counter == "error_count" for bound in machine.bounds.values())
-
-
-_CUT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR})
 
 
 def _is_useless(reply: ReplyFacts) -> bool:
@@ -226,6 +226,3 @@ def useless_compaction_not_repeated(subject: Subject) -> Watch:  # noqa: ARG001 
             in_vain = entry.signal == _IN_VAIN
         elif type(entry) is Prompt or entry.purpose == "main":
             in_vain = False
-
-
-_IN_VAIN = signals.ContextCompacted(shrunk=False)
