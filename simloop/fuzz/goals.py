@@ -82,62 +82,40 @@ class Goals:
             self.counts[goal.name] += goal.is_reached(entries)
 
 
-def _a(kind: type) -> _Step:
-    return lambda entry: type(entry) is kind
+def _a(kind: type, **values: object) -> _Step:
+    """Return the step that matches an entry of a kind with these values."""
+    return lambda entry: (
+        type(entry) is kind and all(getattr(entry, name) == each for name, each in values.items())
+    )
 
 
-def _stops(cause: StopCause) -> _Step:
-    return lambda entry: type(entry) is StopRequested and entry.cause is cause
-
-
-def _asks(purpose: str) -> _Step:
-    return lambda entry: type(entry) is Request and entry.purpose == purpose
+def _ends(outcome: Outcome) -> _Step:
+    return _a(Ended, outcome=outcome)
 
 
 def _shortened(entry: Any) -> bool:
     return type(entry) is Compaction and bool(entry.strategy)
 
 
-def _forced(entry: Any) -> bool:
-    return type(entry) is Compaction and entry.forced
-
-
 def _late_tool(entry: Any) -> bool:
     return type(entry) is ToolResult and entry.is_error and "timed out" in entry.text
 
 
-def _overflows(entry: Any) -> bool:
-    return type(entry) is Classified and entry.error_class is ErrorClass.OVERFLOW
-
-
-def _finishes(reason: FinishReason) -> _Step:
-    return lambda entry: type(entry) is Finish and entry.reason is reason
-
-
-def _fails(error_class: ErrorClass) -> _Step:
-    return lambda entry: entry.error_class is error_class
-
-
-def _hook(result: str) -> _Step:
-    return lambda entry: entry.result == result
-
-
-def _ends(outcome: Outcome) -> _Step:
-    return lambda entry: type(entry) is Ended and entry.outcome is outcome
-
-
 _IN_REPLY = (Request, Finish, Error, StreamCut, StopRequested)
 _IN_TOOL = (ToolStarted, ToolResult, StopRequested)
-_ABORTS, _EXPIRES = _stops(StopCause.ABORT), _stops(StopCause.WALL_CLOCK)
+_ABORTS = _a(StopRequested, cause=StopCause.ABORT)
+_EXPIRES = _a(StopRequested, cause=StopCause.WALL_CLOCK)
 _ABORT, _COMPACTS, _QUEUE = (Feature.ABORT,), (Feature.COMPACTION,), (Feature.QUEUE,)
 _HOOKS, _EARLY = (Feature.HOOKS,), (Feature.EARLY_TOOLS,)
-_MAIN, _SUMMARY = _asks("main"), _asks("summary")
+_MAIN, _SUMMARY = _a(Request, purpose="main"), _a(Request, purpose="summary")
+_FORCED = _a(Compaction, forced=True)
+_OVERFLOWS = _a(Classified, error_class=ErrorClass.OVERFLOW)
 _WAITS, _STARTS, _CALLS, _SAYS = _a(Backoff), _a(ToolStarted), _a(ToolCall), _a(TextDelta)
 _MESSAGE, _BREAKS, _REPLIES = _a(Queued), _a(Error), _a(Finish)
 
 GOALS: tuple[Goal, ...] = (
     Goal("abort-in-a-backoff", (_WAITS, _ABORTS), (Backoff, StopRequested, Request), _ABORT),
-    Goal("abort-in-a-backoff-after-forced-compaction", (_forced, _WAITS, _ABORTS),
+    Goal("abort-in-a-backoff-after-forced-compaction", (_FORCED, _WAITS, _ABORTS),
          (Compaction, Backoff, StopRequested), _ABORT + _COMPACTS),
     Goal("abort-before-the-first-part", (_MAIN, _ABORTS),
          (TextDelta, ToolCall, *_IN_REPLY), _ABORT),
@@ -168,28 +146,28 @@ GOALS: tuple[Goal, ...] = (
          (ToolResult, Hook), _HOOKS),
     Goal("parallel-batch-with-one-timeout", (_STARTS, _STARTS, _a(ToolResult), _late_tool),
          (ToolStarted, ToolResult)),
-    Goal("hook-fails", (_hook("failed"),), (Hook,), _HOOKS),
-    Goal("hook-hangs", (_hook("timed-out"),), (Hook,), _HOOKS),
-    Goal("hook-blocks", (_hook("blocked"),), (Hook,), _HOOKS),
+    Goal("hook-fails", (_a(Hook, result="failed"),), (Hook,), _HOOKS),
+    Goal("hook-hangs", (_a(Hook, result="timed-out"),), (Hook,), _HOOKS),
+    Goal("hook-blocks", (_a(Hook, result="blocked"),), (Hook,), _HOOKS),
     Goal("call-renamed", (_a(CallRenamed),), (CallRenamed,)),
     Goal("call-without-a-tool", (lambda e: not e.ran,), (Answered,)),
     Goal("many-calls-in-one-reply", (_CALLS,) * 5, (ToolCall, Finish)),
-    Goal("cut-off-call", (_CALLS, _finishes(FinishReason.LENGTH)), (ToolCall, Finish)),
-    Goal("stop-with-a-call", (_CALLS, _finishes(FinishReason.STOP)), (ToolCall, Finish)),
+    Goal("cut-off-call", (_CALLS, _a(Finish, reason=FinishReason.LENGTH)), (ToolCall, Finish)),
+    Goal("stop-with-a-call", (_CALLS, _a(Finish, reason=FinishReason.STOP)), (ToolCall, Finish)),
     Goal("lost-after-a-call", (_CALLS, _BREAKS), (ToolCall, Finish, Error)),
     Goal("only-thoughts", (_a(ReasoningDelta), _REPLIES),
          (ReasoningDelta, TextDelta, ToolCall, Finish, Error, StreamCut)),
-    Goal("empty-reply", (_fails(ErrorClass.EMPTY_REPLY),), (Backoff,)),
-    Goal("missing-calls", (_fails(ErrorClass.MISSING_CALLS),), (Backoff,)),
+    Goal("empty-reply", (_a(Backoff, error_class=ErrorClass.EMPTY_REPLY),), (Backoff,)),
+    Goal("missing-calls", (_a(Backoff, error_class=ErrorClass.MISSING_CALLS),), (Backoff,)),
     Goal("broken-stream", (_a(StreamCut),), (StreamCut,)),
     Goal("model-call-timeout",
          (lambda e: e.error_class is ErrorClass.TIMEOUT and e.fault is not None,),
          (Classified,)),
     Goal("three-failures-in-a-row", (_a(Classified),) * 3, (Classified, Finish, Prompt)),
     Goal("burst-of-steps", (lambda e: e.steps > 1,), (Finish,)),
-    Goal("overflow-then-compaction", (_overflows, _forced),
+    Goal("overflow-then-compaction", (_OVERFLOWS, _FORCED),
          (Classified, Compaction, Backoff), _COMPACTS),
-    Goal("overflow-after-a-compaction", (_shortened, _overflows),
+    Goal("overflow-after-a-compaction", (_shortened, _OVERFLOWS),
          (Compaction, Classified), _COMPACTS),
     Goal("two-compactions-in-a-row", (_shortened, _shortened), (Compaction, Finish), _COMPACTS),
     Goal("useless-compaction", (lambda e: not e.strategy,), (Compaction,), _COMPACTS),

@@ -121,12 +121,6 @@ def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]
     return found.scenario, found.failure
 
 
-def _of_the_caller(plan: Plan) -> RunOptions:
-    gone = {"seed", "expect_on"}
-    gone |= {"loop", "loop_options", "judge_as"} if plan.loop.has_name else set()
-    return cast("RunOptions", {k: v for k, v in plan.given.items() if k not in gone})
-
-
 @dataclass(kw_only=True)
 class _Search:
     plan: Plan
@@ -139,7 +133,10 @@ class _Search:
 
     def __post_init__(self) -> None:
         scenario = self.plan.by_itself()
-        self._given = _of_the_caller(self.plan)
+        gone = {"seed", "expect_on"}
+        gone |= {"loop", "loop_options", "judge_as"} if self.plan.loop.has_name else set()
+        given = {key: each for key, each in self.plan.given.items() if key not in gone}
+        self._given = cast("RunOptions", given)
         self._twice = self.failure.name == ReplayDiverged.__name__
         self._best: Tree = content(scenario)
         # What is meant stays as it is.

@@ -157,9 +157,7 @@ class Design:
         }
 
     def _breaks(self, option: str) -> bool:
-        if option.startswith("-"):
-            return not getattr(self.options, option[1:])
-        return bool(getattr(self.options, option))
+        return bool(getattr(self.options, option.removeprefix("-"))) != option.startswith("-")
 
     def start(self) -> Run:
         return Run(Ready())

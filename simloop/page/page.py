@@ -146,7 +146,10 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
         "legend": {lane: signs for lane, signs in legend().items() if lane in lanes},
         "marks": [[mark.value, mark.name.lower(), mark.words] for mark in Mark],
         "views": changes,
-        "rows": [_row(each) for each in rows],
+        "rows": [
+            [_MARKS[mark], label, text, *(() if goes_to is None else (goes_to,))]
+            for mark, label, text, goes_to in rows
+        ],
         "words": list(words),
     }
 
@@ -168,11 +171,6 @@ def columns(recording: RecordedRun, places: Sequence[int], words: Numbered) -> d
 def _columns_of(line: EntryLine, words: Numbered) -> list[int]:
     lane = list(Lane).index(line.lane)
     return [lane, words[line.sign], words[line.words], int(line.is_failure)]
-
-
-def _row(row: FactRow) -> list[Any]:
-    shown: list[Any] = [_MARKS[row.mark], row.label, row.text]
-    return shown if row.goes_to is None else [*shown, row.goes_to]
 
 
 def _changes_of_views(recording: RecordedRun, rows: Numbered) -> dict[str, list[list[Any]]]:

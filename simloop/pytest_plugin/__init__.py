@@ -5,30 +5,30 @@ the name of a folder before a test asks for it.
 """
 
 import contextlib
+import os
 from collections.abc import Coroutine, Generator, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
 from simloop.pytest_plugin import async_tests
-from simloop.pytest_plugin.provider_keys import collected, keys_for
 from simloop.pytest_plugin.reports import (
     SUFFIX,
     ScenarioFile,
+    ScenarioItem,
     begin_with,
     folded,
     is_finding,
     last_of,
     message_alone,
 )
-from simloop.pytest_plugin.settings import PLAYED, TAKES, command, played_by, settings_of
+from simloop.pytest_plugin.settings import PLAYED, TAKES, USERS, command, played_by, settings_of
 from simloop.trace import TRACES
 
 if TYPE_CHECKING:
     from simloop.bench.hook_bench import HookBenchmark
-    from simloop.runs.fixtures import MakeFakeModel, Played, Provider, Sim, SimloopRun, VirtualClock
+    from simloop.runs.fixtures import MakeFakeModel, Provider, Sim, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
     from simloop.runs.result import Result
     from simloop.runs.run import Simulation
@@ -99,15 +99,44 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Repeat the import of a module that needs a provider's key, with a dummy."""
-    again = partial(collector.ihook.pytest_make_collect_report, collector=collector)
-    return collected(collector, (yield), again)
+    report = yield
+    if report.failed and isinstance(collector, pytest.Module) and _needs_key(collector, report):
+        with _dummy_keys():
+            return collector.ihook.pytest_make_collect_report(collector=collector)  # type: ignore[no-any-return]
+    return report
+
+
+def _needs_key(collector: pytest.Module, report: pytest.CollectReport) -> bool:
+    from simloop.wire.api_keys import KEYS  # noqa: PLC0415 - see the module docstring
+
+    lines = str(report.longrepr).splitlines()
+    raised = "\n".join(line for line in lines if line.startswith("E "))
+    if not any(name in raised and name not in os.environ for name in KEYS):
+        return False
+    source = collector.path.read_text(encoding="utf-8", errors="replace")
+    return "simloop" in source or bool(collector.config.getini("simloop_auto"))
+
+
+def _dummy_keys() -> contextlib.AbstractContextManager[None]:
+    from simloop.wire.api_keys import dummy_keys  # noqa: PLC0415 - see the module docstring
+
+    return dummy_keys()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Set dummy keys for a test that is simulated, from its first fixture to its last."""
-    with keys_for(item):
+    with _dummy_keys() if _is_simulated(item) else contextlib.nullcontext():
         return (yield)
+
+
+def _is_simulated(item: pytest.Item) -> bool:
+    """Return whether a test gets keys; with one, others that are skipped without it would run."""
+    if isinstance(item, ScenarioItem) or async_tests.is_ours(item):
+        return True
+    if not isinstance(item, pytest.Function):
+        return False
+    return bool(item.get_closest_marker("simloop")) or not USERS.isdisjoint(item.fixturenames)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -308,15 +337,12 @@ def pytest_runtest_makereport(
         begin_with(report, found, "\n".join((played.last(), *lines)))
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
     if played.kept and (report.failed or always):
-        report.sections.append(("simloop traces", "\n".join(_written(item, played))))
+        from simloop.trace.codec import write_traces  # noqa: PLC0415 - see the module docstring
+
+        root = item.config.rootpath
+        lines = list(write_traces(played.kept, root / TRACES, item.nodeid, root))
+        report.sections.append(("simloop traces", "\n".join(lines)))
     return report
-
-
-def _written(item: pytest.Item, played: "Played") -> Iterator[str]:
-    from simloop.trace.codec import write_traces  # noqa: PLC0415 - see the module docstring
-
-    root = item.config.rootpath
-    return write_traces(played.kept, root / TRACES, item.nodeid, root)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -300,15 +300,17 @@ class Facts:
 
     def _attribute(self, entry: entries.ToolStarted, waiting: list[int]) -> None:
         """Choose the call of a tool run among several with its id: of a reply that did not fail."""
-        good = (one for one in waiting if self._may_run(entry, self.replies.get(one)))
+        call = entry.call_id, entry.name
+        good = (
+            number
+            for number in waiting
+            if (reply := self.replies.get(number)) is not None
+            and reply.may_act
+            and call in [(each.id, each.name) for each in reply.calls]
+        )
         number = self.asked[entry.call_id] = next(good, waiting[-1])
         waiting.remove(number)
         self._waiting[entry.call_id] = waiting
-
-    @staticmethod
-    def _may_run(entry: entries.ToolStarted, reply: ReceivedReply | None) -> bool:
-        call = entry.call_id, entry.name
-        return reply is not None and reply.may_act and call in [(c.id, c.name) for c in reply.calls]
 
     def _return(self, entry: entries.ToolResult) -> None:
         started = self.running.get(entry.call_id)

@@ -70,8 +70,8 @@ class RunSpans:
                 self.agent.start_ns = at_ns
                 self.agent.attributes["gen_ai.input.messages"] = _messages("user", _text(text))
             case entries.Request():
-                call = self._calls[entry.number] = _ModelCall(entry)
-                self.spans.append(call.span)
+                begun = self._calls[entry.number] = _ModelCall(entry)
+                self.spans.append(begun.span)
             case entries.ToolStarted() | entries.ToolResult():
                 self._tool(entry)
             case entries.ServiceRequest() | entries.ServiceReply():
@@ -80,8 +80,21 @@ class RunSpans:
                 self._program(entry)
             case entries.Ended():
                 self._ended(entry)
+            case entries.Backoff(delay_ns=delay_ns):
+                self.agent.add("simloop.backoff", at_ns, delay_s=delay_ns / _NS_PER_S)
+            case entries.Compaction(forced=forced, tokens_before=before, tokens_after=after):
+                given = {"forced": forced, "tokens_before": before, "tokens_after": after}
+                self.agent.add("simloop.compaction", at_ns, **given)
+            case entries.StopRequested(cause=cause):
+                self.agent.add("simloop.stop", at_ns, cause=str(cause))
+            case entries.Queued(text=text, queue=queue):
+                self.agent.add("simloop.queued", at_ns, queue=str(queue), text=text)
+            case entries.Hook(hook=hook, result=result) if result != "ok":
+                self.agent.add("simloop.hook", at_ns, name=hook, result=result)
+            case _ if (call := self._calls.get(getattr(entry, "request", 0))) is not None:
+                call.receive(entry)
             case _:
-                self._other(entry)
+                pass
 
     def _tool(self, entry: entries.ToolStarted | entries.ToolResult) -> None:
         if isinstance(entry, entries.ToolStarted):
@@ -127,25 +140,6 @@ class RunSpans:
             span = ended.pop()
             span.attributes["process.exit.code"] = entry.exit
             span.close(entry.at_ns, str(entry.exit) if entry.exit else "")
-
-    def _other(self, entry: AnyEntry) -> None:
-        at_ns = entry.at_ns
-        match entry:
-            case entries.Backoff(delay_ns=delay_ns):
-                self.agent.add("simloop.backoff", at_ns, delay_s=delay_ns / _NS_PER_S)
-            case entries.Compaction(forced=forced, tokens_before=before, tokens_after=after):
-                given = {"forced": forced, "tokens_before": before, "tokens_after": after}
-                self.agent.add("simloop.compaction", at_ns, **given)
-            case entries.StopRequested(cause=cause):
-                self.agent.add("simloop.stop", at_ns, cause=str(cause))
-            case entries.Queued(text=text, queue=queue):
-                self.agent.add("simloop.queued", at_ns, queue=str(queue), text=text)
-            case entries.Hook(hook=hook, result=result) if result != "ok":
-                self.agent.add("simloop.hook", at_ns, name=hook, result=result)
-            case _ if (call := self._calls.get(getattr(entry, "request", 0))) is not None:
-                call.receive(entry)
-            case _:
-                pass
 
     def _ended(self, entry: entries.Ended) -> None:
         reached = entry.outcome is Outcome.COMPLETED
@@ -238,7 +232,9 @@ def otel(trace: LoopTrace) -> dict[str, Any]:
     """Return the spans of a trace as one OTLP request."""
     key = digest(encode(trace))
     spans: list[dict[str, Any]] = []
-    for number, record in enumerate(_runs(trace), start=1):
+    starts = [place for place, entry in enumerate(trace.entries) if type(entry) is entries.Prompt]
+    for number, (start, end) in enumerate(pairwise((*starts, len(trace.entries))), start=1):
+        record = trace.entries[start:end]
         run = RunSpans(trace.header.loop, key)
         for entry in record:
             run.feed(entry)
@@ -249,12 +245,6 @@ def otel(trace: LoopTrace) -> dict[str, Any]:
     return {
         "resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]
     }
-
-
-def _runs(trace: LoopTrace) -> Iterator[list[AnyEntry]]:
-    record = trace.entries
-    starts = [place for place, entry in enumerate(record) if isinstance(entry, entries.Prompt)]
-    yield from (record[start:end] for start, end in pairwise((*starts, len(record))))
 
 
 def _identified(spans: Sequence[OtelSpan], key: str) -> Iterator[dict[str, Any]]:
