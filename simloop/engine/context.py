@@ -276,8 +276,8 @@ class Compactor(Struct, eq=False):
             purpose="summary",
             tokens=conversation.tokens,
         )
-        reply = self._model_calls.begin(stream.request)
-        await finished(self._model_calls.read(stream, reply, self._timeouts, quiet=True))
+        reply = self._model_calls.begin(stream.request, self._timeouts, quiet=True)
+        await finished(self._model_calls.read(stream, reply))
         text = reply.text.strip()
         if reply.fault is not None:
             return "", f"the summary failed: {reply.fault.message}"

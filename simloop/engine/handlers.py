@@ -180,12 +180,12 @@ class EffectHandlers:
                 await asyncio.sleep(0)
             if cancellation.aborted:
                 return self._come_back_aborted()
-        reply = self._reply = self._model_calls.begin(stream.request)
+        reply = self._reply = self._model_calls.begin(stream.request, self._timeouts, quiet=False)
         if self._starts_early and (self._tools_are_on or self._step_tools):
             reply.on_call = partial(calls.start_newest, self._step_tools, self._timeouts)
             reply.on_end = calls.finish_started
         calls.open(reply.calls)
-        rest = self._model_calls.read(stream, reply, self._timeouts, quiet=False)
+        rest = self._model_calls.read(stream, reply)
         if rest is not None:
             await rest
         cancellation.polls = False

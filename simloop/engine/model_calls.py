@@ -85,8 +85,10 @@ class ReplySoFar(Struct, eq=False):
     """
 
     request: Request
+    timeouts: Timeouts
     ids: CallIds
-    reading: ReplyReading | None = None
+    reading: ReplyReading | None
+    announces: bool
     on_call: Callable[[], Awaitable[None]] | None = None
     on_end: Callable[[], Awaitable[None]] | None = None
     pieces: list[str] = []
@@ -175,35 +177,23 @@ class ModelCalls:
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
 
-    def begin(self, request: Request) -> ReplySoFar:
-        return ReplySoFar(request, self._ids, self._reading)
+    def begin(self, request: Request, timeouts: Timeouts, *, quiet: bool) -> ReplySoFar:
+        """Return a reply to be read now. `quiet` notifies no callback: for a summary."""
+        announces = self._notifies and not quiet
+        return ReplySoFar(request, timeouts, self._ids, self._reading, announces)
 
-    def read(
-        self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
-    ) -> Rest:
-        """Take the parts of `stream` into `reply`, in which they stay if the run is stopped.
-
-        `quiet` notifies no callback: for a summary, which is no part of the conversation.
-        """
-        announces, start_ns = self._notifies and not quiet, timeouts.loop.now_ns
-        is_quiet = not announces and reply.on_call is None
+    def read(self, stream: RecordedStream, reply: ReplySoFar) -> Rest:
+        """Take the parts of `stream` into `reply`, in which they stay if the run is stopped."""
+        is_quiet = not reply.announces and reply.on_call is None
         if is_quiet and stream.take_whole(reply.pieces, reply.keep):
             self._cancellation.check()
             return None
-        return self._read_on(stream, reply, timeouts, start_ns, announces=announces)
+        return self._read_on(stream, reply, reply.timeouts.loop.now_ns)
 
-    async def _read_on(
-        self,
-        stream: RecordedStream,
-        reply: ReplySoFar,
-        timeouts: Timeouts,
-        start_ns: int,
-        *,
-        announces: bool,
-    ) -> None:
-        parts = self._read_parts(stream, reply, timeouts, start_ns, announces=announces)
+    async def _read_on(self, stream: RecordedStream, reply: ReplySoFar, start_ns: int) -> None:
+        parts = self._read_parts(stream, reply, start_ns)
         if self._notifies:
-            with timeouts.around(start_ns + self._whole_ns) as bound:
+            with reply.timeouts.around(start_ns + self._whole_ns) as bound:
                 held = await parts
             if bound.expired:  # in a callback
                 reply.fault, reply.found_here = _TIMED_OUT, True
@@ -217,19 +207,14 @@ class ModelCalls:
             if held is None:
                 reply.finish = FinishReason.INTERRUPTED
                 return
-            await self._announce(reply.keep(held), reply, timeouts, announces=True)
+            await self._announce(reply.keep(held), reply)
             self._cancellation.check()
 
     async def _read_parts(
-        self,
-        stream: RecordedStream,
-        reply: ReplySoFar,
-        timeouts: Timeouts,
-        start_ns: int,
-        *,
-        announces: bool,
+        self, stream: RecordedStream, reply: ReplySoFar, start_ns: int
     ) -> Finish | None:
         """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
+        timeouts = reply.timeouts
         first_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         try:
             while not stream.ended:
@@ -238,17 +223,16 @@ class ModelCalls:
                     more = begin(stream.wait())
                     if type(more) is Started:
                         until_ns = whole_ns if reply.has_begun else first_ns
-                        if not await self._wait(more, reply, until_ns, timeouts):
+                        if not await self._wait(more, reply, until_ns):
                             break
                 elif type(part) is TextDelta:
                     reply.pieces.append(part.text)
-                    if announces:
+                    if reply.announces:
                         await self._announce_text(part, timeouts)
                 elif type(part) is Finish and stream.keeps_finish:
                     return part
                 else:
-                    kept = reply.keep(part)
-                    await self._announce(kept, reply, timeouts, announces=announces)
+                    await self._announce(reply.keep(part), reply)
                     # The finish counts after the tools that run: an end is found after them.
                     stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
         finally:
@@ -259,11 +243,9 @@ class ModelCalls:
                     reply.fault, reply.found_here = _TIMED_OUT, True
         return None
 
-    async def _wait(
-        self, more: Started, reply: ReplySoFar, until_ns: int, timeouts: Timeouts
-    ) -> bool:
+    async def _wait(self, more: Started, reply: ReplySoFar, until_ns: int) -> bool:
         """Wait for more parts. Return False if the wait took too long, or an abort broke it off."""
-        with timeouts.at(until_ns) as timeout, self._cancellation.breaking(timeout):
+        with reply.timeouts.at(until_ns) as timeout, self._cancellation.breaking(timeout):
             await more
         if not (timeout.broken or timeout.expired):
             return True
@@ -278,10 +260,8 @@ class ModelCalls:
         if callbacks.on_text is not None:
             await self._user_code.notify(callbacks.on_text, (part.text,), timeouts)
 
-    async def _announce(
-        self, part: Part, reply: ReplySoFar, timeouts: Timeouts, *, announces: bool
-    ) -> None:
-        callbacks = self._callbacks
+    async def _announce(self, part: Part, reply: ReplySoFar) -> None:
+        callbacks, announces, timeouts = self._callbacks, reply.announces, reply.timeouts
         if announces and callbacks.on_chunk is not None:
             await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
         if type(part) is ToolCallPart:

@@ -29,10 +29,6 @@ def _form(value: Any) -> str:
     return FORM if isinstance(value, dict | fields.Strict) else PLAIN
 
 
-def _rest_or_item(value: Any) -> str:
-    return FORM if value == REST else PLAIN
-
-
 def _spelled(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: REST if each is ... else each for name, each in value.items()}
@@ -45,7 +41,8 @@ Either = Annotated[T, Discriminator(_form)]
 """A value with two forms; an error reports only the form that the author used."""
 
 _Dots = Annotated[T, BeforeValidator(_spelled)]
-_RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], Discriminator(_rest_or_item)]]
+_IS_REST = Discriminator(lambda value: FORM if value == REST else PLAIN)
+_RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], _IS_REST]]
 _Words = fields.Lax[list[_Dots[str]]]
 _Items: TypeAlias = Sequence[str | EllipsisType]
 

@@ -53,10 +53,6 @@ class Line(Strict):
         return self
 
 
-def _form(value: Any) -> str:
-    return PLAIN if isinstance(value, str) else LIST
-
-
 Prompts = Written[
     Lax[list[Either[Plain[str] | Form[Lax[Then]]]]], Sequence[str | Then | Mapping[str, Any]]
 ]
@@ -65,7 +61,7 @@ Input = Written[
     Annotated[
         Annotated[str, Tag(PLAIN)]
         | Annotated[Lax[list[Either[Plain[str] | Form[Lax[Line]]]]], Tag(LIST)],
-        Discriminator(_form),
+        Discriminator(lambda value: PLAIN if isinstance(value, str) else LIST),
     ]
     | None,
     str | Sequence[str | Line | Mapping[str, Any]] | None,

@@ -36,27 +36,17 @@ _ADDRESSES = (
 
 @contextmanager
 def dummy_keys(*, hides_addresses: bool = True) -> Iterator[None]:
-    """Set the keys that are not set, and put everything back at the end."""
-    change = Environment(hides_addresses=hides_addresses)
+    """Set the keys that are not set, and put back at the end what nobody has changed since."""
+    environ = os.environ
+    added = {name: value for name, value in ADDED.items() if name not in environ}
+    addresses = _ADDRESSES if hides_addresses else ()
+    hidden = {name: environ.pop(name) for name in addresses if name in environ}
+    environ.update(added)
     try:
         yield
     finally:
-        change.undo()
-
-
-class Environment:
-    """A change of the environment, made at once; `undo` puts back what nobody changed since."""
-
-    def __init__(self, *, hides_addresses: bool = True) -> None:
-        environ = os.environ
-        self._added = {name: value for name, value in ADDED.items() if name not in environ}
-        hidden = _ADDRESSES if hides_addresses else ()
-        self._hidden = {name: environ.pop(name) for name in hidden if name in environ}
-        environ.update(self._added)
-
-    def undo(self) -> None:
-        for name, value in self._added.items():
-            if os.environ.get(name) == value:
-                del os.environ[name]
-        for name, value in self._hidden.items():
-            os.environ.setdefault(name, value)
+        for name, value in added.items():
+            if environ.get(name) == value:
+                del environ[name]
+        for name, value in hidden.items():
+            environ.setdefault(name, value)

@@ -7,7 +7,6 @@ the numbers of ports are the same in each run, and no other process sees the ser
 
 import _socket
 import errno
-import functools
 import os
 import socket
 from collections import deque
@@ -15,9 +14,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready, run_with_pipes
-from simloop.virtual.clock.loop import VirtualLoop, loop_here
+from simloop.virtual.clock.loop import VirtualLoop
 
 _FIRST_PORT = 49152
 """The first port for those who ask for any."""
@@ -185,15 +185,10 @@ def _answering(name: str, answer: Callable[..., Any]) -> tuple[type, str, Any]:
     """Return the stand-in of a method of sockets, which answers for those of the run's network."""
     original = vars(_socket.socket)[name]
 
-    @functools.wraps(original)
-    def stand_in(one: Any, *given: Any) -> Any:
-        loop = loop_here()
-        network = None if loop is None else loop.network
-        if network is None or not network.has(one):
-            return original(one, *given)
-        return answer(network, original, one, *given)
+    def inside(network: Loopback, one: Any, *given: Any) -> Any:
+        return answer(network, original, one, *given) if network.has(one) else original(one, *given)
 
-    return _socket.socket, name, stand_in
+    return _socket.socket, name, stand_in(original, inside, "network")
 
 
 def _close(network: Loopback, original: Any, one: Any) -> None:

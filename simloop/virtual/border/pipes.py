@@ -17,11 +17,11 @@ import select
 import selectors
 from collections.abc import Callable, Iterable, Sequence
 from stat import S_ISFIFO
-from threading import get_ident
 from typing import Any, TypeVar
 
+from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange, StandIns
-from simloop.virtual.clock.loop import THREADS, VirtualLoop, loop_here
+from simloop.virtual.clock.loop import VirtualLoop, loop_here
 from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_here
 
 T = TypeVar("T")
@@ -36,7 +36,6 @@ PIPE_BUF = 4096
 """The bytes that a pipe which is ready surely takes; a larger write may block."""
 PIPE_SIZE = 65_536
 """The bytes that a pipe holds."""
-_get_running_loop = asyncio._get_running_loop  # noqa: SLF001 - the public one raises
 _WHAT = "a pipe"
 
 
@@ -249,22 +248,8 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
     return bytes(found)
 
 
-def exchanged(original: Any, answer: Callable[..., Any], what: str = "pipes") -> Callable[..., Any]:
-    """Return a function that calls `answer` with `what` of the run, and `original` elsewhere."""
-
-    @functools.wraps(original)
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        # As `loop_here`, in line: a program makes 20 such calls.
-        run: Any = _get_running_loop()
-        if type(run) is not VirtualLoop:
-            thread = THREADS.get(get_ident())
-            run = None if thread is None else thread.loop
-        found = None if run is None else getattr(run, what)
-        if found is None:
-            return original(*args, **kwargs)
-        return answer(found, *args, **kwargs) if kwargs else answer(found, *args)
-
-    return stand_in
+exchanged = functools.partial(stand_in, what="pipes")
+"""Returns a function that calls another one with the pipes of the run."""
 
 
 def _noting(original: Any) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from simloop.errors import SimloopError
 from simloop.virtual.border import absence
+from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.pipes import (
     KEPT_BY,
@@ -32,7 +33,6 @@ from simloop.virtual.border.pipes import (
     READ,
     WRITE,
     Pipes,
-    exchanged,
     is_ready,
     read_now,
     run_with_pipes,
@@ -477,13 +477,13 @@ _ANSWERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
 )  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     # In the place of a function that is not there in any run is its stand-in.
-    absence.FUNCTIONS.get(original, original): exchanged(original, answer, "processes")
+    absence.FUNCTIONS.get(original, original): stand_in(original, answer, "processes")
     for original, answer in ((getattr(module, name), answer) for module, name, answer in _ANSWERS)
 }
 """Original function -> its stand-in."""
 
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
-    (subprocess.Popen, original.__name__, exchanged(original, answer, "processes"))
+    (subprocess.Popen, original.__name__, stand_in(original, answer, "processes"))
     for original, answer in (
         (_make_handles, _get_handles), (_start_child, _execute_child),
         (_communicate, _gather), (_internal_poll, _poll_popen),

@@ -68,25 +68,20 @@ class ReachingLoop(asyncio.BaseEventLoop):
             raise self.outer.refuse(f"loop.{method}", TRANSPORT)
         return pipes
 
-    def _add_reader(self, fd: Any, callback: Any, *args: Any) -> asyncio.Handle:
-        return self._watch("add_reader", fd, READ, callback, args)
-
-    def _remove_reader(self, fd: Any) -> bool:
-        return bool(self._pipes_for("remove_reader").unwatch(self, _number(fd), READ))
-
-    def _add_writer(self, fd: Any, callback: Any, *args: Any) -> asyncio.Handle:
-        return self._watch("add_writer", fd, WRITE, callback, args)
-
-    def _remove_writer(self, fd: Any) -> bool:
-        return bool(self._pipes_for("remove_writer").unwatch(self, _number(fd), WRITE))
-
-    add_reader, remove_reader = cast("Any", _add_reader), _remove_reader
-    add_writer, remove_writer = cast("Any", _add_writer), _remove_writer
-
-    def _watch(self, method: str, fd: Any, event: int, callback: Any, args: Any) -> asyncio.Handle:
+    def _watch(self, method: str, event: int, fd: Any, callback: Any, *args: Any) -> Any:
         handle = asyncio.Handle(callback, args, cast("Any", self), None)
         self._pipes_for(method).watch(self, _number(fd), event, handle)
         return handle
+
+    def _unwatch(self, method: str, event: int, fd: Any) -> bool:
+        return bool(self._pipes_for(method).unwatch(self, _number(fd), event))
+
+    add_reader: Any = functools.partialmethod(_watch, "add_reader", READ)
+    add_writer: Any = functools.partialmethod(_watch, "add_writer", WRITE)
+    remove_reader: Any = functools.partialmethod(_unwatch, "remove_reader", READ)
+    remove_writer: Any = functools.partialmethod(_unwatch, "remove_writer", WRITE)
+    _add_reader, _add_writer = add_reader, add_writer
+    _remove_reader, _remove_writer = remove_reader, remove_writer
 
     def _make_read_pipe_transport(self, *args: Any, **kwargs: Any) -> Any:
         self._pipes_for("connect_read_pipe")

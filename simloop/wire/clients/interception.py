@@ -9,7 +9,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from simloop.virtual.clock.listener import OpenSession, report_session
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.places import callers_place
-from simloop.wire.api_keys import Environment
+from simloop.wire.api_keys import dummy_keys
 from simloop.wire.endpoint import Endpoint, current_endpoint
 
 
@@ -247,14 +247,14 @@ class _Interception:
         self._lock = threading.Lock()
         self._runs = 0
         self._patches: list[_Patch] = []
-        self._environment: Environment | None = None
+        self._environment = ExitStack()
 
     def enter(self) -> None:
         with self._lock:
             self._runs += 1
             if self._runs > 1:
                 return
-            self._environment = Environment()
+            self._environment.enter_context(dummy_keys())
             sys.meta_path.insert(0, self)
             for name in _PATCHES:
                 module = sys.modules.get(name)
@@ -270,9 +270,7 @@ class _Interception:
                 sys.meta_path.remove(self)
             while self._patches:
                 self._patches.pop().undo()
-            if self._environment is not None:
-                self._environment.undo()
-                self._environment = None
+            self._environment.close()
 
     def patch(self, module: ModuleType) -> None:
         if self._runs:
