@@ -46,7 +46,6 @@ from simloop.world.user_functions import UserFunction
 from simloop.world.user_port import Cancellation
 
 RealClock: TypeAlias = Callable[[], int]
-"""Returns nanoseconds since some moment."""
 _PATIENT = HookIsolation(timeout_ms=86_400_000)
 """A hook may wait for a day of virtual time. Real time does not depend on the length of it."""
 _CALL = messages.ToolCall("call-1", "read_file", '{"path": "README.md"}')
@@ -258,10 +257,7 @@ class HookBench:
     def measure(
         self, given: GivenHook, a_round_ns: float, other: UserFunction | None = None
     ) -> HookRow:
-        """Measure a hook at its point, against another one if there is one.
-
-        Raises ScenarioError if a hook fails there.
-        """
+        """Measure a hook, perhaps against another one. Raises ScenarioError if one fails."""
         hook, point = given.function, given.point
         idle = UserFunction(_nothing if hook.is_async else lambda _: None)
         hooks = {"hook": (hook,), "idle": (idle,), "none": ()}

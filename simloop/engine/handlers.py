@@ -1,7 +1,6 @@
 """The effects that a loop machine requests, carried out by one method for each effect.
 
-An effect is answered by one signal, and before anything new is started `cancellation.check` is
-asked.
+Before anything new is started, `cancellation.check` is asked.
 """
 
 import asyncio

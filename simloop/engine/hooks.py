@@ -1,8 +1,6 @@
 """The four hook points, the objects that hooks receive, and the callbacks that only watch.
 
-Hooks of a point run in the order in which they are listed, each sees the changes of those before
-it, and a change made for one call ends with that call. Independent hooks that run at once get
-inputs of their own: see `apart`.
+Hooks of a point run in the order of the list, and each sees the changes of those before it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,7 +86,6 @@ class BeforeLLMCall(Blockable):
             self._kept_prompt = self.system_prompt
 
     def restore(self) -> None:
-        """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.system_prompt, self.tools = self._kept_prompt, dict(self._kept_tools)
 
@@ -166,7 +163,6 @@ class AfterToolCall:
     failure = ""
     changed: tuple[str, ...] = ()
     is_apart = False
-    """Whether this is the input of an independent hook, which may change nothing."""
 
     def __init__(self, call: ToolCall, arguments: dict[str, Any], result: ToolResult) -> None:
         self.call = call

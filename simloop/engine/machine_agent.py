@@ -1,12 +1,9 @@
 """The built-in agent: it drives a loop machine in a world, one run for each prompt.
 
-It knows no loop design and no state but `Finished`, so any machine can be driven.
-
-Each effect is answered by one signal; a cause from outside that ends the run arrives as a signal
-too, so there is one way out; and after that signal nothing new is started.
-Where an abort is only a flag (`abort_is_flag`), the machine gets the answers that it leads to; the
-trace notes the abort as a transition that leads nowhere. Counters count a signal when it is
-delivered: a signal that an end replaces counts nothing.
+It knows no loop design and no state but `Finished`, so any machine can be driven. Each effect is
+answered by one signal; a cause from outside that ends the run arrives as a signal too, after which
+nothing new is started. Where an abort is only a flag (`abort_is_flag`), the machine gets answers
+that it leads to. Counters count a signal when it is delivered.
 """
 
 import asyncio
@@ -49,10 +46,7 @@ class MachineAgent:
         return (await self.answer(prompt, world)).text
 
     async def answer(self, prompt: str, world: World) -> Ending:
-        """Run `prompt` to its outcome.
-
-        Raises RunawayRun past `max_transitions`.
-        """
+        """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
         if self._engine is None:
             self._engine = _Engine(self._machine, self._settings, world)
         return await self._engine.drive(prompt)

@@ -74,7 +74,6 @@ class ToolCalls:
         return [*map(self.answers.__getitem__, sorted(self.answers))]
 
     def ask_for_end(self) -> bool:
-        """Return whether every result of the step asks for the end of the run."""
         if not self._ending:
             return False
         made_up = self.made_up()

@@ -1,7 +1,6 @@
 """Tests that use simloop: the run of an async test, its fixtures, and the types of all fixtures.
 
-Nothing here needs pytest, so that a module of helpers can name the types. The fixtures themselves
-are in pytest_plugin.
+Nothing here needs pytest; the fixtures themselves are in pytest_plugin.
 """
 
 import asyncio
@@ -150,7 +149,6 @@ class _OfTest:
         self._before: list[Callable[[Simulation], object]] = []
 
     def begin(self, test: AsyncTest) -> None:
-        """Begin a run of the test, which has what was given before."""
         self._test = test
         for add in self._before:
             add(test.simulation)
@@ -451,7 +449,6 @@ class Played:
 
     @contextlib.contextmanager
     def run(self, trace: LoopTrace | None = None) -> Iterator[None]:
-        """Count one run, however it ends, and keep its trace."""
         start_ns = time.perf_counter_ns()
         try:
             yield

@@ -1,6 +1,5 @@
 """The loop of a run: everything that a caller can name or give as a loop becomes one `Loop`.
 
-That is the name of a bundled design, a machine, an agent, or a class or a function that makes one.
 A limit of the scenario reaches a machine or causes an error; it is never ignored.
 """
 
@@ -54,7 +53,6 @@ A_LOOP = (
     "module is looked up in the current folder and among the installed packages"
 )
 A_MACHINE = "machine"
-"""The word for a machine in the call that repeats a run."""
 
 OF_LOOPS = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 """The limits that only a loop can keep; the simulator keeps the others."""
@@ -144,7 +142,6 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def explore(self) -> str:
-        """Return the command, or the call, that explores the machine."""
         if self.has_name:
             return f"simloop explore --loop {shlex.quote(self.name)}"
         return f"simloop.prove.proof.prove({A_MACHINE}, limits).violations"

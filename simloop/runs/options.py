@@ -1,8 +1,4 @@
-"""The options of a run that a caller gives besides the scenario.
-
-Python checks neither a TypedDict nor its values, so this module refuses a wrong name or value
-before anything runs.
-"""
+"""The options of a run besides the scenario, and the refusal of wrong names and values."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

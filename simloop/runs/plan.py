@@ -1,7 +1,6 @@
 """The plan of a run: a scenario and a loop, checked and converted once for any number of runs.
 
-Nothing in a plan changes during a run. An object that keeps state (the model, the hooks of a
-script, the files, the faults of chance) is made anew for each run, by the methods.
+Nothing in it changes during a run: its methods make what keeps state anew for each run.
 """
 
 import asyncio
@@ -122,7 +121,6 @@ class Plan:
 
     @property
     def programs(self) -> Mapping[str, Any]:
-        """Return the answers of the programs, by their command lines."""
         return {**self.scenario.programs, **self.given.get("programs", {})}
 
     def playing(self, scenario: Scenario) -> "Plan":
@@ -146,7 +144,6 @@ class Plan:
         return other
 
     def isolated(self) -> "Plan":
-        """Return this plan for runs in processes of their own."""
         other = copy.copy(self)
         other.given = {**self.given, "isolate": True}
         return other
@@ -187,7 +184,6 @@ class Plan:
         return self._settings(seeds=seeds, hooks=hooks)
 
     def header(self, seed: int) -> Header:
-        """Return the first line of the trace of one run."""
         loop = self.loop
         return Header(
             format=FORMAT,
@@ -203,7 +199,6 @@ class Plan:
         )
 
     def command(self, seed: int) -> str:
-        """Return the command or the call that repeats one run."""
         return repeat(self.source, self.given, seed, "run", "simloop.run")
 
 

@@ -49,7 +49,6 @@ from simloop.world.world import World
 T = TypeVar("T")
 
 LIMIT_S = 300.0
-"""The real seconds after which a program that has not ended is killed."""
 
 PASSED = (
     "PATH", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONWARNINGS", "VIRTUAL_ENV", "SSL_CERT_DIR",
@@ -92,7 +91,6 @@ class WholeProgram:
         self._call, self._words = self._found(words)
         self._main: MainThread | None = None
         self.status = 0
-        """The exit status of the last run of the program."""
         is_told = any("{prompt}" in word for word in self._words)
         self.deviations = {} if is_told else {_PROMPT_SENT: "its command line has no {prompt}"}
         """The invariants that the program does not keep, each with the reason."""

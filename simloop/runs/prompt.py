@@ -1,7 +1,6 @@
 """The course of one prompt around an agent, from its prompt entry to its end entry.
 
-Every run has exactly one prompt entry and, with an outcome, one end entry, whatever agent it was
-of. An error of simloop ends the run, even if the agent swallows it.
+Every run has exactly one prompt entry and, with an outcome, one end entry.
 """
 
 import asyncio
@@ -231,7 +230,6 @@ class Timetable:
             self._user.cancellation.plan(when_ns, AbortRequested())
 
     def never_came(self) -> list[str]:
-        """Return the places in the file of the actions whose trigger has not come."""
         return [place for place, each in self._triggers.items() if not self._has_come(each)]
 
     def _has_come(self, trigger: Trigger) -> bool:

@@ -1,8 +1,6 @@
 """The result of a run, its comparison with expectations, and the account of a run that failed.
 
-A comparison that fails names the key, the expected and the actual value, and the first entry of
-the trace that shows it. The text of models, tools and exceptions in an account passes through
-`escape`.
+The text of models, tools and exceptions in an account passes through `escape`.
 """
 
 import operator

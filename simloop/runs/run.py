@@ -1,8 +1,4 @@
-"""One run of a plan, with one seed: its world, its prompts, and its result.
-
-A run is a pure function of the scenario, the seed and the caller's functions. An error of a run
-names the command that repeats it.
-"""
+"""One run of a plan, with one seed: its world, its prompts, and its result."""
 
 import asyncio
 import contextlib
@@ -111,12 +107,10 @@ class Simulation:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """Return the tools of the world by name, with the faults of chance if it has some."""
         return self.scripts.tools
 
     @property
     def exceptions(self) -> tuple[UserError, ...]:
-        """Return the exceptions that functions of the user raised so far."""
         if self._told is not None:
             return self._told.exceptions
         return () if self._world is None else tuple(self._world.model.raised)
@@ -135,12 +129,10 @@ class Simulation:
 
     @property
     def elapsed_ns(self) -> int:
-        """Return the virtual nanoseconds since the first prompt."""
         return running_loop().now_ns - self._start_ns
 
     @property
     def reproduce(self) -> str:
-        """Return the command, or the call, that repeats the run."""
         return self._plan.command(self.seeds.seed)
 
     @property
@@ -314,10 +306,7 @@ class Simulation:
         return f"if this is right, add {place}: {stated}"
 
     def on_clock(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run `main`, a coroutine of this run, on a virtual clock.
-
-        The run of code that a trace cannot hold is sealed.
-        """
+        """Run a coroutine of this run on a clock, sealed if a trace cannot hold its code."""
         seed, shuffled = self.seeds, self.scenario.shuffle_ties
         try:
             if self.loop.is_own and self.loop.machine is None:
@@ -341,7 +330,6 @@ class Simulation:
                 self.trace.footer = Footer(entries_now, footer.elapsed_ns)
 
     async def converse(self) -> None:
-        """Run the prompts of the scenario, one after the other."""
         waiting: list[str | Then] = [self.scenario.prompt, *self.scenario.then]
         while waiting:
             prompt = waiting.pop(0)

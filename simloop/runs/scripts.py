@@ -123,11 +123,7 @@ class Scripts:
         return self._port
 
     def _most_requests(self) -> float:
-        """Return the requests that an agent may make for one prompt.
-
-        Those that replies of the script answer, or that the agent's own limit ends, are no
-        endless ones.
-        """
+        # Those that replies answer, or that the agent's own limit ends, are no endless ones.
         if self.scenario.max_transitions is not None:
             return self.scenario.max_transitions
         limits = self._plan.loop.declared_limits
@@ -138,18 +134,15 @@ class Scripts:
     # ------------------------------------------------------------ what was not used
 
     def unused_replies(self) -> list[str]:
-        """Return the places of the replies of the model that were not used."""
         return self.model.unused() if isinstance(self.model, FakeModel) else []
 
     def unused_answers(self) -> list[str]:
-        """Return the places of the answers of services and programs that were not used up."""
         places = [service.unused() for service in self._services]
         if self._programs is not None:  # code that a border seals may start programs
             places += [script.unused() for script in self._program_scripts]
         return [each for unused in places for each in unused]
 
     def unused_lines(self) -> Iterator[str]:
-        """Yield the places of the lines that the user did not type."""
         return (line.place for line in self._lines if line.is_unused)
 
     # ------------------------------------------------------------ additions
@@ -179,16 +172,12 @@ class Scripts:
         self._state(models={**self.scenario.models, name: party})
 
     def write_as(self, options: WireOptions) -> None:
-        """Write the replies on a wire in another way from now on."""
         if self.provider is not None:
             self.provider.options = options
         self._state(wire=options)
 
     def add_routes(self, address: str, routes: Sequence[Route]) -> Service:
-        """Add answers to a service and return it.
-
-        Those that are added during the run come before those that were there.
-        """
+        """Add answers to a service, during the run before the earlier ones, and return it."""
         known = self.scenario.services.get(address, [])
         service = next((each for each in self._services if each.address == address), None)
         if service is None:

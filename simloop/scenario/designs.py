@@ -103,7 +103,6 @@ class LoopOptions(Strict):
         return hash(tuple(name for name in type(self).model_fields if getattr(self, name)))
 
     def of_own(self, loop: str) -> Mapping[str, Any]:
-        """Return the options of the user's own loop, by its `module:attribute`."""
         own: Mapping[str, Mapping[str, Any]] = self.__pydantic_extra__ or {}
         return own.get(loop, {})
 
@@ -125,10 +124,7 @@ class LoopOptions(Strict):
         return loop if names_own(loop) else loop.partition("@")[0]
 
     def joined(self, loop: str, given: Mapping[str, Any]) -> "LoopOptions":
-        """Return these options, with those `given` replacing the ones of `loop`.
-
-        Raises ScenarioError.
-        """
+        """Return these options, with those `given` for `loop`. Raises ScenarioError."""
         key = self.key_of(loop)
         whole = self.model_dump()
         return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
@@ -162,7 +158,6 @@ DESIGNS: Mapping[str, BundledDesign] = {
     "react": BundledDesign(react.ReactLoop, ReactOptions),
     "opencode": BundledDesign(opencode.OpencodeLoop, OpencodeOptions, opencode.VERSIONS),
 }
-"""The designs that ship with simloop, in display order."""
 
 
 PROGRAM = "$ "

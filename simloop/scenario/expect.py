@@ -1,7 +1,4 @@
-"""The expectations for the end of a run, as people write them.
-
-Reading refuses an expectation that can never hold.
-"""
+"""The expectations for the end of a run; reading refuses one that can never hold."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,6 @@
 """The base of the models that people write, in a file or in Python, and the types of their fields.
 
-A file and a call get equal checks, without guessing. A type checker without plugins accepts exactly
-the values that the models accept.
+A type checker without plugins accepts exactly the values that the models accept.
 """
 
 import functools

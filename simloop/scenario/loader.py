@@ -1,8 +1,4 @@
-"""The conversion of a file to a Scenario, with errors that name the place and the correction.
-
-A bad file gives one line for each mistake, `path:line:column: key: problem (how to fix it)`, and
-never a traceback.
-"""
+"""The conversion of a file to a Scenario; a bad file gives one line for each mistake."""
 
 import json
 from collections.abc import Callable, Mapping

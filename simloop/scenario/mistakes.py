@@ -1,7 +1,6 @@
 """The mistakes of authors: pydantic's findings as messages with a place and a correction.
 
-A message states what must be there, in the words of the file (text, list, mapping), never in those
-of Python or JSON.
+A message has the words of the file (text, list, mapping), never those of Python or JSON.
 """
 
 import dataclasses
@@ -113,7 +112,6 @@ def together(found: Iterable[ScenarioError]) -> ScenarioError:
 
 
 def _said(model: Any, loc: Loc, error: Any) -> tuple[str, str]:
-    """Return the message and the hint for an error at `loc` in an object of `model`."""
     if error["type"] in UNKNOWN_KEY:
         return "unknown key", nearest(model, loc)
     if error["type"] == "missing":

@@ -56,7 +56,6 @@ class Line(Strict):
 Prompts = Written[
     Lax[list[Either[Plain[str] | Form[Lax[Then]]]]], Sequence[str | Then | Mapping[str, Any]]
 ]
-"""The prompts after the first one."""
 Input = Written[
     Annotated[
         Annotated[str, Tag(PLAIN)]

@@ -37,7 +37,6 @@ SignalName = Literal[
     "SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM"
 ]  # fmt: skip
 SIGNALS: dict[str, int] = dict(zip(get_args(SignalName), (1, 2, 3, 6, 9, 11, 13, 15), strict=True))
-"""The signals by which a program may die."""
 _REQUESTS = {"hang-up": 1, "interrupt": 2, "terminate": 15}
 EndRequest = Literal["hang-up", "interrupt", "terminate"]
 _ENDS = ("exit", "signal", "hangs", "endless")
@@ -139,7 +138,6 @@ Scripted = Written[
     dict[Annotated[str, AfterValidator(_has_words)], _Answers],
     Mapping[str, GivenProgram | Sequence[Program | Mapping[str, Any]]],
 ]
-"""The programs of a scenario by their command lines."""
 
 
 def check_programs(programs: Mapping[str, Any], *, has_files: bool) -> None:
@@ -158,7 +156,6 @@ def check_programs(programs: Mapping[str, Any], *, has_files: bool) -> None:
 
 
 ScriptedProgram = Program | ProgramFunction | Sequence[Program | ProgramFunction]
-"""The answers of a program in Python."""
 
 
 def check_given(programs: Mapping[str, Any]) -> None:

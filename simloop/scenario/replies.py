@@ -1,7 +1,4 @@
-"""The replies of the fake model and the messages before the first prompt, as people write them.
-
-A reply is an entry of a script: parts, then an end. It becomes a list of timed parts.
-"""
+"""The replies of the fake model, and the messages before the first prompt, as people write them."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +60,6 @@ class Http(Strict):
         return self
 
     def fault(self) -> messages.Fault:
-        """Return the fault that the loop sees."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
             headers["retry-after"] = f"{Decimal(self.retry_after).scaleb(-9).normalize():f}"
@@ -268,7 +264,6 @@ class Reply(Strict):
             raise wrong("ids", f"{len(self.ids)} ids for {calls} call{'s' * (calls != 1)}")
 
     def entry(self, position: str) -> ScriptEntry:
-        """Return the reply as the script's entry at `position`."""
         times = self.times or (1 if self.when is None else "always")
         matches = None if self.when is None else self.when.matches
         return ScriptEntry(self, position, None if times == "always" else times, matches)
@@ -382,10 +377,7 @@ def parts_of_fault(fault: ReplyFault) -> Sequence[TimedPart]:
 
 
 def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return each call's name and the JSON text of its arguments.
-
-    Raises ValueError if the arguments are not JSON.
-    """
+    """Return each call's name and arguments as JSON text. Raises ValueError if they are none."""
     groups = [call] if isinstance(call, dict) else call
     given = [(name, {} if it is None else it) for group in groups for name, it in group.items()]
     return [(n, it if isinstance(it, str) else canonical_json(it).decode()) for n, it in given]

@@ -1,7 +1,6 @@
 """The scenario: all inputs of one run, as people write them.
 
-The models read files, build scenarios in Python and produce the JSON Schema. One sentence states
-the effect of each field, because an editor shows that sentence.
+One sentence states the effect of each field, because an editor shows that sentence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -237,7 +236,6 @@ class McpServer(Strict):
     """Tools that leave the list so long after the first prompt; calls of them fail."""
 
     def server(self, start_ns: int) -> ToolServer:
-        """Return the server of a run that starts at `start_ns`."""
         return ToolServer(
             frozenset(self.lost_calls),
             _from(start_ns, self.listed_after),
@@ -444,7 +442,6 @@ class Scenario(Strict):
         return str((self.__pydantic_private__ or {}).get("_path", ""))
 
     def triggers(self) -> dict[str, Trigger]:
-        """Return the triggers of the user's actions during the run, by their places in the file."""
         abort = {} if self.abort is None else {"abort": self.abort}
         return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}
 

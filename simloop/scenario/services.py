@@ -1,8 +1,4 @@
-"""The services of a scenario: the answers to HTTP requests that are not for a model.
-
-A route is an answer with the requests that it is for: a method with a path, and conditions. The
-first route that matches and is not used up answers.
-"""
+"""The services of a scenario: the answers to HTTP requests that are not for a model."""
 
 import re
 import warnings
@@ -215,7 +211,6 @@ class Route(Answer):
         return {name: dumped[name] for name in METHODS if name in dumped} | dumped
 
     def rule(self, position: str) -> services.ServiceRule:
-        """Return the route as the rule of a service at `position`."""
         method = next(name for name in METHODS if getattr(self, name) is not None)
         pattern = _pattern(getattr(self, method))
         wanted, when = "" if method == "any" else method.upper(), self.when
@@ -245,7 +240,6 @@ class _Pattern(NamedTuple):
     query: tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]
 
     def values(self, rest: str) -> dict[str, str] | None:
-        """Return the values of the parameters of a path that matches, or None."""
         path, _, query = rest.partition("?")
         found = self.path.fullmatch(path or "/")
         if found is None:

@@ -1,7 +1,6 @@
 """The text of a scenario file: only what differs from the defaults, as a person would write it.
 
-The text, read again, gives an equal scenario, whatever its texts are; what no file can hold is
-refused.
+The text, read again, gives an equal scenario; what no file can hold is refused.
 """
 
 import contextlib
@@ -71,10 +70,7 @@ def scenario_text(scenario: Scenario, comment: str = "", schema: str = SCHEMA_FI
 
 
 def content(scenario: Scenario) -> dict[str, Any]:
-    """Return what a file has of the scenario: the values that differ from the defaults.
-
-    Raises ScenarioError.
-    """
+    """Return the values that differ from the defaults, for a file. Raises ScenarioError."""
     try:
         whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     except (UnicodeEncodeError, PydanticSerializationError):  # of a key, or of an odd value

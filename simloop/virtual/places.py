@@ -1,7 +1,6 @@
 """Places in the program, in words: where a task waits, and where a call comes from.
 
-A place has names, lines and qualified names only, never an address or a path, so that a report
-reads the same on every machine.
+A place has no address and no path, so that a report reads the same on every machine.
 """
 # ruff: noqa: SLF001 - stacks, tasks and handles keep in private slots what they wait for
 

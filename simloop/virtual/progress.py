@@ -1,9 +1,6 @@
-"""The detector of a run that goes nowhere.
+"""The detector of a run that goes nowhere: it says nothing new to its world.
 
-A program gets on while it says something to its world. `Progress` counts what it does since then:
-callbacks of the event loop, and reads of the clock, which stands still until the program waits.
-The requests of an agent and the moves of a machine have bounds of their own. All counts depend on
-the program and the seed alone.
+`Progress` counts callbacks, and reads of the clock, which stands still until the program waits.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """One seed, many independent random streams.
 
-A stream depends on the seed and its own name only, never on which streams were used before it, so
-a new user of randomness does not change what the others draw. Never `hash()`: it differs between
-processes.
+A stream depends on the seed and its own name only, so a new user of randomness changes nothing for
+the others. Never `hash()`: it differs between processes.
 """
 
 import _random

@@ -1,7 +1,6 @@
 """The environment of a program in a simulation: keys of providers, and no way around the world.
 
-A key that the machine has stays, because a program may look at it. No address or proxy of the
-machine's stays, because it would change a run.
+A key of the machine's stays, because a program may look at it; no address and no proxy does.
 """
 
 import os
@@ -15,7 +14,6 @@ KEYS = (
     "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY",
     "GOOGLE_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
 )  # fmt: skip
-"""The variables of the environment that have keys of providers."""
 
 ADDED: Mapping[str, str] = {
     **dict.fromkeys(KEYS, KEY),

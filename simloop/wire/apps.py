@@ -1,8 +1,6 @@
 """Apps as services: an ASGI app, a WSGI app, or a function, inside the simulation of a run.
 
-An ASGI app has a thread with an event loop, as behind a server. So it lives as long as its run,
-whichever loop a client runs on, and its startup and shutdown come once. A WSGI app has a thread for
-each request. What they send goes through a channel, and they wait while much of it is not read.
+An ASGI app has a thread with an event loop for the whole run, a WSGI app one for each request.
 """
 
 import asyncio
@@ -30,7 +28,6 @@ _UNREAD = 65_536
 _SHUTDOWN_S = 60
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
 OVER: Any = object()
-"""The step at the end of a reply."""
 
 
 def kind_of(app: Any, address: str) -> type[services.App]:
@@ -179,8 +176,6 @@ class _AsgiApp(services.App):
 
 
 class _Server:
-    """The thread of an ASGI app, and its event loop."""
-
     def __init__(self, app: _AsgiApp, port: services.ServicesPort) -> None:
         self._app, self._port = app, port
         self._loop = InnerLoop(port.loop)
@@ -276,8 +271,6 @@ class _Server:
 
 
 class _Conversation:
-    """The messages between an app and its server about one request."""
-
     def __init__(self, request: http.HttpRequest, channel: Channel, loop: InnerLoop) -> None:
         self._request: http.HttpRequest | None = request
         self._is_head = request.method == "HEAD"
@@ -453,4 +446,3 @@ def _environ(request: http.HttpRequest, address: str) -> dict[str, Any]:
 
 
 _KINDS: dict[int, type[services.App]] = {1: _FunctionApp, 2: _WsgiApp, 3: _AsgiApp}
-"""The kinds of apps, by the number of their arguments."""

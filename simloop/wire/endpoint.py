@@ -1,7 +1,6 @@
 """The endpoint: answers the HTTP requests of one run as its model provider and its services do.
 
-Every request goes through the port of the model or that of the services, which records it. An error
-of simloop is kept for the end of the run, because a client may swallow it or try again.
+An error of simloop is kept for the end of the run: a client may swallow it or try again.
 """
 
 import json

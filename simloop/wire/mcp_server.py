@@ -1,7 +1,6 @@
 """The tools of a world as an MCP server in memory, for agents that get their tools from MCP.
 
-The package `mcp` speaks its own protocol on both sides, and this module only answers its handlers,
-so that an agent's session is a real one.
+The package `mcp` speaks its protocol on both sides, so that an agent's session is a real one.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The agent: the code under test, its end, and the record of what its code does besides traffic.
 
-simloop asks nothing else of an agent than one call, so that code written without simloop in mind is
-an agent. In its record no name and no place depends on the version of Python: `wait_for` makes a
-task in some versions, so tasks that the program has not named have no name.
+In its record no name and no place depends on the version of Python: `wait_for` makes a task in some
+versions, so tasks that the program has not named have no name.
 """
 
 import asyncio

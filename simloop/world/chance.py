@@ -1,9 +1,7 @@
 """Faults that nobody planned, drawn from the seed at named sites in the parties of the world.
 
-Two levels, as in FoundationDB's BUGGIFY: a site is switched on for a whole run or not at all, and
-while it is on it fires now and then. So one run suffers from a few faults often, and another one
-from others; faults that were all equally rare would hide what only a cluster of them shows.
-Each site draws from a stream of its own, so a new site changes nothing at the others.
+As in FoundationDB's BUGGIFY, a site is switched on for a whole run or not at all: faults that were
+all equally rare would hide what only a cluster of them shows. Each site draws from its own stream.
 """
 
 import asyncio
@@ -44,7 +42,6 @@ _Fault = TypeVar("_Fault", ReplyFault, SiteFault)
 _SLOW_TOOL_S = 20.0
 _MOST_HEARD = 4
 LOST_TOOL = "the tool lost its connection"
-"""The message of a tool that fails by chance."""
 
 _OF_REPLIES = tuple(fault for fault in FAULTS if fault.site)
 _OF_OTHERS = (
@@ -74,10 +71,7 @@ class ChanceFaults:
 
 
 class FaultSites:
-    """The sites of one run. `fires` asks one of them.
-
-    Raises ScenarioError for an unknown site.
-    """
+    """The sites of one run. `fires` asks one of them. Raises ScenarioError for an unknown site."""
 
     def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
         for site in chances.sites:
@@ -109,7 +103,6 @@ class FaultSites:
         return drawn
 
     def parts_heard(self) -> int:
-        """Return how many parts of a reply come before it is lost on the way."""
         return self._seeds.stream("fault:model.heard").randint(1, _MOST_HEARD)
 
 

@@ -1,8 +1,6 @@
 """The fake model: plays a script as streams of parts, and counts the replies used.
 
-A reply is a list of timed parts and nothing else. Every fault of a provider is a shorter list, a
-longer wait or a `StreamError`, so there is one way to play it all. A stream yields what is due
-without waiting; a reply that is there as a whole costs no coroutine.
+A reply is a list of timed parts: every fault is a shorter list, a longer wait or a `StreamError`.
 """
 
 import asyncio
@@ -86,7 +84,6 @@ class TimedStream(IteratedStream):
         self._ended = False
 
     def ahead(self) -> Finish | None:
-        """Return the finish that is to come, if the rest is known."""
         try:
             rest = copy.copy(self._timed)  # a generator cannot be copied
         except TypeError:
@@ -226,7 +223,6 @@ class ScriptEntry(Struct, frozen=True):
 
 
 Matches = Callable[[Request, str, Headers], bool]
-"""Whether a request is of a party, by what it says, the name of its model, and its headers."""
 
 
 class Script:
@@ -370,7 +366,6 @@ class FakeModel:
 
     @property
     def replies(self) -> int:
-        """Return the number of replies, without those of entries that may always be used."""
         return sum(script.replies for script in self._scripts.values())
 
     @property
@@ -378,7 +373,6 @@ class FakeModel:
         return all(script.is_empty for script in self._scripts.values())
 
     def unused(self) -> list[str]:
-        """Return the positions of the replies that were not requested, or not often enough."""
         return [position for script in self._scripts.values() for position in script.unused()]
 
     def check_account(self) -> None:

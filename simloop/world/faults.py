@@ -1,12 +1,8 @@
 """The catalogue of faults: each failure of a model that simloop knows, stated once.
 
-A script, the chance faults, the search, the replayer's menu and the way back from a trace all read
-it. A fault is the keys of a reply in a script, so whatever can play a reply can play each of them.
-A new fault is an entry here; one that no key expresses yet needs its key in `scenario/replies.py`
-too, and `wire/exchange.py` if a client over HTTP sees more of it.
-
-The lists of statuses, codes, words, headers and bodies are those of the reports in
-`scenarios/BUGS.md` and of the providers' documentation, as of November 2026.
+A fault is the keys of a reply in a script, so whatever plays a reply plays each of them. The lists
+of statuses, codes, words, headers and bodies are those of the reports in `scenarios/BUGS.md` and of
+the providers' documentation, as of November 2026.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +20,6 @@ FaultPlace = Literal["before-connect", "before-headers", "after-headers", "mid-o
 """Where a connection is lost, or where nothing more comes."""
 
 FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
-"""The keys of a reply that let it fail."""
 REPLY_ENDS = ("finish", *FAILURES)
 """The keys of a reply that state its end; a reply has at most one of them."""
 TOOL_ENDS = ("returns", "returns_chars", "raises", "cancels", "hangs")
@@ -138,7 +133,6 @@ _FINISHES = (
 _REAL_FINISHES = frozenset({"finish length", "finish content_filter"})
 
 _USUAL: Final = 4
-"""The weight of a usual fault."""
 
 
 def _http(name: str, keys: Keys, error: ErrorClass, weight: int = 0, **more: Any) -> ReplyFault:
@@ -204,7 +198,6 @@ _CHOSEN = (
 _NAMES = frozenset(fault.name for fault in _CHOSEN)
 _LISTED = (*map(_status, STATUSES), *map(_code, _CODES), *map(_finish, _FINISHES))
 FAULTS = (*_CHOSEN, *(fault for fault in _LISTED if fault.name not in _NAMES))
-"""Every fault of a reply."""
 
 # Simulations begin at the first second of 2026.
 WAITS: Sequence[Keys] = (

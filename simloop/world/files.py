@@ -1,7 +1,6 @@
 """Files that live in memory, or in a folder on the disk for a whole program.
 
-An error says what a file system would say, as an OSError whose message is `path: why`, and changes
-nothing. Every listing is sorted, so that the same steps give the same bytes.
+An error is an OSError with the message `path: why`, and changes nothing. Every listing is sorted.
 """
 
 import copy
@@ -61,7 +60,6 @@ class Files:
 
     @property
     def here(self) -> str:
-        """Return the folder at which relative paths begin, from the root."""
         return "/" if self._here == ROOT else f"/{self._here}"
 
     def keep_in(self, folder: Path) -> None:
@@ -140,11 +138,9 @@ class Files:
         return name in self._texts or name in self._folders
 
     def is_folder(self, path: str) -> bool:
-        """Return whether a folder exists there; False for a path out of the tree."""
         return self.exists(path) and self._name(path) in self._folders
 
     def size(self, path: str) -> int:
-        """Return the size of a file in bytes of UTF-8."""
         return len(self.read(path).encode())
 
     def remove(self, path: str, *, tree: bool = False) -> None:
@@ -172,7 +168,6 @@ class Files:
         return [name.removeprefix(f"{self._here}/") for name in found] if is_below else found
 
     def snapshot(self) -> dict[str, str]:
-        """Return all texts by path, sorted, without empty folders."""
         return dict(sorted(self._texts.items()))
 
     def _names(self) -> list[str]:
@@ -231,8 +226,6 @@ class _TextsOnDisk(MutableMapping[str, str]):
 
 
 class _FoldersOnDisk(MutableSet[str]):
-    """The names of the folders below a folder."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

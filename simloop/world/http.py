@@ -33,7 +33,6 @@ class HttpRequest:
 
     @property
     def path(self) -> str:
-        """Return the path of the URL, as it was sent."""
         return urlsplit(self.url).path
 
     @property

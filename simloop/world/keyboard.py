@@ -12,7 +12,6 @@ from simloop.world.own_tools import CURRENT_CALL
 from simloop.world.user_port import TypedLine
 
 MOST_LINES = 10_000
-"""The lines that the user types in one run."""
 
 
 class Keyboard:

@@ -266,7 +266,6 @@ class RecordedStream(Struct, eq=False):
             recorder.look()
 
     def ahead(self) -> Finish | None:
-        """Return the finish that the script has for the reply, or None if it is not known yet."""
         ahead = getattr(self._stream, "ahead", None)
         return None if ahead is None else ahead()
 

@@ -1,7 +1,6 @@
 """The tools that the agent's own code calls: the decorator, their settings, and their record.
 
-A scenario's settings of a tool hold for a recorded function of its name, as they hold for a tool of
-the world. A call of the model is matched once, so that each result belongs to one call.
+A call of the model is matched once, so that each result belongs to one call.
 """
 
 import asyncio
@@ -74,7 +73,6 @@ class OwnTools(msgspec.Struct, eq=False):
         return self._behaviours.get(name, _AS_IT_IS)
 
     async def call(self, name: str, function: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the result of a tool whose own code is `function`."""
         behaviour = self.of(name)
 
         async def course() -> Any:

@@ -84,7 +84,6 @@ class ProgramScript:
         return all(map(_fits, self.words[1:], self._patterns[1:], args[1:]))
 
     def names(self, program: str) -> bool:
-        """Return whether the first word is the name of a program."""
         return _fits(self.words[0], self._patterns[0], program)
 
     def has_answer(self) -> bool:

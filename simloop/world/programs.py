@@ -1,7 +1,6 @@
 """The programs that an agent starts, and the record of what passes through them.
 
-A program without a script is not found. A shell is always there: `sh -c "git status"` runs the
-script of `git status`, and `sh: files` gives it the commands of a shell over the files in memory.
+A shell is always there: `sh -c "git status"` runs the script of `git status`.
 """
 
 import shlex
@@ -45,7 +44,6 @@ class Programs(Struct, eq=False):
     started: int = 0
 
     def has(self, name: str) -> bool:
-        """Return whether a program of that name is scripted, or is a shell."""
         return name in SHELLS or any(each.names(name) for each in self.scripts)
 
     @property
@@ -119,7 +117,6 @@ class _Running:
         return text
 
     async def play(self, script: ProgramScript, args: Sequence[str]) -> int:
-        """Play the script of a program that the agent has started."""
         data = await self._process.read_input() if script.reads else self._process.take_input()
         text = self._note_input(data)
         code = await self.answer(script, args, text, self._write)

@@ -1,8 +1,6 @@
 """The services of a world: the HTTP requests that are not for a model, and their answers.
 
-The port routes a request by its address and records what passes through it, whole or not. A reply
-is a course, as that of a model is, so that every client that is answered gets the answers of a
-script, of a function and of an app in the same way.
+A reply is a course, as that of a model is, for the answers of a script, a function and an app.
 """
 
 import asyncio
@@ -102,10 +100,7 @@ class App:
         """End what answers, after the run."""
 
     def failed(self, error: Exception, port: "ServicesPort") -> TimedAnswer:
-        """Return the answer of a server whose code fails, and keep the exception.
-
-        An error of simloop ends the run.
-        """
+        """Return the answer of a server whose code fails; raise an error of simloop again."""
         if isinstance(error, SimloopError):
             port.recorder.keep(error)
             raise error
@@ -126,7 +121,6 @@ class Service:
         self.address = address
         self.app = app
         self.requests: list[HttpRequest] = []
-        """The requests so far."""
         self._rules = [*rules]
         self._played: dict[str, int] = {}
         self._in_front = 0
@@ -158,7 +152,6 @@ class Service:
         self._played[rule.position] = self._played.get(rule.position, 0) + 1
 
     def unused(self) -> list[str]:
-        """Return the positions of the rules that were used less often than they say."""
         played = self._played
         return [
             rule.position

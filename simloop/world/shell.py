@@ -1,7 +1,6 @@
 """A small shell over files in memory, which knows the usual commands of an agent.
 
-A command line is read whole before any of it is done, and what the shell lacks (variables,
-`if`) is refused, not guessed at. What it does not know itself, `start` may run: a scripted program.
+A command line is read whole before any of it is done, and what the shell lacks is refused.
 """
 
 import asyncio
@@ -86,13 +85,9 @@ class Shell(Struct, eq=False):
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     start: Startable | None = None
     status: int = 0
-    """The exit status of the last command."""
 
     async def run(self, line: str, write: Write, text: str | None = None) -> int:
-        """Run a command line and return its exit status; its first command gets `text` as input.
-
-        Raises ValueError for unknown syntax.
-        """
+        """Run a command line, whose first command gets `text` as input. Raises ValueError."""
         piped: str | None = None
         commands = parse(line)
         for command, after in zip(commands, [*commands, None][1:], strict=True):
@@ -309,10 +304,6 @@ def _ls(given: ShellInput) -> Done:
 
 
 def _row(files: Files, path: str, name: str, options: str) -> str:
-    """Return a name, in the long form after the bytes of a file or a dash.
-
-    Dates and owners are not shown.
-    """
     size = "-" if files.is_folder(path) else str(files.size(path))
     return f"{size:>8} {name}\n" if "l" in options else f"{name}\n"
 

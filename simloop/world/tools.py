@@ -1,7 +1,6 @@
 """Tools: a name, a JSON Schema for the arguments, a function; and the reading of arguments.
 
-The error text about wrong arguments is worded here, not by the validator, so that a run gives the
-same bytes with any version of that library.
+Errors are worded here and not by the validator, so that they are equal with any version of it.
 """
 
 import copy
@@ -249,7 +248,6 @@ class ToolServer(Struct, frozen=True):
         return self.listed_ns.get(tool, at_ns) <= at_ns < self.unlisted_ns.get(tool, at_ns + 1)
 
     def changes_after(self, at_ns: int) -> list[int]:
-        """Return the times after `at_ns` at which the list changes, in order."""
         times = {*self.listed_ns.values(), *self.unlisted_ns.values()}
         return sorted(time for time in times if time > at_ns)
 

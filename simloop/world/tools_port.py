@@ -1,8 +1,4 @@
-"""The tools as an agent sees them: each start and each result is recorded as it passes.
-
-An exception of a tool becomes an error result for the model, and a tool that waits for nothing
-costs no coroutine.
-"""
+"""The tools as an agent sees them: each start and each result is recorded as it passes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -95,7 +91,6 @@ class ToolsPort:
         return waited
 
     def start(self, call: ToolCall, shown: str) -> None:
-        """Record that the tool of `call` starts, with its arguments as JSON."""
         recorder = self._recorder
         seq, at_ns = len(recorder.entries), recorder.clock.now_ns
         if seq > recorder.look_at:

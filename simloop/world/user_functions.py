@@ -1,7 +1,6 @@
 """Functions of the user (hooks, callbacks, tools), and their exceptions with the tracebacks.
 
-A trace records that a function failed, and no traceback: the path of a file differs from machine to
-machine.
+A trace holds no traceback: the path of a file differs from machine to machine.
 """
 
 import asyncio

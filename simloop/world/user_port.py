@@ -1,8 +1,7 @@
 """The user as an agent sees it: messages sent during a run, and the end of a run from outside.
 
-A message is given out exactly once, in the order in which it was sent. Code that catches a
-CancelledError of a `Cancellation` also calls `uncancel`, as `Cancellation.take` does, so that one
-from outside is never swallowed.
+Code that catches a CancelledError of a `Cancellation` also calls `uncancel`, as its `take` does, so
+that one from outside is never swallowed.
 """
 
 import asyncio
@@ -84,7 +83,6 @@ class UserPort:
 
     @property
     def stopped(self) -> bool:
-        """Return whether the user, or the wall clock, has asked the run to stop."""
         return self.cancellation.stopped
 
     async def turn(self) -> None:
@@ -108,7 +106,6 @@ class UserPort:
         raise asyncio.CancelledError
 
     def has(self, queue: Queue | None = None) -> bool:
-        """Return whether a message waits in `queue`, or in any."""
         if self._planned:
             self._send_due()
         if not self._count:
@@ -131,7 +128,6 @@ class UserPort:
         return [text for _, text in taken]
 
     def plan(self, planned: list[tuple[int, Queue, str]]) -> None:
-        """Plan messages at these times, in virtual nanoseconds."""
         self._planned = deque(sorted(planned, key=lambda each: each[0]))
 
     def send(self, text: str, queue: Queue = Queue.STEERING) -> None:
@@ -224,12 +220,10 @@ class Cancellation:
 
     @property
     def stopped(self) -> bool:
-        """Return whether the run is to end, or the user has aborted it."""
         self._find_due()
         return self.pending is not None or self._aborted
 
     def plan(self, when_ns: int, signal: Signal) -> None:
-        """Plan the end of the run with `signal` at that time, even if the run never waits."""
         self._planned.append((when_ns, signal))
         self._due_ns = min(self._due_ns, when_ns)
         self._timers.append(self._loop.call_at_ns(when_ns, self.end_run, signal))
@@ -305,10 +299,7 @@ class Cancellation:
             self.end_run(due[1])
 
     def take(self) -> Signal:
-        """Return the signal that ends the run.
-
-        Raises CancelledError if others cancelled the task too.
-        """
+        """Return the signal that ends the run. Raises CancelledError if others cancel its task."""
         assert self.pending is not None
         signal = self.pending
         self.close()

@@ -1,7 +1,4 @@
-"""The choices that providers of the same wire format make differently.
-
-A default is what the format's own provider does.
-"""
+"""The choices of providers of one wire format; a default is that of the format's own provider."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

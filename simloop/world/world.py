@@ -1,8 +1,4 @@
-"""The world: all that an agent may touch; and that of the run that the calling code belongs to.
-
-The virtual loop decides which world that is, so simulations may run in several threads at once, and
-inside one another.
-"""
+"""The world: all that an agent may touch; and the world of the run that the caller belongs to."""
 
 import contextlib
 import threading

@@ -1,8 +1,4 @@
-"""A network and programs, which a simulation does not have.
-
-A call fails as on a machine without a network and without that program, so that each client makes
-its own error of it and the agent may go on. The run records what was asked, and where.
-"""
+"""A network and programs that are not there: a call fails as on a machine without them."""
 
 import _socket
 import errno
@@ -168,7 +164,6 @@ def _start(answers: Answers, _: Any, args: Sequence[Any], *__: Any, **___: Any) 
 
 
 _NOT_FOUND = 127 << 8
-"""The status of a shell that does not find a program."""
 
 
 def _system(answers: Answers, _: Any, command: Any) -> int:
@@ -214,7 +209,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     for module, name, answer in _ANSWERS
     if (original := named(module, name)) is not None
 }
-"""Original function -> its stand-in, in a simulation."""
 
 _OF_SOCKETS: dict[str, Callable[..., Any]] = {
     "bind": _bind,
@@ -227,7 +221,6 @@ METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     for name, answer in _OF_SOCKETS.items()
     if (original := vars(_socket.socket).get(name)) is not None
 )
-"""Class, attribute and stand-in of the methods of sockets."""
 
 EVENTS: dict[str, Callable[..., Exception | None]] = {
     "socket.gethostbyname": _unnamed,

@@ -1,8 +1,4 @@
-"""The answers that a simulation gives in the place of the machine's clocks and randomness.
-
-An answer is a function of virtual time and the seed alone, and only code that runs on a sealed loop
-gets it. Every other thread gets the original, so a stand-in asks which loop runs.
-"""
+"""A simulation's clocks and randomness: functions of virtual time and the seed alone."""
 # ruff: noqa: SLF001 - nothing public tells of imports, or of a loop that does not run
 
 import _random
@@ -111,7 +107,6 @@ class SharedDraws:
         self._seeded: GeneratorState | None = None
 
     def begin(self, seeds: Seeds) -> None:
-        """Seed the generator for a simulation while no other runs."""
         self._saved = self._memory.read()
         if self._seeded is None or self._seed != seeds.seed:
             _seed(_GLOBAL_RANDOM, seeds.number("global-random"))
@@ -140,7 +135,6 @@ class Answers(Struct):
 
     @property
     def wall_ns(self) -> int:
-        """Return the simulated nanoseconds since 1970."""
         return EPOCH_NS + self.now_ns
 
     @property
@@ -175,7 +169,6 @@ class Answers(Struct):
         thread.threads.sleep(thread, sleep_ns)
 
     def clock_ns(self, clock: int) -> int:
-        """Return the nanoseconds that the POSIX clock of that number shows."""
         return self.wall_ns if clock in _WALL_CLOCKS else self.now_ns
 
     def broken_down(self, seconds: float | None = None) -> time.struct_time:

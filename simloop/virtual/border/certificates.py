@@ -1,8 +1,6 @@
-"""The certificates of a TLS context, which a run leaves unread.
+"""The certificates of a TLS context, which a run does not use and so leaves unread.
 
-A client of an SDK reads about 200 KB of them when it is made. That takes longer than a short run,
-and no run uses them, because the world answers above TLS. A context that is used after its run
-reads them then.
+To read 200 KB of them takes longer than a short run. A context that is used later reads them then.
 """
 
 import functools

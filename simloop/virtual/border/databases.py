@@ -101,4 +101,3 @@ _FACTORY = 5
 """The place of the factory among the arguments of `sqlite3.connect`."""
 
 FUNCTIONS = {_sqlite3.connect: stand_in(_sqlite3.connect, _connect)}
-"""Original function -> its stand-in, in a simulation."""

@@ -190,7 +190,6 @@ class NameExchange:
         """Undo it; safe to repeat."""
 
     def enter(self, *given: Any) -> None:
-        """Put the stand-ins in their places, unless they are there."""
         with self.lock:
             if self.seals == 0:
                 try:
@@ -201,7 +200,6 @@ class NameExchange:
             self.seals += 1
 
     def leave(self) -> None:
-        """Put the originals back, if this was the last entrance."""
         with self.lock:
             self.seals -= 1
             if self.seals == 0:

@@ -1,8 +1,6 @@
 """Servers of a program on its own machine, and the connections to them from inside of the run.
 
-The kernel holds the bytes, as those of pipes (pipes.py): a socket that is bound, or connected, gets
-the descriptor of one end of a pair of connected sockets. No port of the machine is taken, so that
-the numbers of ports are the same in each run, and no other process sees the server.
+A socket that is bound or connected gets one end of a pair of sockets, and no port of the machine.
 """
 
 import _socket
@@ -20,13 +18,11 @@ from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready, run_with_
 from simloop.virtual.clock.loop import VirtualLoop
 
 _FIRST_PORT = 49152
-"""The first port for those who ask for any."""
 _HERE = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "::", "::1"})  # noqa: S104 - nothing is bound
 _LOCAL: dict[int, tuple[str]] = {socket.AF_INET: ("127.0.0.1",), socket.AF_INET6: ("::1",)}
 # The flow and the scope of an address.
 _MORE: dict[int, tuple[int, ...]] = {socket.AF_INET: (), socket.AF_INET6: (0, 0)}
 _Key = tuple[int, int]
-"""The device and the inode of a socket."""
 
 
 class _Server:

@@ -1,11 +1,8 @@
-"""The standard output and the standard error of programs in simulations.
+"""The standard output and error of programs in simulations: streams that know who writes.
 
-While a simulation runs, `sys.stdout` and `sys.stderr` are streams that know the run of the code
-that writes. A program that closes one, or puts another in its place, changes its own run only.
-What it writes goes on to the stream that was there before, such as that of pytest. Where output is
-captured, as in the command line, the run keeps it instead, and reports show it with a failure.
-
-The command line loads this module before it knows its verb, so it imports nothing of simloop.
+What a program writes goes on to the stream that was there before, such as that of pytest, or, where
+output is captured, to the run, whose report shows it. The command line loads this module before it
+knows its verb, so it imports nothing of simloop.
 """
 
 import contextlib
@@ -32,7 +29,6 @@ class Output:
         self._texts: dict[str, str] = {}
 
     def write(self, name: str, text: str) -> None:
-        """Keep the text that the program writes to a stream."""
         # One character more than `text` shows tells that something was cut off.
         self._texts[name] = (self._texts.get(name, "") + text)[-MOST_CHARS - 1 :]
 

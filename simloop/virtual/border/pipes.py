@@ -1,12 +1,9 @@
 """Pipes that a program makes in a simulation: a wait for one parks the caller on virtual time.
 
 The kernel holds the bytes, and virtual time decides when they are put in. A call that may wait asks
-the kernel with timeout 0 whether the descriptor is ready. If it is not, the caller parks, and looks
-again whenever a pipe was read, written or closed, or a process ended.
-
-A pipe is noted by its inode, because numbers of descriptors are reused and duplicated. Others never
-park: the output of the program itself may be a pipe to a test runner, which nobody drains in
-virtual time.
+with timeout 0 whether the descriptor is ready. If not, the caller parks, and looks again whenever a
+pipe was read, written or closed. A pipe is noted by its inode, because numbers are reused. Others
+never park: the output of the program may be a pipe that nobody drains in virtual time.
 """
 
 import asyncio
@@ -35,7 +32,6 @@ READ, WRITE = select.POLLIN, select.POLLOUT
 PIPE_BUF = 4096
 """The bytes that a pipe which is ready surely takes; a larger write may block."""
 PIPE_SIZE = 65_536
-"""The bytes that a pipe holds."""
 _WHAT = "a pipe"
 
 
@@ -69,7 +65,6 @@ class Pipes:
         self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
 
     def note(self, ends: tuple[int, int]) -> tuple[int, int]:
-        """Note both ends of a pipe, by their inodes, and return them."""
         self._noted.update(filter(None, map(_inode, ends)))
         return ends
 
@@ -97,7 +92,6 @@ class Pipes:
             self._terminals.add(inode)
 
     def is_terminal(self, descriptor: int) -> bool:
-        """Return whether a descriptor is an end of a pipe that the program has for a terminal."""
         return bool(self._terminals) and _inode(descriptor) in self._terminals
 
     def _tell(self, descriptors: Iterable[Any]) -> None:
@@ -182,7 +176,6 @@ class Pipes:
             self._tell([descriptor])
 
     def is_watched(self, descriptor: int) -> bool:
-        """Return whether an event loop waits to read from that pipe."""
         inode = _inode(descriptor)
         return any(
             READ in events and _inode(each) == inode
@@ -249,7 +242,6 @@ def read_now(pipes: Pipes, descriptor: int) -> bytes:
 
 
 exchanged = functools.partial(stand_in, what="pipes")
-"""Returns a function that calls another one with the pipes of the run."""
 
 
 def _noting(original: Any) -> Callable[..., Any]:
@@ -363,7 +355,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     select.select: exchanged(select.select, _select_from),
     select.poll: _polling(select.poll, 1e-3),
 }  # fmt: skip
-"""Original function -> its stand-in."""
 if hasattr(select, "epoll"):
     FUNCTIONS[select.epoll] = _polling(select.epoll, 1)
 
@@ -438,7 +429,6 @@ METHODS: tuple[tuple[type, str, Any], ...] = (
     *((cls, name, staticmethod(FUNCTIONS[vars(cls)[name]]))
       for kind, name in _SELECTORS if (cls := getattr(selectors, kind, None)) is not None),
 )  # fmt: skip
-"""Class, attribute and stand-in of the methods that are exchanged."""
 
 KEPT_BY = frozenset({"simloop", "_pytest", "pytest", "hypothesis", "execnet", "xdist"})
 """The packages that keep the originals: simloop itself, and those that drive a test."""

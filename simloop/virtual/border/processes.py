@@ -1,10 +1,8 @@
 """Scripted processes: Python's own `subprocess` and asyncio start and await them, on virtual time.
 
-No class is replaced. A launcher has the scripts (`Programs` of world/programs.py). Each process is
-a fiber, which holds duplicates of the descriptors that a child would have, and writes, reads, waits
-and ends in virtual time. What has no script is not found.
-
-The stand-ins are in place only in runs that script programs or standard input.
+A launcher has the scripts (`Programs` of world/programs.py). Each process is a fiber, which holds
+duplicates of the descriptors that a child would have. The stand-ins are in place only in runs that
+script programs or standard input.
 """
 # ruff: noqa: SLF001 - the seams of `Popen` are private
 
@@ -107,7 +105,6 @@ class Process:
         self._pipes = processes.pipes
 
     def note_absent(self, words: Sequence[str]) -> None:
-        """Record that it has looked for a program that is not there."""
         name, fiber = words[0].rpartition("/")[2], self.fiber
         place = "" if fiber is None else fiber.place
         self._processes.loop.note_refused("program", name, shlex.join(words), place)
@@ -289,7 +286,6 @@ class Processes:
         return self._children.get(pid)
 
     def unfinished(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each process that goes on, and the place that has started it."""
         for each in self._children.values():
             if each.status is None and each.fiber is not None:
                 yield each.start.args[0], each.fiber.place
@@ -480,7 +476,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     absence.FUNCTIONS.get(original, original): stand_in(original, answer, "processes")
     for original, answer in ((getattr(module, name), answer) for module, name, answer in _ANSWERS)
 }
-"""Original function -> its stand-in."""
 
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     (subprocess.Popen, original.__name__, stand_in(original, answer, "processes"))
@@ -489,6 +484,5 @@ METHODS: tuple[tuple[type, str, Any], ...] = tuple(
         (_communicate, _gather), (_internal_poll, _poll_popen),
     )
 )  # fmt: skip
-"""Class, attribute and stand-in of the methods that are exchanged."""
 
 _exchange = NameExchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))

@@ -1,8 +1,6 @@
 """The refusal of calls that leave or end a simulation: blocking sockets, forks and signals.
 
-A call is refused only in a simulation, in a thread of it, and never inside a debugger, so that
-other threads, pytest-xdist and a breakpoint work as always. Python's audit events name most of
-these calls; stand-ins refuse those that have no event.
+Other threads and debuggers are let through. Stand-ins refuse calls that have no audit event.
 """
 
 import functools
@@ -77,7 +75,6 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 _THREADS = "simloop.virtual.threads.scheduler"
-"""The module that starts the simulated threads."""
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
@@ -92,7 +89,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     for original in [named(*name.split("."))]
     if original is not None
 } | {os._exit: functools.wraps(os._exit)(_exit)}
-"""Original function -> the stand-in that refuses it on a sealed loop."""
 
 
 def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
@@ -117,4 +113,3 @@ METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     for name in names.split()
     if kind is not None and name in vars(kind)
 )
-"""Class, attribute and stand-in of the methods that are refused."""

@@ -1,8 +1,7 @@
 """The standard input of a run: a noted pipe, on which the user types in virtual time.
 
-`sys.stdin` is then an object that knows the run of the code that reads, so that a read outside of
-runs, or by a debugger, goes to the stream that was there before. Of several threads, one reads at a
-time: Python's own lock of a buffered file would stop the others in real time.
+A read outside of runs, or by a debugger, goes to the stream that was there before. Of several
+threads one reads at a time: the lock of a buffered file would stop the others in real time.
 """
 
 import functools
@@ -52,7 +51,6 @@ class StandardInput:
         sys.__stdin__ = _exchange.stream  # type: ignore[misc,assignment]
 
     def show(self, text: str) -> None:
-        """Hear what the program writes to its standard output or error."""
         who, text = self._who(), text[-MOST_CHARS:]
         if self._shown and self._shown[-1][0] == who:
             text = (self._shown.pop()[1] + text)[-MOST_CHARS:]
@@ -60,7 +58,6 @@ class StandardInput:
 
     @property
     def screen(self) -> str:
-        """Return what the program has written since the line before."""
         return "".join(text for _, text in self._shown)
 
     def asker(self, words: Sequence[str]) -> str:
@@ -97,7 +94,6 @@ class StandardInput:
             self._pipes.changed()
 
     def end(self) -> None:
-        """End the input: the program reads the end of a file from now on."""
         if self._writer >= 0:
             _close(self._writer)
             self._writer = -1
@@ -137,7 +133,6 @@ def _ask_secretly(pipes: Pipes, prompt: str = "Password: ", stream: Any = None, 
 
 _getpass = getpass.getpass
 FUNCTIONS: dict[Any, Callable[..., Any]] = {_getpass: exchanged(_getpass, _ask_secretly)}
-"""Original function -> its stand-in."""
 
 
 class _Stream:

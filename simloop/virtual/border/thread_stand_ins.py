@@ -43,7 +43,6 @@ class SimulatedLock:
         self._heir: SimulatedThread | None = None
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 - as in Python
-        """Take the lock; in a simulation, a wait for it parks the thread."""
         may_wait = blocking and (timeout > 0 or timeout == -1)
         if self._real.acquire(False) if may_wait else self._real.acquire(blocking, timeout):  # noqa: FBT003
             self.holder = thread_here()
@@ -58,7 +57,6 @@ class SimulatedLock:
         return self._wait(me, timeout)
 
     def _is_held_outside(self, me: SimulatedThread) -> bool:
-        """Return whether a real thread holds the lock, or one of another running simulation."""
         holder = self.holder
         return holder is None or (holder.threads is not me.threads and not holder.threads.is_over)
 
@@ -244,4 +242,3 @@ METHODS: tuple[tuple[type, str, Any], ...] = (
     ),
     _method(_POLICY, "new_event_loop", lambda answers, _: InnerLoop(answers.loop)),
 )
-"""Class, attribute and stand-in of the methods that are exchanged."""

@@ -1,8 +1,6 @@
 """Listeners on a virtual loop: they hear of sleeps, cancellations and blocking calls of a program.
 
-A loop without a listener does nothing more than before; and a listener hears only of the program,
-and not of the sleeps and cancellations of simloop itself. It is told nothing while it does not
-hear: to find a place takes longer than to sleep. `AgentRecord` (world/agent.py) is the listener.
+They hear nothing of simloop itself. `AgentRecord` (world/agent.py) is the listener.
 """
 # ruff: noqa: SLF001 - private functions of asyncio, and the stack
 

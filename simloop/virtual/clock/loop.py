@@ -85,7 +85,7 @@ class VirtualLoop(ReachingLoop):
         self.answers: Any = None
         """The answers of the border that seals the loop, or None (border/answers.py)."""
         self.worlds: list[Any] = []
-        """The worlds of the runs that are under way, the newest last (world/current.py)."""
+        """The worlds of the runs that are under way, the newest last (world/world.py)."""
         self.listeners: list[Any] = []
         """They hear of the program, the newest alone (listener.py)."""
         self._reset()
@@ -213,7 +213,6 @@ class VirtualLoop(ReachingLoop):
         self.advance_ns(max(0, next_ns - self.now_ns))
 
     def next_timer_ns(self) -> int | None:
-        """Return the instant of the next timer that is not cancelled, or None."""
         timers = self._timers
         while timers and timers[0][3]._cancelled:
             self._pop_timer()
@@ -328,7 +327,6 @@ class VirtualLoop(ReachingLoop):
         return self._start(coro, default if name is None else name, **kwargs)
 
     def next_task(self) -> tuple[int, str]:
-        """Return the number of the next task of the run, and its name."""
         self._task_count += 1
         return self._task_count, f"task-{self._task_count}"
 
@@ -350,15 +348,12 @@ class VirtualLoop(ReachingLoop):
             self.call_soon(lambda: self._start(generator.aclose(), name))
 
     def timers(self) -> list[tuple[int, int, int, Timer]]:
-        """Return the timers that are not cancelled, each with its instant, in no order."""
         return [timer for timer in self._timers if not timer[3]._cancelled]
 
     def due(self) -> list[Handle]:
-        """Return the callbacks that run next, in order."""
         return [handle for handle in self._ready if not handle._cancelled]
 
     def unfinished(self) -> list[Task]:
-        """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
 
     def unfinished_threads(self) -> list[tuple[str, str]]:
@@ -500,7 +495,6 @@ class VirtualLoop(ReachingLoop):
 
     @property
     def is_sealed(self) -> bool:
-        """Return whether a border answers for code of a program."""
         return self.answers is not None
 
     def refuse(self, what: str, advice: str) -> ScenarioError:

@@ -28,7 +28,6 @@ class NumberedTask(asyncio.Task[Any]):
         return self._number
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the task, as asyncio does, and tell the listener on its loop."""
         loop: Any = self.get_loop()
         listener = listener_of(getattr(loop, "outer", loop))
         if listener is not None and not self.done() and not self.cancelling():

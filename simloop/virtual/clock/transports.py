@@ -1,8 +1,4 @@
-"""The methods of an event loop that reach for a descriptor, a host or a program.
-
-Both loops of a simulation have them: the virtual one, and those that a program makes inside.
-asyncio's own transports of pipes, sockets and processes work on them.
-"""
+"""The methods of a simulation's loops that reach for a descriptor, a host or a program."""
 # ruff: noqa: SLF001 - the transports of asyncio are private, and have many arguments
 # typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
 # mypy: disable-error-code="override"

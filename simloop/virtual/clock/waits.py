@@ -1,8 +1,4 @@
-"""The waits of a program on a virtual loop: its sleeps, its timeouts, its tasks and its threads.
-
-They are found without a change to the program. A place is the innermost one of the program, as in a
-report (places.py), and never an address.
-"""
+"""The waits of a program on a virtual loop: its sleeps, its timeouts, its tasks and its threads."""
 # ruff: noqa: SLF001 - the loop, its tasks and its timers keep in private slots what they wait for
 
 import asyncio

@@ -1,11 +1,8 @@
 """Calls between coroutines and blocking code, and the event loops that a program makes inside.
 
-A whole program is called in the real main thread of its process: Python allows signal handlers, and
-much else, only there. The loop of the run is in another thread then.
-
-`asyncio.to_thread` lets the thread go on when its task is cancelled. Here, a cancellation ends the
-thread where it is parked, and the call waits for the thread's clean-up. While a thread waits for a
-coroutine, the callbacks of the loop that is blocked do not run, as in Python, but time moves.
+A whole program is called in the real main thread of its process: Python allows signal handlers only
+there. A cancellation ends a thread where it is parked; after `asyncio.to_thread` it would go on.
+While a thread waits for a coroutine, the callbacks of the loop that is blocked do not run.
 """
 # ruff: noqa: SLF001 - a loop works on the private parts of asyncio's own
 # typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
@@ -221,7 +218,6 @@ class InnerLoop(ReachingLoop):
         self._ready: Any
 
     def run_forever(self) -> None:
-        """Run until `stop`, or until the thread ends with the run."""
         try:
             super().run_forever()
         except scheduler.ThreadEnded:
@@ -265,7 +261,6 @@ class InnerLoop(ReachingLoop):
         return super().call_later(min(delay, NEVER_S), callback, *args, context=context)
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
-        """Create a task with a name that counts per run, and a hash that does too."""
         if of_finalizer(sys._getframe(1)):
             return dropped(coro, self)
         number, default = self.outer.next_task()

@@ -1,11 +1,8 @@
 """Simulated threads: every thread of a program in a simulation runs alone, in its turn.
 
-A simulated thread is a real thread that runs only while it has the turn. The event loop's thread
-gives a turn to a thread that is ready, and waits until that thread parks or ends. A thread parks
-where Python would block: the stand-ins for locks, sleeps and joins call `park`. So switches happen
-only where something blocks, and their order depends on the clock and the seed. Exactly one thread
-has the turn, so nothing here needs a lock; and a thread that has ended has also cleaned up its
-local data.
+A simulated thread is a real one that runs only while it has the turn, which the event loop's thread
+gives. It parks where Python would block: the stand-ins for locks, sleeps and joins call `park`. So
+the order of switches depends on the clock and the seed, and nothing here needs a lock.
 """
 # ruff: noqa: SLF001 - `threading` keeps the state of a thread in private attributes
 
@@ -217,7 +214,6 @@ class SimulatedThread:
             handler()
 
     def bootstrap(self) -> None:
-        """Run as the function of the real thread."""
         self._turn.acquire()
         self._work()
         self.is_done = True
@@ -279,11 +275,9 @@ class Fiber(SimulatedThread):
 
     @property
     def place(self) -> str:
-        """Return the place in the program where the fiber was started."""
         return "" if self._starter is None else place_of_code(*self._starter)
 
     def run(self) -> None:
-        """Take one turn: go on until the coroutine parks or ends."""
         if self.is_done:
             return
         woken = not self.is_timed_out if self._begun else None
@@ -303,7 +297,6 @@ class Fiber(SimulatedThread):
             self.threads._set_timer(self, until_ns)
 
     def end(self) -> None:
-        """End the fiber where it is parked, or at its own end."""
         self.is_done = True
         self.stop_timer()
         if self in self.threads.fibers:
@@ -400,9 +393,7 @@ class Threads:
         self.of_loop.ident = threading.get_ident()
         self.of_loop.waits_for = None
         self.alive: list[SimulatedThread] = []
-        """The threads of the program that have not ended, in the order of their start."""
         self.fibers: list[Fiber] = []
-        """The fibers that have not ended, in the order of their start."""
         self.is_over = False
         self.exit_status: int | None = None
         self.has_main = False
@@ -422,7 +413,6 @@ class Threads:
         self._context = contextvars.Context()
 
     def spawn(self, thread: threading.Thread, function: Callable[[], Any]) -> SimulatedThread:
-        """Start a thread that calls `function` in its first turn."""
         started = SimulatedThread(self, thread, function)
         real = started.real = _RealThread(started.bootstrap)  # it waits for its first turn
         started.ident, started.handle = real.ident, real.handle
@@ -447,7 +437,6 @@ class Threads:
         return thread
 
     def start_fiber(self, name: str, coroutine: Coroutine[Any, bool | None, None]) -> Fiber:
-        """Start a fiber, which takes its first turn when another one is over."""
         started = Fiber(self, name, coroutine)
         self.fibers.append(started)
         self.wake(started)
@@ -470,7 +459,6 @@ class Threads:
         return True
 
     def has_ended(self, thread: SimulatedThread) -> None:
-        """Forget a thread at its end, and wake those that join it."""
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
         self.loop.worlds_of_threads.pop(thread.ident, None)
@@ -545,7 +533,6 @@ class Threads:
             self.park(me, None, "time.sleep")
 
     def wake(self, thread: SimulatedThread) -> None:
-        """Make a parked thread ready; it runs in its turn."""
         if thread.waits_for is None or thread.is_ready or thread.is_done or self.is_over:
             return
         thread.is_ready = True
@@ -691,7 +678,6 @@ class Threads:
         return timers[0][0] if timers else None
 
     def at_work(self) -> list[SimulatedThread]:
-        """Return the threads that have something to do."""
         frames = sys._current_frames()
         return [thread for thread in self.alive if not _is_idle(frames.get(thread.ident))]
 
@@ -742,7 +728,6 @@ class Threads:
             self._watch = None
 
     def describe(self) -> Iterator[str]:
-        """Yield a line for each thread and each fiber that is parked, with its place."""
         for each in (self.of_loop, *self.alive, *self.fibers):
             if each.waits_for is not None:
                 who = f"{'thread ' * (type(each) is SimulatedThread)}{each.name}"

@@ -1,7 +1,6 @@
 """The clients that are answered at their connection: aiohttp, urllib3 with requests, and urllib.
 
-Everything above the connection is the client's own code, so that its timeouts, its retries, its
-errors and its reading of a body are the real ones. A reply is chunked and its connection closes, so
+All above the connection is the client's own code. A reply is chunked and its connection closes, so
 that it can break off at any byte, and no connection outlives its request.
 """
 
@@ -58,7 +57,6 @@ class ServerSide:
         return HttpRequest(head.method.decode("latin-1"), url, tuple(pairs), self._body)
 
     def head(self, reply: HttpReply) -> bytes:
-        """Return the status line and the headers of a reply."""
         pairs = [
             (name, _NOT_IN_VALUES.sub("?", value).split())
             for name, value in reply.headers
@@ -86,10 +84,7 @@ class ServerSide:
 
 
 async def connected(endpoint: Endpoint, connector: Any, request: Any, limits: Any) -> Any:
-    """Return a protocol of aiohttp whose connection `endpoint` answers.
-
-    Raises CancelledError if the run is to end.
-    """
+    """Return a protocol of aiohttp whose connection `endpoint` answers."""
     await endpoint.port.turn()
     protocol = connector._factory()  # noqa: SLF001 - so do aiohttp's connectors
     set_s = [each for each in (limits.connect, limits.sock_connect) if each]
@@ -115,7 +110,6 @@ class WireTransport(asyncio.Transport):
         self._is_closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Take a piece of the request, and answer it when it is complete."""
         request = self._side.feed(bytes(data)) if self._task is None else None
         if request is not None:
             loop = asyncio.get_running_loop()
@@ -196,7 +190,6 @@ class WireSocket:
         self._timeout_s: float | None = None
 
     def settimeout(self, seconds: float | None) -> None:
-        """Set the limit of each wait, in virtual seconds."""
         self._timeout_s = seconds
 
     def gettimeout(self) -> float | None:
@@ -275,7 +268,6 @@ class StandardSocket(WireSocket):
         self._opened: list[HttpReply | Exception | None] = []
 
     def sendall(self, data: Any) -> None:
-        """Take a piece of the request, and ask for the reply when it is complete."""
         super().sendall(data)
         if self._request and not self._opened:
             self._opened.append(super()._open())

@@ -1,9 +1,8 @@
 """Anthropic Messages.
 
 A stream has named events: the message starts, each content block starts, grows and stops, and the
-message ends with its reason and its usage. Nothing is sent before the first part, so that an error
-without output is the first event. A request is refused where the provider refuses it, because
-agents meet these refusals when they lose a result, and must not meet any other.
+message ends with its reason and its usage. A request is refused where the provider refuses it,
+because agents meet these refusals when they lose a result.
 """
 
 import itertools
@@ -22,7 +21,6 @@ from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
 _Blocks = list[tuple[str, JsonObject]]
-"""Content blocks with their places."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,4 +161,3 @@ _ROUTES: dict[str, Callable[..., Any]] = {
     r"(?:GET|POST) .*/conversations/([^/]+)/items": _items,
     r"DELETE .*/conversations/([^/]+)/items/([^/]+)": _remove,
 }
-"""The functions that answer methods and paths."""

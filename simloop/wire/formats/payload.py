@@ -17,7 +17,6 @@ from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
 
 JsonObject = Mapping[str, Any]
-"""A JSON object of a request or a reply."""
 
 T = TypeVar("T")
 ANY_OBJECT: JsonObject = {"type": "object"}

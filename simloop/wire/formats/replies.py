@@ -64,7 +64,6 @@ class ReplyBlock:
 
     @property
     def text(self) -> str:
-        """The text, or the arguments, that has come so far."""
         return "".join(self.pieces)
 
 
@@ -88,7 +87,6 @@ class Blocks:
         return [block for block in self.blocks if block.kind == kind]
 
     def text(self, kind: BlockKind) -> str:
-        """Return the joined text of the blocks of one kind."""
         return "".join(block.text for block in self.of_kind(kind))
 
     def feed(self, part: ModelOutput) -> Iterator[BlockChange]:

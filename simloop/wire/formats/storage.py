@@ -87,7 +87,6 @@ class Storage:
         return self.conversations[name]
 
     def begin(self, items: Sequence[JsonObject]) -> str:
-        """Begin a conversation with these items, and return its id."""
         self._begun += 1
         name = f"conv_{self._begun}"
         self.conversations[name] = ()

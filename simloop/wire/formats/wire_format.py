@@ -1,8 +1,4 @@
-"""The protocol of a wire format: reading a request, and writing the parts of its reply.
-
-A request is read into the same messages whatever its format, so that expectations and snapshots do
-not depend on the SDK.
-"""
+"""The protocol of a wire format: it reads requests as messages, and writes parts as replies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
