@@ -174,6 +174,16 @@ class ToolSpec(Struct, frozen=True, gc=False):
     parameters: Raw
 
 
+class StructuredOutput(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The object that a request asks for as its answer: its JSON Schema, as canonical JSON.
+
+    `is_strict`: the provider keeps to the schema.
+    """
+
+    schema: Raw
+    is_strict: bool = False
+
+
 class Request(Struct, frozen=True, gc=False):
     """One request to the model, exactly as sent.
 
@@ -188,6 +198,12 @@ class Request(Struct, frozen=True, gc=False):
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...]
     party: str = ""
+    output: StructuredOutput | None = None
+
+    @property
+    def asked_for(self) -> str:
+        """Return the JSON Schema of its output, or an empty text."""
+        return "" if self.output is None else bytes(self.output.schema).decode()
 
 
 class Fault(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -63,6 +63,10 @@ class CalledTools:
         """Return arguments of the tool at a place that its schema refuses, if it refuses any."""
         return ({"path": number}, {}, {"path": "a", "extra": number})[number % 3]
 
+    def answer(self, _number: int) -> str:
+        """Return the text of an object, if the agent asks for one as its answer."""
+        return ""
+
     def name(self, place: int) -> str:
         return self.names[place % len(self.names)] if self.names else "nonesuch"
 
@@ -217,6 +221,8 @@ def _end_of(end: int) -> Keys:
 @lru_cache(maxsize=1_000)
 def _content_of(content: int, number: int, tools: CalledTools) -> Reply:
     keys = _CONTENT_LIST[content](number, tools)
+    if "say" in keys and not keys.keys() & {"call", "half_call"}:
+        keys = {**keys, "say": tools.answer(number) or keys["say"]}
     return Reply(**keys) if keys else Reply(finish="stop")
 
 

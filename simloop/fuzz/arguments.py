@@ -56,7 +56,7 @@ class Arguments:
             self._validator = jsonschema_rs.validator_for({})
         plain = self._value(_joined({"type": "object"}, self._resolved(schema)), "", 0)
         self.plain: dict[str, Any] = plain if isinstance(plain, dict) else {}
-        is_valid = self._validator.is_valid
+        is_valid = self.is_valid = self._validator.is_valid
         self.edges = [*filter(is_valid, islice(self._edges(), _MOST))]
         self.broken = [each for each in islice(self._broken(), _MOST) if not is_valid(each)]
         if self.edges and not is_valid(self.plain):
@@ -92,6 +92,8 @@ class Arguments:
             yield {key: other for key, other in self.plain.items() if key != name}
             yield {**self.plain, name: 17 if isinstance(value, str) else "seventeen"}
             yield {**self.plain, name: None}
+            if isinstance(value, str):  # no word of an `enum`, and no text of a pattern
+                yield {**self.plain, name: f"no {value}"}
         yield {**self.plain, _EXTRA: True}
 
     def _candidates(self, schema: Any, name: str, depth: int) -> Iterator[Any]:

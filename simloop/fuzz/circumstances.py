@@ -4,13 +4,16 @@ A circumstance that only a provider causes which breaks the contract of its API 
 real provider rarely does that.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, product, zip_longest
 from typing import Any, NamedTuple
 
 from simloop.fuzz.alphabet import NO_WIRE, Abilities
-from simloop.fuzz.offers import Offer
+from simloop.fuzz.offers import Asked, Offer
 from simloop.kernel.limits import Limits
+from simloop.messages import json_value
+from simloop.scenario.people import Line
 from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Http, Pace, Reply, calls_of, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
@@ -36,6 +39,7 @@ class WorldDraft:
     def __init__(self, base: Scenario, offer: Offer) -> None:
         self.base, self.offer = base, offer
         self.replies = list(offer.course)
+        self.rules = [each.plain for each in offer.answers if each.rule]
         self.keys: dict[str, Any] = {}
 
     def get(self, key: str) -> Any:
@@ -46,8 +50,19 @@ class WorldDraft:
         return min(place, len(self.replies))
 
     def insert(self, place: int, *replies: Reply) -> None:
-        at = self.at(place)
-        self.replies[at:at] = replies
+        at, asked = self.at(place), self.offer.asked
+        for each in reversed(replies):
+            if asked and each.say and not (each.call or each.half_call):
+                each = each.model_copy(update={"say": asked.plain.say})  # noqa: PLW2901
+            self.replies.insert(at, each)
+
+    def answer(self, asked: Asked, **keys: Any) -> None:
+        """Answer once, before the valid object, with a reply of these keys."""
+        reply = Reply(**keys, when=asked.rule, times=1)
+        if asked.rule is None:
+            self.replies.append(reply)
+        else:
+            self.rules.insert(0, reply)
 
     def reply(self, place: int) -> Reply:
         """Return the reply at a place, for once."""
@@ -56,7 +71,7 @@ class WorldDraft:
         return found.model_copy(update={"times": None})
 
     def scenario(self) -> Scenario:
-        replies = [*self.replies, self.offer.last]
+        replies = [*self.rules, *self.replies, self.offer.last]
         return self.base.model_copy(update={**self.keys, "model": replies})
 
 
@@ -75,7 +90,8 @@ class Circumstance(NamedTuple):
 def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Circumstance]:
     """Return the circumstances that the agent can meet: by turns one of each kind."""
     kinds = (
-        _failures(), _cuts(), _calls(offer), _tools(base, offer), _user(),
+        _failures(), _cuts(), chain(_answers(offer), _calls(offer)), _tools(base, offer),
+        chain(_people(offer), _user()),
         chain(_limits(offer, abilities.limits), _others(base)),
     )  # fmt: skip
     turns = chain.from_iterable(zip_longest(*kinds))
@@ -166,6 +182,32 @@ def _changed(**update: Any) -> Callable[[WorldDraft, int], None]:
     return act
 
 
+def _answers(offer: Offer) -> Iterator[Circumstance]:
+    """Yield answers to requests for an object: valid ones, cut ones, and nearly valid ones."""
+    for number, asked in enumerate(offer.answers):
+        plain = json.dumps(asked.objects.plain)
+        half = plain[: len(plain) // 2]
+        broken = [json.dumps(each) for each in asked.objects.broken[:6]]
+        kept: list[dict[str, Any]] = [
+            {"say": half, "finish": "length"}, {"say": "I cannot do that.", "finish": "refusal"},
+            {"finish": "content_filter"},
+            *({"http": {"status": status}} for status in (500, 429) if asked.rule),
+            *({"say": json.dumps(each)} for each in asked.objects.edges[:8]),
+        ]  # fmt: skip
+        for keys in kept:
+            yield Circumstance(f"the answer {number} {keys}", _answered(asked, keys))
+        for say in (*broken, f"```json\n{plain}\n```", f"Here it is: {plain} Anything else?", half,
+                    "I have no such object.", "", "{}", "null", "[]"):  # fmt: skip
+            if not asked.objects.is_valid(json_value(say, say)):
+                act = _answered(asked, {"say": say, "finish": "stop"})
+                name = f"the answer {number} is {say!r}"
+                yield Circumstance(name, act, is_breach=asked.is_strict)
+
+
+def _answered(asked: Asked, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+    return lambda draft, _: draft.answer(asked, **keys)
+
+
 # ---------------------------------------------------------------- calls
 
 
@@ -232,6 +274,7 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
 
 _TOOLS: Sequence[Mapping[str, Any]] = (
     {"raises": "the disk is full"}, {"takes": "20s"}, {"takes": "45s"}, {"takes": "120s"},
+    {"takes": "30s"}, {"takes": "60s"},
     {"returns": ""}, {"returns": None}, {"returns": {"of": [1, 2]}}, {"returns_chars": 60_000},
     {"returns": "\x1b[2J \U0001f600"}, {"cancels": True}, {"hangs": True, "timeout": "180s"},
     {"raises": "late", "takes": "30s"},
@@ -244,12 +287,15 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     for name in names:
         slow = _tool(base, name, {"takes": "20s"}, [{name: 0}])
         yield Circumstance(f"{name} is stopped", _both(slow, _stopped(at="5s")))
-    for number, keys in enumerate(_TOOLS if names else ()):
-        name = names[number % len(names)]
+    turns = product(range(len(names)), enumerate(_TOOLS))  # each fault once before any twice
+    for turn, (number, keys) in turns:
+        name = names[(number + turn) % len(names)]
+        if turn and not keys.keys() & {"raises", "takes"}:
+            continue
         if name not in base.tools and keys.keys() & {"returns", "returns_chars", "cancels"}:
             continue  # the agent's own code uses what its function returns, and cancels it
         yield Circumstance(f"{name} {keys}", _tool(base, name, keys, [{name: 0}]))
-        if len(names) > 1 and keys.keys() & {"raises", "takes", "hangs"}:
+        if len(names) > 1 and not turn and keys.keys() & {"raises", "takes", "hangs"}:
             other = names[(number + 1) % len(names)]
             yield Circumstance(f"{name} {keys} beside {other}",
                                _tool(base, name, keys, [{name: 0}, {other: 0}]))  # fmt: skip
@@ -268,6 +314,29 @@ def _tool(
         draft.keys["tools"] = {**draft.get("tools"), name: tool}
         made = [{one: draft.offer.tools[one].plain} for each in calls for one in each]
         draft.insert(place, Reply(call=made))
+
+    return act
+
+
+def _people(offer: Offer) -> Iterator[Circumstance]:
+    """Yield other answers of the user to what the agent asks on standard input."""
+    if not isinstance(offer.input, list):
+        return
+    rest: Sequence[Any] = offer.input
+    for name, lines in (
+        ("n", [Line(say="n"), *rest]), ("always n", [Line(say="n", times="always")]),
+        ("an empty line", [Line(say=""), *rest]), ("the end", []),
+        ("y, then the end", [Line(say="y")]), ("late", [Line(say="y", after="2h"), *rest]),
+        ("late n", [Line(say="n", after="2h"), *rest]), ("a word", [Line(say="maybe"), *rest]),
+        ("an odd text", [Line(say=" Yes \U0001f600 \x1b[A"), *rest]),
+        ("a long text", [Line(say="why? " * 1_000), *rest]),
+    ):  # fmt: skip
+        yield Circumstance(f"the user types {name}", _typed(lines))
+
+
+def _typed(lines: Sequence[Line]) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, _: int) -> None:
+        draft.keys["input"] = lines
 
     return act
 
@@ -333,7 +402,7 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
 
 
 def _others(base: Scenario) -> Iterator[Circumstance]:
-    """Yield the faults of the services and the programs of a scenario."""
+    """Yield the faults of the services, the programs and the other agents of a scenario."""
     for key, faults, change in (
         ("services", SERVICE_FAULTS, with_fault),
         ("programs", PROGRAM_FAULTS, with_program_fault),
@@ -343,6 +412,22 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
                 for times in (1, 4):
                     act = _disturbed(key, name, fault, change, times)
                     yield Circumstance(f"{times} {fault.site} of {name}", act)
+
+    for each in chain(_failures(), _cuts()) if base.models else ():
+        for name in base.models:
+            yield each._replace(name=f"{each.name} for {name}", act=_for_party(name, each))
+
+
+def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, place: int) -> None:
+        known = draft.get("models")
+        *course, last = known[name].replies
+        inner = WorldDraft(draft.base, Offer(course=course, last=last))
+        each.act(inner, place)
+        changed = known[name].model_copy(update={"replies": inner.scenario().model})
+        draft.keys["models"] = {**known, name: changed}
+
+    return act
 
 
 def _disturbed(

@@ -6,8 +6,6 @@ any of them twice. Small worlds are short, and an SDK converts the whole history
 so they are also fast.
 """
 
-import os
-import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, cycle
@@ -19,6 +17,8 @@ from simloop.fuzz.alphabet import LAST_SUMMARY, TOOLS, Abilities, tool_for, tran
 from simloop.fuzz.choices import Choices, SeededChoices
 from simloop.fuzz.circumstances import Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer, Offered, offer_of
+from simloop.fuzz.processes import cpu_s
+from simloop.runs.loop import loop_of
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, content_of
 from simloop.scenario.schema import Scenario
@@ -39,10 +39,14 @@ class _Base:
             offered = (scenario.tools.keys() & self.offer.tools.keys()) - self.offer.own
             tools = {name: each for name, each in scenario.tools.items() if name in offered}
             script = {"model": [self.offer.last], "tools": tools}
+        if scenario.input is None and self.offer.input is not None:
+            script["input"] = self.offer.input
         self.scenario = scenario.model_copy(update=script)
+        mine = Abilities.of(loop_of(scenario, given))  # a scenario may declare more
+        self.abilities = abilities._replace(limits=mine.limits, ends=mine.ends)
         self.plan = Plan(self.scenario, given)
         self.circumstances: Sequence[Circumstance] = circumstances(
-            self.scenario, self.offer, abilities
+            self.scenario, self.offer, self.abilities
         )
 
     def draft(self) -> WorldDraft:
@@ -83,12 +87,20 @@ class AgentCourse:
         return [(base.plan, world) for base in self._bases for world in base.small()]
 
     def abilities(self, abilities: Abilities) -> Abilities:
-        """Return the abilities of the agent with the tools that it offers."""
+        """Return the abilities of the agent with what it offers and what its scenarios declare."""
         tools = {name: each for base in self._bases for name, each in base.offer.tools.items()}
         offers = [base.offer for base in self._bases]
         own = frozenset(chain.from_iterable(each.own for each in offers))
         ran = frozenset(chain.from_iterable(each.ran for each in offers))
-        return abilities._replace(tools=Offered(tools, offers[0].last, own, ran))
+        offered = Offered(tools, offers[0].last, own, ran, offers[0].asked)
+        first = self._bases[0].abilities
+        return abilities._replace(tools=offered, limits=first.limits, ends=first.ends)
+
+    @property
+    def typed(self) -> dict[str, Any]:
+        """Return the standard input of each world, if the agent reads it."""
+        found = self._bases[0].offer.input
+        return {} if found is None else {"input": found}
 
     def small_from(
         self, number: int, invariants: Sequence[Invariant] | None
@@ -123,12 +135,6 @@ class AgentCourse:
 
 
 _KNOWN: dict[Any, AgentCourse] = {}
-
-
-def cpu_s() -> float:
-    """Return the seconds of computing of this process, and of those that have ended in it."""
-    times = os.times()
-    return time.process_time() + times.children_user + times.children_system
 
 
 def plain_scenario(named: str, **more: Any) -> Scenario:

@@ -26,7 +26,6 @@ from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
 from simloop.check.trial import FINISHES, UNLIKE, Failure
 from simloop.errors import CheckFailed, ScenarioError, install_hint
-from simloop.fuzz.course import cpu_s
 from simloop.fuzz.processes import (
     NURSERIES,
     OVERDUE,
@@ -34,6 +33,7 @@ from simloop.fuzz.processes import (
     Nursery,
     Twin,
     begin_worker,
+    cpu_s,
 )
 from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest

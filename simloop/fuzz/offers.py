@@ -5,11 +5,12 @@ the *course* of the agent: worlds disturb it. With a scenario, its script is the
 of it shows the tools.
 """
 
+import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from simloop.check.trial import UNJUDGED, trial
 from simloop.errors import CheckFailed
@@ -20,16 +21,20 @@ from simloop.messages import Message, Request, ToolMessage, ToolSpec, json_value
 from simloop.runs.isolation import can_isolate, isolated
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
-from simloop.scenario.replies import Reply
+from simloop.scenario.people import Line
+from simloop.scenario.replies import Reply, When
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
+from simloop.trace.requests import requests
 
 Known: TypeAlias = dict[str, dict[Any, None]]
 """Values by the names of arguments, in the order in which tools have returned them."""
 _ROUNDS = 4
 """The most runs that look for the tools: one that ends the run hides those after it."""
 _MOST = 60
+_TYPED = [Line(say="y", times=20)]
+"""The lines of a user who agrees. They end, because an agent may read until they do."""
 _LONG = 20_000
 _IDS = re.compile(r"\b(?=[\w-]{0,60}[A-Za-z])(?=[\w-]{0,60}\d)[A-Za-z0-9][\w-]*\w").findall
 
@@ -43,8 +48,9 @@ class Offered(CalledTools):
         last: Reply = LAST,
         own: Collection[str] = (),
         ran: Collection[str] = (),
+        asked: "Asked | None" = None,
     ) -> None:
-        self.of, self.last, self.own = tools, last, own
+        self.of, self.last, self.own, self._asked = tools, last, own, asked
         self.unseen = [name for name in tools if name not in ran]
         self.names = tuple(tools)
 
@@ -53,9 +59,26 @@ class Offered(CalledTools):
         arguments = self.of[self.names[place]]
         return arguments.number((number + 1) // 2) if number % 2 else arguments.plain
 
+    def answer(self, number: int) -> str:
+        return "" if self._asked is None else json.dumps(self._asked.objects.number(number))
+
     def broken(self, place: int, number: int) -> Any:
         broken = self.of[self.name(place)].broken if self.of else ()
         return broken[number % len(broken)] if broken else {}
+
+
+class Asked(Struct, frozen=True, eq=False):
+    """An object that the agent asks for as an answer; `rule` tells requests beside its course."""
+
+    objects: Arguments
+    is_strict: bool
+    rule: When | None = None
+
+    @property
+    def plain(self) -> Reply:
+        """Return the valid answer to each request."""
+        said = json.dumps(self.objects.plain)
+        return Reply(say=said, when=self.rule, times="always")
 
 
 class Offer(Struct, frozen=True, eq=False):
@@ -63,7 +86,8 @@ class Offer(Struct, frozen=True, eq=False):
 
     `ran` are the tools whose runs the trace shows: a scenario can state how they behave. `own` are
     those of them that the agent's own code calls. `first`
-    are those in the first request: another agent of the program may offer the others.
+    are those in the first request: another agent of the program may offer the others. `answers` are
+    the objects that it asks for, and `input` is what its user types, if it reads that.
     """
 
     tools: Mapping[str, Arguments] = {}
@@ -72,6 +96,13 @@ class Offer(Struct, frozen=True, eq=False):
     ran: frozenset[str] = frozenset()
     first: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
+    answers: tuple[Asked, ...] = ()
+    input: Any = None
+
+    @property
+    def asked(self) -> Asked | None:
+        """Return the object that the requests of the course ask for."""
+        return next((each for each in self.answers if each.rule is None), None)
 
     def call(self, place: int, number: int = 0) -> dict[str, Any]:
         """Return a call of the first tool at a place, with the arguments of a number."""
@@ -85,14 +116,18 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
     An agent that cannot be run offers nothing: the search shows why. The runs leave nothing in this
     process.
     """
+    if base.input is None:
+        base = base.model_copy(update={"input": _TYPED})
     if base.model or base.models:
-        record = _record(base, given)
-        return _offer(record, base.model[:-1], base.model[-1] if base.model else LAST)
+        offer = _offer(base, _record(base, given))
+        last = base.model[-1] if base.model else LAST
+        return structs.replace(offer, course=base.model[:-1], last=last)
     base = base.model_copy(update={"summaries": []})  # the function below answers everything
     ending: list[str] = []
     for _ in range(_ROUNDS):
         record = _record(base, {**given, "model": _Caller(ending)})
-        played = _played(record)
+        offer = _offer(base, record)
+        played = _played(record, offer)
         last = played[-1] if played else LAST
         if not last.call or ending[-1:] == [*last.call]:
             break
@@ -101,7 +136,8 @@ def offer_of(base: Scenario, given: RunOptions) -> Offer:
         course = played[:-1]
     else:  # an answer before a call is that of another agent, or a title
         course = played[: max((n for n, each in enumerate(played, 1) if each.call), default=0)]
-    return _offer(record, course, last.model_copy(update={"times": "always"}))
+        last = LAST if offer.asked is None else offer.asked.plain
+    return structs.replace(offer, course=course, last=last.model_copy(update={"times": "always"}))
 
 
 def _record(base: Scenario, given: RunOptions) -> Sequence[AnyEntry]:
@@ -114,19 +150,39 @@ def _record(base: Scenario, given: RunOptions) -> Sequence[AnyEntry]:
         return ()
 
 
-def _played(record: Sequence[AnyEntry]) -> list[Reply]:
-    """Return the replies of a model that calls one tool at a time, as the trace has them."""
+def _played(record: Sequence[AnyEntry], offer: Offer) -> list[Reply]:
+    """Return the replies of a model that calls one tool at a time, as the trace has them.
+
+    Those that a rule of the offer gives are left out.
+    """
     calls = {each.request: each for each in record if type(each) is entries.ToolCall}
-    numbers = [each.number for each in record if type(each) is entries.Request]
+    ruled = [each.rule for each in offer.answers if each.rule is not None]
+    answer = LAST if offer.asked is None else offer.asked.plain
     return [
-        Reply(call={calls[number].name: json_value(calls[number].arguments, {})})
-        if number in calls
-        else LAST.model_copy(update={"times": None})
-        for number in numbers
+        Reply(call={calls[sent.number].name: json_value(calls[sent.number].arguments, {})})
+        if sent.number in calls
+        else answer.model_copy(update={"times": None})
+        for sent in requests(record)
+        if not any(rule.matches(sent) for rule in ruled)
     ]
 
 
-def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> Offer:
+def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Iterator[Asked]:
+    """Yield the objects that requests ask for: those of the course, then each that a rule tells.
+
+    The course has the requests in which tools are called, or else those like the last one.
+    """
+    if not (sent := [*requests(record)]):
+        return
+    calling = {each.request for each in record if type(each) is entries.ToolCall}
+    of_course = next((each for each in reversed(sent) if each.number in calling), sent[-1])
+    for text, output in {each.asked_for: each.output for each in sent}.items():
+        objects, is_of_course = Arguments(json_value(text), known), text == of_course.asked_for
+        if output and objects.is_valid(objects.plain) and (is_of_course or not scripted):
+            yield Asked(objects, output.is_strict, None if is_of_course else When(output=text))
+
+
+def _offer(base: Scenario, record: Sequence[AnyEntry]) -> Offer:
     schemas: dict[str, Any] = {}
     known: Known = {}
     first: tuple[str, ...] = ()
@@ -139,7 +195,12 @@ def _offer(record: Sequence[AnyEntry], course: Sequence[Reply], last: Reply) -> 
     started = [each for each in record if type(each) is entries.ToolStarted]
     ran, own = ({each.name for each in started}, {each.name for each in started if each.own})
     tools = {name: Arguments(schema, known) for name, schema in schemas.items()}
-    return Offer(tools, course, last, frozenset(ran), first, frozenset(own))
+    answers = tuple(_answers(record, known, scripted=bool(base.model or base.models)))
+    read = [each.ends for each in record if type(each) is entries.Input]
+    typed = base.input if read else None
+    if typed is _TYPED:  # an agent that reads to the end would never end
+        typed = [Line(say="y", times=1 if any(read) else "always")]
+    return Offer(tools, (), LAST, frozenset(ran), first, frozenset(own), answers, typed)
 
 
 def _schema(spec: ToolSpec) -> Any:
@@ -159,9 +220,15 @@ class _Caller:
         due = [spec for spec in request.tools if spec.name not in self._called]
         due.sort(key=lambda spec: spec.name in self._ending)  # stable
         if not due or len(self._called) >= _MOST:
-            return LAST
+            return _answer(request, self._known)
         self._called.add(due[0].name)
         return Reply(call={due[0].name: Arguments(_schema(due[0]), self._known).plain})
+
+
+def _answer(request: Request, known: Known) -> Reply:
+    if request.output is None:
+        return LAST
+    return Asked(Arguments(json_value(request.asked_for), known), is_strict=True).plain
 
 
 def keep_values(messages: Iterable[Message], known: Known) -> None:

@@ -82,6 +82,12 @@ NURSERIES: list["Nursery"] = []
 """The nursery of this process, if it has one."""
 
 
+def cpu_s() -> float:
+    """Return the seconds of computing of this process, its nursery, and those that have ended."""
+    times, others = os.times(), sum(each.cpu_s for each in NURSERIES)
+    return time.process_time() + times.children_user + times.children_system + others
+
+
 class Nursery:
     """A fork of this process from before the first run, which forks again for each scenario.
 
@@ -96,11 +102,12 @@ class Nursery:
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
         theirs.close()
+        self.cpu_s = 0.0
 
     def failure(self, scenario: Scenario, judge: _Judging, rule: str) -> Failure | None:
         """Return what `failure_alone` returns."""
         self._pipe.send((judge, rule, content_of(scenario)))
-        found = self._pipe.recv()
+        self.cpu_s, found = self._pipe.recv()
         return None if found is None else Failure(*found)
 
     def end(self) -> None:
@@ -121,7 +128,7 @@ def _nurse(pipe: Connection, parents: Connection) -> None:
                 found = Failure.named(FINISHES, OVERDUE)
             except CheckFailed:  # the run has ended its process
                 found = None
-            pipe.send(found)
+            pipe.send((cpu_s(), found))
 
 
 class Twin:

@@ -39,9 +39,9 @@ from simloop.check.trial import (
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.alphabet import Abilities, settings_of
 from simloop.fuzz.choices import SeededChoices
-from simloop.fuzz.course import AgentCourse, cpu_s, plain_scenario
+from simloop.fuzz.course import AgentCourse, plain_scenario
 from simloop.fuzz.goals import GOALS, Goals
-from simloop.fuzz.processes import Twin, failure_alone
+from simloop.fuzz.processes import Twin, cpu_s, failure_alone
 from simloop.fuzz.worlds import base_of, varied, weights_of_family, world_for
 from simloop.kernel.limits import Limits
 from simloop.prove.likeness import first_difference
@@ -182,24 +182,29 @@ class Search:
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
         self._named = loop if isinstance(loop, str) else "reference"
-        self._declares = {} if declares is None else {"declares": declares}
-        chosen = loop_of(_with_limits_of(loop, self._declares), self._given)
+        self._shared: dict[str, Any] = {} if declares is None else {"declares": declares}
+        chosen = loop_of(_with_limits_of(loop, self._shared), self._given)
         chosen.check()  # one error, and not one for each run
         machine = chosen.machine
         self._isolation = _isolation_of(chosen, isolate=isolate)
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
         self._abilities = Abilities.of(chosen)._replace(breaches=breaches or machine is not None)
         self._bases = [
-            base_of(each, self._abilities, self._named).model_copy(update=self._declares)
+            base_of(each, self._abilities, self._named).model_copy(update=self._shared)
             for each in scenarios
         ]
         for base in self._bases:
             Plan(base, self._given)  # raises ScenarioError for what the loop cannot run
         self._course: AgentCourse | None = None
         if machine is None:
-            bases = self._bases or [plain_scenario(self._named, **self._declares)]
+            bases = self._bases or [plain_scenario(self._named, **self._shared)]
             self._course = AgentCourse.of(bases, self._given, self._abilities)
             self._abilities = self._course.abilities(self._abilities)
+            self._shared |= self._course.typed
+            self._bases = [
+                each if each.input is not None else each.model_copy(update=self._course.typed)
+                for each in self._bases
+            ]
         self.failures = FoundFailures()
         self.twin: Twin | None = None
         self._chosen = chosen
@@ -266,7 +271,7 @@ class Search:
                 else:
                     draw, base = world_for, settings_of(choices, self._abilities, self._named)
                     limits = replace(base.limits, **self._kept)  # a machine object has its own
-                    base = base.model_copy(update={"limits": limits, **self._declares})
+                    base = base.model_copy(update={"limits": limits, **self._shared})
                 plan = Plan(base, self._given)
                 break
         rules = Rules(self._invariants, expectations=False)

@@ -47,7 +47,8 @@ def _said(reply: Reply) -> str:
         return f"the model calls {', '.join(calls)}"
     if reply.say:
         blank = "" if "".join(reply.say).strip() else " only blanks"
-        return f"the model says{blank or ' a text'}"
+        text = "".join(reply.say)[:60]  # an object, or nearly one
+        return f"the model says{blank or (f' {text}' if '{' in text else ' a text')}"
     return "the model only thinks" if reply.think else ""
 
 
@@ -116,6 +117,12 @@ def _user(scenario: Scenario) -> Iterator[str]:
         yield f"the user stops the run {_when(abort)}"
     for queued in scenario.queue:
         yield f"the user sends a message {_when(queued)}"
+    if scenario.input == []:
+        yield "the user types nothing"
+    for line in scenario.input if isinstance(scenario.input, list) else ():
+        said, late = (line, 0) if isinstance(line, str) else (line.say, line.after)
+        if late or said != "y":
+            yield f"the user types {said[:40]!r}{f' after {format_duration(late)}' * bool(late)}"
     for prompt in scenario.then:
         yield f"the user asks again: {str(getattr(prompt, 'say', prompt))[:40]}"
 

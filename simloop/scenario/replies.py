@@ -153,6 +153,9 @@ class When(Strict):
     """The system prompt, exactly; {contains: ...} for a part of it."""
     tools: list[str] = Field(default_factory=no_items)
     """Tools that it offers, perhaps among others."""
+    output: Written[AnyText | None, GivenText | None] = kept(None)
+    """The JSON Schema of the object that it asks for as its answer, as JSON; {contains: ...} for a
+    part of it."""
 
     def matches(self, request: messages.Request) -> bool:
         sent = request.messages
@@ -164,6 +167,7 @@ class When(Strict):
             and fits(self.system, request.system_prompt)
             and (self.conversation is None or any(fits(self.conversation, m.text) for m in sent))
             and {each.name for each in request.tools}.issuperset(self.tools)
+            and (self.output is None or fits(self.output, request.asked_for))
         )
 
 

@@ -20,6 +20,7 @@ from simloop.messages import (
     Outcome,
     Queue,
     StopCause,
+    StructuredOutput,
     ToolSpec,
     Usage,
 )  # fmt: skip
@@ -82,7 +83,8 @@ class Request(Entry, frozen=True, gc=False):
     Its messages are the first `kept` of request number `base` with `added` after them; `base` 0 is
     none. `system_prompt` and `tools` are there if they differ from those of the base. `digest`
     identifies the messages. `tokens` is the agent's estimate of their size, 0 if it makes none.
-    `party` is that of `models` in the scenario, empty for the others.
+    `party` is that of `models` in the scenario, empty for the others. `output` is the object that
+    it asks for as its answer.
     """
 
     number: Count
@@ -95,6 +97,7 @@ class Request(Entry, frozen=True, gc=False):
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
     tokens: Count = 0
     party: str = ""
+    output: StructuredOutput | UnsetType = UNSET
 
 
 class TextDelta(Entry, frozen=True, gc=False):

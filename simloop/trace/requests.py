@@ -156,6 +156,7 @@ class RequestCoder:
         entry = entries.Request(
             seq, at_ns, number, request.purpose, digest.hex(),
             base.number, kept, added, new_prompt, new_tools, tokens, request.party,
+            request.output or UNSET,
         )  # fmt: skip
         return entry, chars
 
@@ -224,4 +225,5 @@ def read_request(
     if isinstance(entry.tools, tuple):
         tools = entry.tools
     whole = view(messages, tail=entry.added[shared_more:])
-    return Request(entry.number, entry.purpose, system_prompt, whole, tools, entry.party)
+    output = entry.output or None
+    return Request(entry.number, entry.purpose, system_prompt, whole, tools, entry.party, output)

@@ -155,6 +155,7 @@ class Endpoint:
             tools=read.tools,
             model=read.model,
             headers=request.headers,
+            output=read.output,
         )
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body

@@ -25,6 +25,7 @@ from simloop.messages import (
     ReasoningDelta,
     Request,
     StreamError,
+    StructuredOutput,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -100,6 +101,7 @@ class ModelPort(Struct, eq=False):
         tokens: int = 0,
         model: str = "",
         headers: Headers = (),
+        output: StructuredOutput | None = None,
     ) -> "RecordedStream":
         """Send a request and return the stream of its reply. `tokens` is the caller's estimate.
 
@@ -118,7 +120,7 @@ class ModelPort(Struct, eq=False):
         is_view = isinstance(messages, View)  # the engine sends Views, and only of messages
         try:
             sent = messages if is_view else snapshot(messages)
-            request = Request(number, purpose, system_prompt, sent, tuple(tools))
+            request = Request(number, purpose, system_prompt, sent, tuple(tools), output=output)
             parties: Parties | None = getattr(self.model, "parties", None)
             if parties:
                 request = party_of(parties, request, model, headers)

@@ -1,26 +1,41 @@
 """The circumstances of agents: each makes a world that can be played and kept in a file."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from msgspec import structs
-from offering import GO, AnswersFirst, OverHttp, native, of_world, offered, without_tools
+from offering import (
+    GO,
+    AnswersFirst,
+    Asks,
+    AsksAtLast,
+    OverHttp,
+    native,
+    of_world,
+    offered,
+    without_tools,
+)
 
 from simloop import Limits, Program, Reply, Route, Scenario, parse_scenario
 from simloop.fuzz.alphabet import Abilities
 from simloop.fuzz.circumstances import FURTHER, Circumstance, WorldDraft, circumstances
 from simloop.fuzz.offers import Offer
+from simloop.fuzz.search import Search
+from simloop.messages import json_value
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
 from simloop.scenario.replies import calls_of
 from simloop.scenario.writing import scenario_text
+from simloop.world.faults import STATUSES, WAITS
 
 WITH_TOOLS = Scenario(prompt="Go.", tools={"look": {"returns": "seen"}, "install": {}})
 AROUND = Scenario(
     prompt="Go.",
     services={"https://orders.example": [Route(get="/orders", json=[])], "http://db.example": []},
     programs={"git": [Program(stdout="a")], "sh": "files"},
+    models={"critic": {"when": {"system": "Judge."}, "replies": [{"say": "Good."}]}},
     files={},
     model=[Reply(call={"find": {"customer": "Ann"}}), Reply(say="Done.")],
     then=["And its price?"],
@@ -62,6 +77,96 @@ def test_each_world_can_be_played_and_a_file_can_hold_it(case: Any) -> None:
             text = scenario_text(made)
             assert parse_scenario(text).read_from("") == made.read_from(""), text
             assert plan.playing(made).source is made
+
+
+PARTIES: dict[str, tuple[str, list[str]]] = {
+    "the model": ("both", [
+        *(f"http {status}" for status in STATUSES), *(f"http 429 {wait}" for wait in WAITS[1:]),
+        *(f"http 503 {wait}" for wait in WAITS[1:]), "16 times http 500", "16 times http 429",
+        "16 times http 503",
+        "16 lost connections", "lost mid output in a text", "finish length in a call", "overflow",
+        "pace {'first_part': '170s'}", "malformed arguments", "9 pieces", "two calls",
+        "unknown tool",
+    ]),
+    "a tool of the world": ("both", [
+        *(f"{name} {fault}" for name in ("find", "cancel") for fault in (
+            {"raises": "the disk is full"}, {"raises": "late", "takes": "30s"},
+            *({"takes": f"{n}s"} for n in (20, 30, 45, 60, 120)))),
+        "find is stopped", "cancel is stopped",
+    ]),
+    "the user": ("both", [
+        *(f"abort after {phase} {n}" for n in (1, 2) for phase in (
+            "request", "part", "text-delta", "tool-call", "finish", "tool-started",
+            "tool-result")),
+        "a further prompt after a failure", "a long conversation", "a message after tool-started",
+        *(f"the user types {each}" for each in (
+            "n", "always n", "an empty line", "the end", "late", "an odd text")),
+    ]),
+    "a service": ("around", [
+        f"{n} service.{fault} of https://orders.example" for n in (1, 4)
+        for fault in ("slow", "503", "lost")]),
+    "a program": ("around", [
+        f"{n} program.{fault} of git" for n in (1, 4) for fault in ("slow", "fails", "killed")]),
+    "another agent": ("around", [
+        *(f"http {status} for critic" for status in STATUSES), "16 times http 500 for critic",
+        "lost mid output in a text for critic", "finish length in a text for critic"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_each_fault_of_each_party_is_drawn_once(party: str) -> None:
+    which, expected = PARTIES[party]
+    if which == "both":
+        offer = structs.replace(offered(Asks), ran=frozenset({"find", "cancel"}))
+        found = of(Asks, GO, offer, breaches=False)
+    else:
+        found = of(OverHttp, AROUND, offered(OverHttp, AROUND), breaches=False)
+    assert Counter(expected) - Counter(each.name for each in found) == Counter()
+
+
+def answers(agent: Any, **changes: Any) -> dict[str, Scenario]:
+    """The worlds with other answers to a request for an object, by their texts."""
+    offer = offered(agent)
+    made = [world(each, GO, offer) for each in of(agent, GO, offer, **changes)
+            if each.name.startswith("the answer")]  # fmt: skip
+    said = [next(one for one in each.model if one.times == 1) for each in made]
+    return {str(one.say or one.finish): each for one, each in zip(said, made, strict=True)}
+
+
+VALID, HALF = '{"state": "open", "sum": 0}', '{"state": "op'
+NEARLY = ('{"state": "open"}', '{"state": "no open", "sum": 1}', "null", "[]", "{}",
+          '```json\n{"state": "open", "sum": 1}\n```')  # fmt: skip
+
+
+def test_a_strict_provider_sends_valid_objects_that_may_be_cut() -> None:
+    strict = answers(Asks, breaches=False)
+    assert {VALID, HALF, "I cannot do that.", "content_filter"} <= strict.keys()
+    assert not strict.keys() & {*NEARLY}
+    assert strict[HALF].model[-2].finish == "length"
+    assert {VALID, *NEARLY} <= answers(Asks).keys(), "the others break its contract"
+
+
+def test_an_object_without_a_strict_schema_may_be_nearly_valid() -> None:
+    found = answers(AsksAtLast, breaches=False)
+    assert {VALID, *NEARLY} <= found.keys()
+    for made in found.values():
+        first, *_, last = [each for each in made.model if each.when is not None]
+        assert (first.times, last.times) == (1, "always"), "it comes once, then the valid object"
+        assert first.when == last.when
+
+
+def test_no_text_comes_in_the_place_of_an_object() -> None:
+    search = Search(Asks, seed=3)
+    assert search._course is not None
+    small = len(search._course.small)
+    is_valid = offered(Asks).answers[0].objects.is_valid
+    whole = 0
+    for number in range(1, small + 100):
+        for reply in search.world(number).model:
+            if reply.say and not (reply.call or reply.half_call or reply.finish):
+                assert is_valid(json_value("".join(reply.say))), reply
+                whole += number > small
+    assert whole > 100, "those of drawn worlds are objects, too"
 
 
 def test_each_circumstance_changes_the_course_and_has_a_name_of_its_own(case: Any) -> None:

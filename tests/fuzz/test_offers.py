@@ -1,6 +1,7 @@
 """The probe of a search: the tools of an agent, its course, and the reply that ends its run."""
 
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from offering import (
     GO,
     SPECS,
     AnswersFirst,
+    Asks,
+    AsksAtLast,
     OverHttp,
     native,
     of_world,
@@ -19,9 +22,11 @@ from offering import (
     without_tools,
 )
 
-from simloop import Reply, Scenario, World
+from simloop import Line, Reply, Scenario, World
 from simloop.check.trial import UNJUDGED, trial
 from simloop.fuzz import offers
+from simloop.fuzz.alphabet import LAST
+from simloop.fuzz.circumstances import WorldDraft
 from simloop.fuzz.offers import Known, Offer, Offered, keep_values
 from simloop.fuzz.search import Search
 from simloop.messages import Message, ToolMessage, UserMessage
@@ -61,6 +66,29 @@ def test_the_tools_that_simloop_sees_run_are_those_of_the_world() -> None:
 def test_an_agent_without_tools_has_the_answer_alone() -> None:
     offer = offered(without_tools)
     assert (tuple(offer.tools), called(offer), offer.last.say != "") == ((), [], True)
+
+
+@pytest.mark.parametrize("agent", [Asks, AsksAtLast])
+def test_an_object_that_the_agent_asks_for_is_the_answer_in_its_course(agent: Any) -> None:
+    offer = offered(agent)
+    assert called(offer) == FOUND
+    (asked,) = offer.answers
+    plain = {"state": "open", "sum": 1}
+    assert (asked.objects.plain, asked.is_strict) == (plain, agent.strict)
+    world = WorldDraft(GO.model_copy(update={"input": offer.input}), offer).scenario()
+    result = trial(Plan(world, {"loop": agent})).result
+    assert result is not None
+    assert result.text == "1", "the user has typed y, and the object is valid"
+    assert (offer.last.say == LAST.say, asked.rule is None) == (not agent.strict, agent.strict)
+
+
+def test_what_the_user_types_is_known_for_an_agent_that_reads_it_alone() -> None:
+    async def reads_all(_: str) -> str:
+        return str(len(sys.stdin.read().splitlines()))
+
+    assert offered(Asks).input == [Line(say="y", times="always")]
+    assert offered(OverHttp).input is None
+    assert offered(reads_all).input == [Line(say="y", times=1)], "it would read for ever"
 
 
 def test_an_agent_that_every_tool_ends_has_no_course() -> None:

@@ -113,6 +113,15 @@ def test_a_run_that_ends_its_process_does_not_end_the_nursery(nursery: Nursery) 
     assert nursery.failure(of("fails"), "search", "") is not None
 
 
+def test_the_computing_of_a_nursery_counts_before_it_ends(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "NURSERIES", [nursery])
+    assert nursery.cpu_s == 0
+    nursery.failure(of("spins"), "search", "")
+    assert 0 < nursery.cpu_s <= processes.cpu_s()
+
+
 def test_a_run_that_computes_for_ever_does_not_hold_the_nursery(nursery: Nursery) -> None:
     found = nursery.failure(of("spins"), "search", "")
     assert found is not None

@@ -31,16 +31,19 @@ CALLED: list[str] = []
 class OverHttp:
     """An agent on Chat Completions that ends its run when the tool `answer` is called."""
 
-    names = ("find", "cancel", "answer")
+    names: tuple[str, ...] = ("find", "cancel", "answer")
 
     async def __call__(self, prompt: str) -> str:
+        return await self.conversation(prompt, {})
+
+    async def conversation(self, prompt: str, more: Mapping[str, Any]) -> str:
         messages: list[Any] = [{"role": "user", "content": prompt}]
         tools = [
             {"type": "function", "function": {"name": name, "parameters": PARAMETERS[name]}}
             for name in self.names
         ]
         while True:
-            asked = posted({"model": "m", "messages": messages, "tools": tools})
+            asked = posted({"model": "m", "messages": messages, "tools": tools, **more})
             heard = await Heard().listen(asked)
             message = json.loads(heard.body)["choices"][0]["message"]
             messages.append(message)
@@ -91,6 +94,41 @@ async def of_world(prompt: str, world: World) -> str:
 
 async def without_tools(prompt: str, world: World) -> str:
     return (await world.model.reply([UserMessage(prompt)])).message.text
+
+
+SUM: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"sum": {"type": "number"}, "state": {"enum": ["open", "paid"]}},
+    "required": ["sum", "state"],
+    "additionalProperties": False,
+}
+
+
+class Asks(OverHttp):
+    """An agent whose requests ask for an object as the answer, and whose user must agree."""
+
+    names = ("find", "cancel")
+    strict = True
+
+    async def __call__(self, prompt: str) -> str:
+        form = {"name": "sum", "schema": SUM, "strict": self.strict}
+        asked = {"response_format": {"type": "json_schema", "json_schema": form}}
+        said = await self.conversation(prompt, asked)
+        if input("Send it? ") != "y":  # noqa: ASYNC250 - as many agents do
+            return "not sent"
+        return str(json.loads(said)["sum"])
+
+
+class AsksAtLast(Asks):
+    """An agent that asks for the object with a last request, after its answer."""
+
+    strict = False
+
+    async def conversation(self, prompt: str, more: Mapping[str, Any]) -> str:
+        answer = await super().conversation(prompt, {})
+        messages = [{"role": "user", "content": f"The sum of: {answer}"}]
+        heard = await Heard().listen(posted({"model": "m", "messages": messages, **more}))
+        return str(json.loads(heard.body)["choices"][0]["message"]["content"])
 
 
 _KNOWN: dict[Any, tuple[Scenario, Offer]] = {}

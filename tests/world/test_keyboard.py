@@ -9,6 +9,7 @@ import os
 import select
 import selectors
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -350,6 +351,13 @@ def test_a_deadlock_names_the_user_who_waits_for_a_question() -> None:
 
     with pytest.raises(Deadlock, match=r"the user: .*waits for a question on standard input"):
         run(Scenario(prompt="Go.", input=["a"]), loop=agent)
+
+
+def test_a_real_process_of_a_question_about_the_machine_is_no_pipe_of_the_run() -> None:
+    """`platform` starts `uname`, with the first request of an SDK."""
+    asked: dict[str, Any] = {"__name__": "platform", "subprocess": subprocess}
+    exec("def uname(): return subprocess.check_output(['sh', '-c', 'sleep 0.1; echo x'])", asked)
+    assert played(asked["uname"]).text == "b'x\\n'"
 
 
 def test_code_outside_of_the_run_has_its_own_standard_input(

@@ -56,6 +56,7 @@ class Gemini(replies.EventFormat):
             tuple(_read_tools(_fields(inner) or body)),
             streams=how == "streamGenerateContent",
             size_reply='{"totalTokens": %d}' if how == "countTokens" else "",
+            output=_output(_fields(payload.object_at(body, "generationConfig", ""))),
         )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ContentEncoder":  # noqa: ARG002 - the protocol has it
@@ -243,6 +244,14 @@ def _read_tools(body: JsonObject) -> Iterator[values.ToolSpec]:
             yield payload.tool_spec({**declared, field: _schema(declared.get(field))}, place, field)
         own = sorted(name for name in tool if name != "functionDeclarations")
         yield from (payload.provider_tool({"type": name}, key) for name in own)
+
+
+def _output(config: JsonObject) -> values.StructuredOutput | None:
+    schema = config.get("responseJsonSchema") or _schema(config.get("responseSchema"))
+    is_json = config.get("responseMimeType") == "application/json"
+    kind = "json_schema" if schema else "json_object" if is_json else ""
+    form = {"type": kind, "schema": schema}
+    return payload.output_of(form, "generation_config.response_schema", is_strict=True)
 
 
 def _schema(value: Any) -> Any:

@@ -134,6 +134,9 @@ class OpenAIChat(OpenAIFormat):
             tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
             streams=bool(body.get("stream")),
             reports_usage=bool(stream_options.get("include_usage")),
+            output=payload.output_of(
+                payload.object_at(body, "response_format", ""), "response_format"
+            ),
         )
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ChatEncoder":

@@ -49,6 +49,7 @@ class OpenAIResponses(OpenAIFormat):
         for index, item in enumerate(turn.given):
             reader.read(item, f"input[{index}]")
         system, messages = reader.conversation()
+        text = payload.object_at(body, "text", "")
         size = '{"object": "response.input_tokens", "input_tokens": %d}'
         return _ResponsesRequest(
             model,
@@ -57,6 +58,7 @@ class OpenAIResponses(OpenAIFormat):
             payload.tools_of(body, ("function", "custom"), "parameters"),
             streams=bool(body.get("stream")),
             size_reply=size if request.path.endswith(self.sizes) else "",
+            output=payload.output_of(payload.object_at(text, "format", "text"), "text.format"),
             turn=turn,
         )
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from simloop.escape import writable
-from simloop.messages import ToolSpec
+from simloop.messages import StructuredOutput, ToolSpec
 from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
@@ -136,6 +136,17 @@ def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
         )
     parameters = object_text(object_at(tool, schema, key) or ANY_OBJECT, _place(key, schema))
     return ToolSpec(name, text_at(tool, "description", key), msgspec.Raw(parameters.encode()))
+
+
+def output_of(form: JsonObject, key: str, *, is_strict: bool = False) -> StructuredOutput | None:
+    """Return the object that a request asks for, by the form of its answer."""
+    kind = form.get("type")
+    if kind not in ("json_schema", "json_object"):
+        return None
+    given = object_at(form, "json_schema", key) or form
+    schema = object_text(object_at(given, "schema", key) or ANY_OBJECT, key)
+    is_strict = kind == "json_schema" and (is_strict or given.get("strict") is True)
+    return StructuredOutput(msgspec.Raw(schema.encode()), is_strict)
 
 
 def tools_of(body: JsonObject, own: Collection[str | None], schema: str) -> tuple[ToolSpec, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from simloop.messages import Message, StreamError, ToolSpec
+from simloop.messages import Message, StreamError, StructuredOutput, ToolSpec
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -34,6 +34,7 @@ class WireRequest:
     streams: bool
     reports_usage: bool = True
     size_reply: str = ""
+    output: StructuredOutput | None = None
 
 
 class ErrorReply(NamedTuple):

@@ -9,7 +9,7 @@ from bedrockrequests import BEDROCK_REQUESTS
 from chatrequests import CHAT_REQUESTS
 from geminirequests import GEMINI_REQUESTS
 from responsesrequests import RESPONSES_REQUESTS
-from wirereading import FORMATS, MODEL, RequestCases, sent
+from wirereading import ANYTHING, CANONICAL, FORMATS, MODEL, SCHEMA, RequestCases, sent
 
 from simloop.messages import Message
 from simloop.wire.formats.wire_format import WrongRequest
@@ -48,6 +48,44 @@ def test_tools_are_read_with_their_schemas(name: str) -> None:
     body, tools = CASES[name].tools
     read = FORMATS[name].read(sent(body, name)).tools
     assert [(one.name, one.description, bytes(one.parameters)) for one in read] == tools
+
+
+STRICT = (CANONICAL, True)
+_NAMED = {"name": "place", "schema": SCHEMA}
+OUTPUTS: Mapping[str, list[tuple[dict[str, Any], tuple[bytes, bool] | None]]] = {
+    "openai-chat": [
+        ({"response_format": {"type": "json_schema", "json_schema": {**_NAMED, "strict": True}}},
+         STRICT),
+        ({"response_format": {"type": "json_schema", "json_schema": _NAMED}}, (CANONICAL, False)),
+        ({"response_format": {"type": "json_object"}}, (ANYTHING, False)),
+        ({"response_format": {"type": "text"}}, None),
+    ],
+    "openai-responses": [
+        ({"text": {"format": {"type": "json_schema", **_NAMED, "strict": True}}}, STRICT),
+        ({"text": {"format": {"type": "json_schema", **_NAMED}}}, (CANONICAL, False)),
+        ({"text": {"verbosity": "low"}}, None),
+    ],
+    "anthropic-messages": [
+        ({"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, STRICT),
+        ({"output_format": {"type": "json_schema", "schema": SCHEMA}}, STRICT),
+        ({"output_config": {"effort": "low"}}, None),
+    ],
+    "gemini": [
+        ({"generationConfig": {"responseJsonSchema": SCHEMA}}, STRICT),
+        ({"generation_config": {"response_schema": {
+            "type": "OBJECT", "properties": {"at": {"type": "INTEGER"}}}}}, STRICT),
+        ({"generationConfig": {"responseMimeType": "application/json"}}, (ANYTHING, False)),
+        ({"generationConfig": {"temperature": 0}}, None),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_the_object_that_a_request_asks_for_is_read(name: str) -> None:
+    body, _ = CASES[name].tools
+    for more, expected in OUTPUTS[name]:
+        found = FORMATS[name].read(sent({**body, **more}, name)).output
+        assert (found and (bytes(found.schema), found.is_strict)) == expected
 
 
 @pytest.mark.parametrize("name", CASES)
