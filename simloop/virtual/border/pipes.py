@@ -19,12 +19,8 @@ from typing import Any, TypeVar
 
 from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange, StandIns
-<<<<<<< HEAD
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
-=======
-from simloop.virtual.clock.loop import THREADS, VirtualLoop, loop_here
 from simloop.virtual.real_world import is_exempt
->>>>>>> 29a68c6f (wip)
 from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_here
 
 T = TypeVar("T")
