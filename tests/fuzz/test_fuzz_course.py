@@ -11,6 +11,7 @@ import pytest
 from offering import (
     GO,
     AnswersFirst,
+    Asks,
     OverHttp,
     digest_of_worlds,
     native,
@@ -205,6 +206,24 @@ def test_scripted_tools_that_the_agent_does_not_offer_are_left_out() -> None:
         assert set(course(agent, base).small[0][1].tools) == names
     scripted = ORDER.model_copy(update={"tools": tools})
     assert course(native, scripted).small[0][1].tools == tools, "a user's scenario stays"
+
+
+def test_what_a_scenario_declares_holds_for_its_worlds() -> None:
+    declared = Scenario(prompt="Buy.", declares={"limits": {"max_steps": 3}}, model=BUYS)
+    found = course(OverHttp, OTHER, declared)
+    led_to = [{each.name for each in base.circumstances if "the limit of steps" in each.name}
+              for base in found._bases]  # fmt: skip
+    assert led_to[0] == set()
+    assert {"-1 to the limit of steps", "3 to the limit of steps"} <= led_to[1]
+
+
+def test_the_user_of_an_agent_types_in_every_world() -> None:
+    search = Search(Asks, seed=2)
+    assert search._course is not None
+    small = len(search._course.small)
+    assert all(search.world(small + number).input is not None for number in range(1, 40))
+    of_scenario = Search(Asks, seed=2, scenarios=[ORDER])
+    assert all(of_scenario.world(number).input is not None for number in range(400, 440))
 
 
 def test_a_search_is_slow_if_the_first_runs_of_its_agent_are() -> None:
