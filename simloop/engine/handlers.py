@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
+from simloop import messages as values
 from simloop.engine.context import Compactor, History, ScriptedContext, Transcript
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
 from simloop.engine.model_calls import REQUEST_ABORTED, ModelCalls, ReplySoFar
@@ -20,19 +21,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.policies import HookOrder, ToolStart
 from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
-from simloop.messages import (
-    ABORTED_REPLY,
-    FAILED_REPLY,
-    AssistantMessage,
-    Fault,
-    FinishReason,
-    Message,
-    Outcome,
-    Queue,
-    ToolMessage,
-    ToolSpec,
-    UserMessage,
-)
+from simloop.messages import AssistantMessage, Fault, FinishReason, Message, Outcome, UserMessage
 from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.timeouts import GRACE_MS, Timeouts
@@ -195,7 +184,9 @@ class EffectHandlers:
             return await self._failed(reply, reply.fault)
         return self._replied(reply, words)
 
-    def _send(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> RecordedStream:
+    def _send(
+        self, system_prompt: str, tools: tuple[values.ToolSpec, ...], note: str
+    ) -> RecordedStream:
         history = self.history
         view = history.view((AssistantMessage(note),) if note else ())
         return self._world.model.stream(
@@ -208,7 +199,7 @@ class EffectHandlers:
     def _come_back_aborted(self) -> Signal:
         fault = Fault(REQUEST_ABORTED, code="aborted")
         self._recorder.record(entries.Classified, ErrorClass.ABORTED, False, fault)  # noqa: FBT003
-        self.transcript.add_failed(AssistantMessage("", failed=ABORTED_REPLY))
+        self.transcript.add_failed(AssistantMessage("", failed=values.ABORTED_REPLY))
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
     def _replied(self, reply: ReplySoFar, words: str) -> Signal:
@@ -217,7 +208,9 @@ class EffectHandlers:
         text = bool(words) and not words.isspace()
         if finish is _INTERRUPTED or (not reply.calls and (not text or finish is _TOOL_CALLS)):
             self._error, self.cause = _USELESS.get(finish, _EMPTY)
-        calls = bool(reply.calls) or any(type(one) is ToolMessage for one in self._failed_tries)
+        calls = bool(reply.calls) or any(
+            type(one) is values.ToolMessage for one in self._failed_tries
+        )
         return signals.ModelReplied(finish, text, calls, reply.steps)
 
     async def _failed(self, reply: ReplySoFar, fault: Fault) -> Signal:
@@ -232,7 +225,7 @@ class EffectHandlers:
         await self._tool_calls.finish_started()
         await self._tool_calls.settle("Error: not executed, the model call failed", self._timeouts)
         self._keep_failed(reply, fault)
-        how = ABORTED_REPLY if error is ErrorClass.ABORTED else FAILED_REPLY
+        how = values.ABORTED_REPLY if error is ErrorClass.ABORTED else values.FAILED_REPLY
         self.transcript.add_failed(reply.broken_off(how))
         self._reply = None
         return signals.ModelFailed(error, retryable)
@@ -310,7 +303,7 @@ class EffectHandlers:
         assert reply is not None
         keep = effect.keep or (effect.keep_thoughts and bool(reply.thoughts))
         if not keep:
-            self.transcript.add_failed(reply.broken_off(FAILED_REPLY))
+            self.transcript.add_failed(reply.broken_off(values.FAILED_REPLY))
         added = self._commit(reply) if keep else ()
         self._reply = None
         if self._failed_tries:
@@ -339,7 +332,7 @@ class EffectHandlers:
         user = self._user
         if not user.has():
             return _STEP_CLOSED
-        return signals.StepClosed(user.has(Queue.STEERING), user.has(Queue.FOLLOW_UP))
+        return signals.StepClosed(user.has(values.Queue.STEERING), user.has(values.Queue.FOLLOW_UP))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
         answers, calls = self._tool_calls.answered(), tuple(reply.calls)
@@ -366,7 +359,7 @@ class EffectHandlers:
             await self.stop_tools()
             await self._tool_calls.settle(why, self._timeouts)
         if reply.finish is None and not self._settings.sent_back.failed:
-            self.transcript.add_failed(reply.broken_off(ABORTED_REPLY))
+            self.transcript.add_failed(reply.broken_off(values.ABORTED_REPLY))
         elif effect.keep and (reply.text or reply.calls):
             self._commit(reply)
 

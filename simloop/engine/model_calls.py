@@ -9,25 +9,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from simloop import messages as values
 from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import Rest, UserCode
 from simloop.kernel.policies import ReplyReading
-from simloop.messages import (
-    AssistantMessage,
-    Fault,
-    Finish,
-    FinishReason,
-    Message,
-    Part,
-    ReasoningDelta,
-    Request,
-    StreamError,
-    TextDelta,
-    ToolCall,
-    ToolCallDelta,
-    ToolCallPart,
-    Usage,
-)
+from simloop.messages import Fault, Finish, FinishReason, Part, StreamError, TextDelta, ToolCallPart
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.tasks import Started, begin
@@ -43,14 +29,14 @@ _AS_IT_COMES = ReplyReading()
 class CallIds:
     """The ids of the calls of one conversation, each with the last number put behind it."""
 
-    def __init__(self, history: Iterable[Message], recorder: Recorder) -> None:
+    def __init__(self, history: Iterable[values.Message], recorder: Recorder) -> None:
         self._recorder = recorder
         self._used: dict[str, int] = {}
         for message in history:
-            if type(message) is AssistantMessage:
+            if type(message) is values.AssistantMessage:
                 self._used.update({call.id: 1 for call in message.calls})
 
-    def own(self, call: ToolCall, came_as: ToolCall) -> ToolCall:
+    def own(self, call: values.ToolCall, came_as: values.ToolCall) -> values.ToolCall:
         """Return the call under an id that no other call has; record a change of id or name.
 
         An id that is missing or used is replaced: a provider refuses a request in which two calls
@@ -59,7 +45,7 @@ class CallIds:
         used, unique = self._used, call.id
         if not unique or unique in used:
             unique = self._unused(call.id)
-            call = ToolCall(unique, call.name, call.arguments)
+            call = values.ToolCall(unique, call.name, call.arguments)
         used[unique] = 1
         if call is not came_as and call != came_as:
             self._recorder.record(entries.CallRenamed, came_as.id, call.id, call.name)
@@ -84,7 +70,7 @@ class ReplySoFar(Struct, eq=False):
     made the `fault`.
     """
 
-    request: Request
+    request: values.Request
     timeouts: Timeouts
     ids: CallIds
     reading: ReplyReading | None
@@ -94,10 +80,10 @@ class ReplySoFar(Struct, eq=False):
     pieces: list[str] = []
     thoughts: list[str] = []
     halves: dict[str, tuple[str, list[str]]] = {}
-    calls: list[ToolCall] = []
+    calls: list[values.ToolCall] = []
     finish: FinishReason | None = None
     raw: str = ""
-    usage: Usage | None = None
+    usage: values.Usage | None = None
     steps: int = 1
     fault: Fault | None = None
     found_here: bool = False
@@ -114,11 +100,13 @@ class ReplySoFar(Struct, eq=False):
     def reasoning(self) -> str:
         return "".join(self.thoughts)
 
-    def broken_off(self, how: str) -> AssistantMessage:
+    def broken_off(self, how: str) -> values.AssistantMessage:
         """Return the message of a reply that failed, with what came of its incomplete calls."""
         halves = self.halves.items()
-        half = (ToolCall(call_id, name, "".join(pieces)) for call_id, (name, pieces) in halves)
-        return AssistantMessage(self.text, (*self.calls, *half), self.reasoning, how)
+        half = (
+            values.ToolCall(call_id, name, "".join(pieces)) for call_id, (name, pieces) in halves
+        )
+        return values.AssistantMessage(self.text, (*self.calls, *half), self.reasoning, how)
 
     def keep(self, part: Part) -> Part:
         """Add a part that is no text, and return it as the loop reads it."""
@@ -135,15 +123,15 @@ class ReplySoFar(Struct, eq=False):
         elif type(part) is StreamError:
             self.fault = part.fault
             self.found_here = part is not came_as
-        elif type(part) is ReasoningDelta:
+        elif type(part) is values.ReasoningDelta:
             self.thoughts.append(part.text)
-        elif type(part) is ToolCallDelta:
+        elif type(part) is values.ToolCallDelta:
             _, pieces = self.halves.setdefault(part.call_id, (part.name, []))
             pieces.append(part.arguments)
         return part
 
 
-def read_part(part: Part, request: Request, reading: ReplyReading) -> Part:
+def read_part(part: Part, request: values.Request, reading: ReplyReading) -> Part:
     """Return a part as a program's client reads it. The trace has the part as it arrived."""
     if type(part) is Finish:
         return _finish_as_read(part, reading)
@@ -177,7 +165,7 @@ class ModelCalls:
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
 
-    def begin(self, request: Request, timeouts: Timeouts, *, quiet: bool) -> ReplySoFar:
+    def begin(self, request: values.Request, timeouts: Timeouts, *, quiet: bool) -> ReplySoFar:
         """Return a reply to be read now. `quiet` notifies no callback: for a summary."""
         announces = self._notifies and not quiet
         return ReplySoFar(request, timeouts, self._ids, self._reading, announces)

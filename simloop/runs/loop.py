@@ -23,15 +23,8 @@ from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.options import GivenLoop
 from simloop.runs.prompt import OwnAgent, Performer
-from simloop.scenario.designs import (
-    DESIGNS,
-    LoopOptions,
-    check_judge_as,
-    check_loop,
-    is_program,
-    names,
-    names_own,
-)
+from simloop.scenario import designs
+from simloop.scenario.designs import LoopOptions, check_loop, is_program, names, names_own
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border.output import diverted
 from simloop.virtual.places import place_of_error
@@ -170,7 +163,7 @@ def _spec_of(scenario: Scenario, given: Mapping[str, Any]) -> _Spec:
             loops = scenario.loops.joined(loop, options)
             scenario = scenario.model_copy(update={"loops": loops})
         options = scenario.loops.of_own(loop)
-    check_judge_as(judge_as, loop)
+    designs.check_judge_as(judge_as, loop)
     if not is_own(loop):
         check_loop(loop)
         options = scenario.loops.of_design(loop)
@@ -485,7 +478,7 @@ def machine_for(loop: GivenLoop, limits: Limits, options: LoopOptions | None = N
 
 @lru_cache(maxsize=64)  # it is pure, so that all runs share it
 def _bundled(loop: str, limits: Limits, options: Any) -> Machine:
-    return DESIGNS[loop.partition("@")[0]].make(limits, options)
+    return designs.DESIGNS[loop.partition("@")[0]].make(limits, options)
 
 
 def _own_machine(spec: _Spec, made: Any) -> Machine:

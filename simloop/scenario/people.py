@@ -6,17 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from simloop.escape import writable
+from simloop.scenario import fields
 from simloop.scenario.expect import Contains, Either, Form, Plain
-from simloop.scenario.fields import (
-    NO_TIME,
-    Lax,
-    OneOrNone,
-    Strict,
-    Written,
-    WrittenDuration,
-    kept,
-    wrong,
-)
+from simloop.scenario.fields import NO_TIME, Strict, kept, wrong
 from simloop.scenario.mistakes import LIST, PLAIN
 from simloop.world.user_port import TypedLine
 
@@ -26,7 +18,7 @@ class Then(Strict):
 
     say: str
     """The text of the prompt."""
-    after: WrittenDuration = kept(NO_TIME)
+    after: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time after the outcome before it."""
     restart: bool = False
     """Restart the agent before the prompt: what it left running ends, and a fresh instance answers,
@@ -38,9 +30,9 @@ class Line(Strict):
 
     say: str
     """The text of the line."""
-    after: WrittenDuration = kept(NO_TIME)
+    after: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time after the program asks: it waits for a line, and has read those before."""
-    to: OneOrNone[Contains] = kept(None)
+    to: fields.OneOrNone[Contains] = kept(None)
     """Makes it an answer: type it if what the program has written since the line before has
     this."""
     times: Annotated[int, Field(ge=1)] | Literal["always"] = 1
@@ -53,13 +45,14 @@ class Line(Strict):
         return self
 
 
-Prompts = Written[
-    Lax[list[Either[Plain[str] | Form[Lax[Then]]]]], Sequence[str | Then | Mapping[str, Any]]
+Prompts = fields.Written[
+    fields.Lax[list[Either[Plain[str] | Form[fields.Lax[Then]]]]],
+    Sequence[str | Then | Mapping[str, Any]],
 ]
-Input = Written[
+Input = fields.Written[
     Annotated[
         Annotated[str, Tag(PLAIN)]
-        | Annotated[Lax[list[Either[Plain[str] | Form[Lax[Line]]]]], Tag(LIST)],
+        | Annotated[fields.Lax[list[Either[Plain[str] | Form[fields.Lax[Line]]]]], Tag(LIST)],
         Discriminator(lambda value: PLAIN if isinstance(value, str) else LIST),
     ]
     | None,

@@ -6,31 +6,14 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from simloop.errors import ScenarioError
+from simloop.scenario import fields
 from simloop.scenario.expect import Contains
-from simloop.scenario.fields import (
-    NO_TIME,
-    Lax,
-    Many,
-    OneOrNone,
-    Strict,
-    Written,
-    WrittenDuration,
-    differs,
-    kept,
-    no_items,
-    wrong,
-)
+from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
 from simloop.scenario.mistakes import FORM, LIST, PLAIN
 from simloop.virtual.real_world import SHELLS
+from simloop.world import program_scripts
 from simloop.world.faults import SiteFault, Stage
-from simloop.world.program_scripts import (
-    FILES,
-    OutputPiece,
-    ProgramAnswer,
-    ProgramFunction,
-    ProgramScript,
-    words_of,
-)
+from simloop.world.program_scripts import FILES, ProgramAnswer, ProgramFunction
 
 # The numbers of POSIX; `signal` would make an enum of them at each start of simloop.
 SignalName = Literal[
@@ -45,7 +28,7 @@ _ENDS = ("exit", "signal", "hangs", "endless")
 class ProgramPiece(Strict):
     """A part of a program's output."""
 
-    after: WrittenDuration = kept(NO_TIME)
+    after: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time before it, after the part before."""
     stdout: str = ""
     """The text on its standard output."""
@@ -60,11 +43,11 @@ class Program(Strict):
     """The text on its standard output."""
     stderr: str = ""
     """The text on its standard error."""
-    pieces: Many[ProgramPiece] = Field(default_factory=kept(no_items))
+    pieces: fields.Many[ProgramPiece] = Field(default_factory=kept(no_items))
     """The output in parts, each at its time."""
     endless: bool = False
     """The parts come again and again, until a signal ends it."""
-    takes: WrittenDuration = kept(NO_TIME)
+    takes: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time before its output."""
     exit: Annotated[int, Field(ge=0, le=255)] = 0
     """Its exit status."""
@@ -74,7 +57,7 @@ class Program(Strict):
     """It does not end after its output, until a signal ends it."""
     ignores: EndRequest | list[EndRequest] = Field(default_factory=no_items)
     """The requests to end that it ignores; only SIGKILL ends it then."""
-    stdin: OneOrNone[Contains] = kept(None)
+    stdin: fields.OneOrNone[Contains] = kept(None)
     """Makes it a rule: use it if the standard input, read to its end, has this."""
     times: Annotated[int, Field(ge=1)] | Literal["always"] | None = None
     """How often it may be used: by default always, and in a list once if it is neither the last
@@ -109,11 +92,11 @@ class Program(Strict):
         )
 
 
-def _parts(piece: ProgramPiece) -> list[OutputPiece]:
+def _parts(piece: ProgramPiece) -> list[program_scripts.OutputPiece]:
     texts = (("stdout", piece.stdout), ("stderr", piece.stderr))
     found = [(stream, text) for stream, text in texts if text] or [("stdout", "")]
     return [
-        OutputPiece(piece.after if number == 0 else 0, stream, text)
+        program_scripts.OutputPiece(piece.after if number == 0 else 0, stream, text)
         for number, (stream, text) in enumerate(found)
     ]
 
@@ -123,18 +106,18 @@ def _form(value: Any) -> str:
 
 
 def _has_words(key: str) -> str:
-    words_of(key)
+    program_scripts.words_of(key)
     return key
 
 
 _Answers = Annotated[
     Annotated[Literal["files"], Tag(PLAIN)]
-    | Annotated[Lax[Program], Tag(FORM)]
-    | Annotated[Lax[list[Lax[Program]]], Tag(LIST)],
+    | Annotated[fields.Lax[Program], Tag(FORM)]
+    | Annotated[fields.Lax[list[fields.Lax[Program]]], Tag(LIST)],
     Discriminator(_form),
 ]
 GivenProgram = Program | Mapping[str, Any] | Literal["files"]
-Scripted = Written[
+Scripted = fields.Written[
     dict[Annotated[str, AfterValidator(_has_words)], _Answers],
     Mapping[str, GivenProgram | Sequence[Program | Mapping[str, Any]]],
 ]
@@ -147,7 +130,7 @@ def check_programs(programs: Mapping[str, Any], *, has_files: bool) -> None:
             raise wrong(f"programs.{key}", "give at least one answer")
         if answers != FILES:
             continue
-        if words_of(key)[-1] not in SHELLS:
+        if program_scripts.words_of(key)[-1] not in SHELLS:
             raise wrong(
                 f"programs.{key}", f"only a shell works on files: {', '.join(sorted(SHELLS))}"
             )
@@ -162,7 +145,7 @@ def check_given(programs: Mapping[str, Any]) -> None:
     """Raise ScenarioError for the answers of programs, given in Python, that are none."""
     for key, given in programs.items():
         try:
-            words_of(key)
+            program_scripts.words_of(key)
         except ValueError as error:
             raise ScenarioError(str(error), key=f"programs.{key}") from None
         each = given if isinstance(given, list | tuple) else [given]
@@ -171,14 +154,14 @@ def check_given(programs: Mapping[str, Any]) -> None:
             raise ScenarioError("this is no answer of a program", key=f"programs.{key}", hint=hint)
 
 
-def script_of(key: str, given: Any) -> ProgramScript:
+def script_of(key: str, given: Any) -> program_scripts.ProgramScript:
     """Return the script of a command line for one run."""
     if given == FILES:
-        return ProgramScript(key, None)
+        return program_scripts.ProgramScript(key, None)
     each = given if isinstance(given, list | tuple) else [given]
     last = len(each) - 1
     answers = [_answer(one, is_last=number == last) for number, one in enumerate(each)]
-    return ProgramScript(key, answers)
+    return program_scripts.ProgramScript(key, answers)
 
 
 def _answer(given: Program | ProgramFunction, *, is_last: bool) -> ProgramAnswer:

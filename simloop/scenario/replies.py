@@ -11,22 +11,9 @@ from pydantic import Field, model_validator
 
 from simloop import messages
 from simloop.kernel.policies import utf8_bytes_over_4
+from simloop.scenario import fields
 from simloop.scenario.expect import AnyText, GivenText, fits
-from simloop.scenario.fields import (
-    NO_TIME,
-    Many,
-    One,
-    OneOrNone,
-    Strict,
-    Written,
-    WrittenDuration,
-    WrittenDurationOrNone,
-    defaults_of,
-    differs,
-    kept,
-    no_items,
-    wrong,
-)
+from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
 from simloop.world.fake_model import PartyScript, ScriptedFailure, ScriptEntry, TimedPart
 from simloop.world.faults import REPLY_ENDS, FaultPlace, ReplyFault, status_text
 from simloop.world.http import Headers
@@ -48,7 +35,7 @@ class Http(Strict):
     """The message; by default the body's, or the status."""
     body: str | dict[str, Any] | None = None
     """The response body; code and message are read from it as SDKs do."""
-    retry_after: WrittenDurationOrNone = kept(None)
+    retry_after: fields.WrittenDurationOrNone = kept(None)
     """Retry-After, sent in seconds."""
     headers: dict[str, str] = Field(default_factory=dict)
     """More response headers."""
@@ -132,11 +119,11 @@ class TokenUsage(Strict):
 class Pace(Strict):
     """The pace at which parts arrive."""
 
-    first_part: WrittenDuration = kept(NO_TIME)
+    first_part: fields.WrittenDuration = kept(NO_TIME)
     """Time before the first part."""
-    per_part: WrittenDuration = kept(NO_TIME)
+    per_part: fields.WrittenDuration = kept(NO_TIME)
     """Time before each further part."""
-    per_token: WrittenDuration = kept(NO_TIME)
+    per_token: fields.WrittenDuration = kept(NO_TIME)
     """Time for each token of a text part, on top."""
 
 
@@ -147,13 +134,13 @@ class When(Strict):
     """The role of the newest message."""
     contains: str | None = None
     """Text that the newest message contains."""
-    conversation: Written[AnyText | None, GivenText | None] = kept(None)
+    conversation: fields.Written[AnyText | None, GivenText | None] = kept(None)
     """The text of any of its messages; {contains: ...} for a part of one."""
-    system: Written[AnyText | None, GivenText | None] = kept(None)
+    system: fields.Written[AnyText | None, GivenText | None] = kept(None)
     """The system prompt, exactly; {contains: ...} for a part of it."""
     tools: list[str] = Field(default_factory=no_items)
     """Tools that it offers, perhaps among others."""
-    output: Written[AnyText | None, GivenText | None] = kept(None)
+    output: fields.Written[AnyText | None, GivenText | None] = kept(None)
     """The JSON Schema of the object that it asks for as its answer, as JSON; {contains: ...} for a
     part of it."""
 
@@ -174,7 +161,7 @@ class When(Strict):
 class PartyCondition(When):
     """The requests that are for a party; each must satisfy every given key."""
 
-    model: Written[AnyText | None, GivenText | None] = kept(None)
+    model: fields.Written[AnyText | None, GivenText | None] = kept(None)
     """The name of the model, exactly; {contains: ...} for a part of it."""
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers that it has over HTTP; other requests have none."""
@@ -208,15 +195,15 @@ class Reply(Strict):
     """A call that breaks off: name and the text that came."""
     finish: str | None = None
     """The finish reason, any word; by default stop, or tool-calls with calls."""
-    usage: OneOrNone[TokenUsage] = kept(None)
+    usage: fields.OneOrNone[TokenUsage] = kept(None)
     """Token counts that the provider reports."""
     steps: int = Field(default=1, ge=0, le=10_000)
     """Steps that the provider reports."""
-    pace: One[Pace] = defaults_of(Pace)
+    pace: fields.One[Pace] = fields.defaults_of(Pace)
     """How fast the parts come."""
-    http: OneOrNone[Http] = kept(None)
+    http: fields.OneOrNone[Http] = kept(None)
     """Answer with an HTTP status instead."""
-    error: OneOrNone[StreamFault] = kept(None)
+    error: fields.OneOrNone[StreamFault] = kept(None)
     """End with an error part."""
     lost: FaultPlace | None = None
     """The connection is lost there."""
@@ -229,7 +216,7 @@ class Reply(Strict):
     """The model's code raises an exception with this message."""
     times: Annotated[int, Field(ge=1)] | Literal["always"] | None = None
     """How often it may be used: by default once, a rule always."""
-    when: OneOrNone[When] = kept(None)
+    when: fields.OneOrNone[When] = kept(None)
     """Makes it a rule: use it for such requests."""
 
     @model_validator(mode="after")
@@ -348,9 +335,9 @@ class Reply(Strict):
 class Party(Strict):
     """The replies of the model to one agent of a program: one of several."""
 
-    when: One[PartyCondition]
+    when: fields.One[PartyCondition]
     """Which requests are for it: those that have all of this."""
-    replies: Many[Reply] = Field(default_factory=kept(no_items))
+    replies: fields.Many[Reply] = Field(default_factory=kept(no_items))
     """Its replies, in order or by rule."""
 
     @model_validator(mode="after")

@@ -14,26 +14,10 @@ from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.scenario import fields
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
-from simloop.scenario.fields import (
-    NO_TIME,
-    Lax,
-    Many,
-    Named,
-    One,
-    OneOrNone,
-    Strict,
-    Written,
-    WrittenDuration,
-    WrittenDurationOrNone,
-    defaults_of,
-    differs,
-    duration,
-    kept,
-    no_items,
-    wrong,
-)
+from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
 from simloop.scenario.people import Input, Prompts
 from simloop.scenario.programs import Scripted, check_programs
 from simloop.scenario.replies import Party, PastMessage, Reply, unpaired
@@ -66,7 +50,7 @@ class Trigger(Strict):
     The key is `after` and not `on`, because YAML 1.1 tools read `on` as a boolean.
     """
 
-    at: WrittenDurationOrNone = kept(None)
+    at: fields.WrittenDurationOrNone = kept(None)
     """Virtual time after the start of the first run."""
     after: Point | Literal["part"] | None = None
     """After the trace shows an entry of this kind; part is any part of the model's stream."""
@@ -113,15 +97,15 @@ class ScriptedTool(Strict):
     sequential: bool = False
     """A reply that calls this tool has its calls run one after the other, also where the loop runs
     calls in parallel."""
-    takes: WrittenDuration = kept(NO_TIME)
+    takes: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time that the tool takes."""
     hangs: bool = False
     """The tool never returns."""
     cancels: bool = False
     """The tool raises CancelledError by itself."""
-    outlives_cancel: WrittenDuration = kept(NO_TIME)
+    outlives_cancel: fields.WrittenDuration = kept(NO_TIME)
     """When cancelled it goes on for so long, then returns all the same."""
-    timeout: WrittenDurationOrNone = kept(None)
+    timeout: fields.WrittenDurationOrNone = kept(None)
     """Virtual time after which the call is given up."""
 
     @model_validator(mode="after")
@@ -178,7 +162,7 @@ class ScriptedHook(Strict):
     """Act on calls of this tool only."""
     nth: Annotated[int, Field(ge=1)] | None = None
     """Act this time only, counted from 1."""
-    takes: WrittenDuration = kept(NO_TIME)
+    takes: fields.WrittenDuration = kept(NO_TIME)
     """Virtual time that the hook takes."""
     hangs: bool = False
     """The hook never returns."""
@@ -192,7 +176,7 @@ class ScriptedHook(Strict):
     """Replace the system prompt for this call."""
     hide_tools: list[str] = Field(default_factory=no_items)
     """Withhold these tools."""
-    add_tools: Named[ScriptedTool] = kept({})
+    add_tools: fields.Named[ScriptedTool] = kept({})
     """Offer these fake tools for this call, in the place of tools of their names."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Set these arguments of the call."""
@@ -229,10 +213,10 @@ class McpServer(Strict):
 
     lost_calls: list[Annotated[int, Field(ge=1)]] = Field(default_factory=no_items)
     """The tool calls, counted from 1, in which the connection is lost."""
-    listed_after: dict[str, WrittenDuration] = Field(default_factory=dict)
+    listed_after: dict[str, fields.WrittenDuration] = Field(default_factory=dict)
     """Tools that appear in the list so long after the first prompt. The client is told that the
     list has changed."""
-    unlisted_after: dict[str, WrittenDuration] = Field(default_factory=dict)
+    unlisted_after: dict[str, fields.WrittenDuration] = Field(default_factory=dict)
     """Tools that leave the list so long after the first prompt; calls of them fail."""
 
     def server(self, start_ns: int) -> ToolServer:
@@ -262,18 +246,18 @@ class Context(Strict):
 class ClockSkew(Strict):
     """A clock of the loop that differs from the provider's, visible in dates of Retry-After."""
 
-    ahead: WrittenDuration = kept(NO_TIME)
+    ahead: fields.WrittenDuration = kept(NO_TIME)
     """It shows a later time."""
-    behind: WrittenDuration = kept(NO_TIME)
+    behind: fields.WrittenDuration = kept(NO_TIME)
     """It shows an earlier time."""
 
 
 class Declared(Strict):
     """The intention of an agent's author, by which the agent is judged."""
 
-    limits: OneOrNone[Limits] = kept(None)
+    limits: fields.OneOrNone[Limits] = kept(None)
     """The limits that the agent keeps by itself; those that are left out are not declared."""
-    retry: OneOrNone[ExponentialBackoff] = kept(None)
+    retry: fields.OneOrNone[ExponentialBackoff] = kept(None)
     """The retry policy of the agent."""
     mutating: list[str] = Field(default_factory=no_items)
     """The tools, and the services by their addresses, that change the world: none does so twice for
@@ -287,7 +271,7 @@ class Declared(Strict):
         return limits and write(limits) | {name: n for name, n in declared.items() if n < inf}
 
 
-_SHORTEST = duration("1ms")
+_SHORTEST = fields.duration("1ms")
 
 
 class Scenario(Strict):
@@ -305,19 +289,19 @@ class Scenario(Strict):
     judge_as: str = ""
     """The bundled design whose expectations hold for `loop`, a loop of your own: in `expect` and
     `expect_on`, where nothing is said of the loop itself."""
-    loops: One[LoopOptions] = defaults_of(LoopOptions)
+    loops: fields.One[LoopOptions] = fields.defaults_of(LoopOptions)
     """The options of each loop design."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """The seed of everything random."""
     shuffle_ties: bool = False
     """Let timers of one instant fire in an order drawn from the seed."""
-    limits: One[Limits] = kept(Limits())
+    limits: fields.One[Limits] = kept(Limits())
     """The bounds of the run."""
     system_prompt: str = ""
     """The system prompt."""
-    history: Many[PastMessage] = Field(default_factory=kept(no_items))
+    history: fields.Many[PastMessage] = Field(default_factory=kept(no_items))
     """The conversation before the first prompt."""
-    declares: OneOrNone[Declared] = kept(None)
+    declares: fields.OneOrNone[Declared] = kept(None)
     """What an agent of your own is meant to do, besides the attributes that say so."""
     prompt: str
     """The text of the first message."""
@@ -328,7 +312,7 @@ class Scenario(Strict):
     """The standard input of the agent: the lines that the user types, as texts or as {after: 40m,
     say: y}, or the text of a redirected file; after it comes its end. Without it, a read of
     standard input is a real one."""
-    tools: Named[ScriptedTool] = Field(default_factory=kept(dict))
+    tools: fields.Named[ScriptedTool] = Field(default_factory=kept(dict))
     """Fake tools by name."""
     files: dict[str, str] | None = None
     """Files in memory, by path, and with them five tools over them: RunShellCommand, ReadFile,
@@ -346,46 +330,47 @@ class Scenario(Strict):
     unscripted: Literal["refuse", "fail"] = "refuse"
     """A host or a program that the scenario does not have is refused, as on a machine without it;
     fail makes each such refusal a failure of the run."""
-    mcp: OneOrNone[McpServer] = kept(None)
+    mcp: fields.OneOrNone[McpServer] = kept(None)
     """The MCP server for agents that have their tools from one; machines have none."""
-    services: Written[
-        dict[Address, Lax[list[Lax[Route]]]], Mapping[str, Sequence[Route | Mapping[str, Any]]]
+    services: fields.Written[
+        dict[Address, fields.Lax[list[fields.Lax[Route]]]],
+        Mapping[str, Sequence[Route | Mapping[str, Any]]],
     ] = Field(default_factory=kept(dict))
     """The answers to HTTP requests that are not for a model, by the address of their service:
     https://orders.example/api."""
-    shell_timeout: WrittenDuration = kept(duration("30s"))
+    shell_timeout: fields.WrittenDuration = kept(fields.duration("30s"))
     """Virtual time after which RunShellCommand is given up."""
-    model: Many[Reply] = Field(default_factory=kept(no_items))
+    model: fields.Many[Reply] = Field(default_factory=kept(no_items))
     """The replies of the model, in order or by rule."""
-    models: Named[Party] = Field(default_factory=kept(dict))
+    models: fields.Named[Party] = Field(default_factory=kept(dict))
     """The replies to one agent of several, by a name for it: which requests are for it, and its
     replies. `model` answers the other requests."""
-    summaries: Many[Reply] = Field(default_factory=kept(no_items))
+    summaries: fields.Many[Reply] = Field(default_factory=kept(no_items))
     """The replies of the model to requests for a summary."""
-    hooks: Many[ScriptedHook] = Field(default_factory=kept(no_items))
+    hooks: fields.Many[ScriptedHook] = Field(default_factory=kept(no_items))
     """Fake hooks, in the order in which they run."""
-    abort: OneOrNone[Trigger] = kept(None)
+    abort: fields.OneOrNone[Trigger] = kept(None)
     """The user stops the run."""
-    queue: Many[Queued] = Field(default_factory=kept(no_items))
+    queue: fields.Many[Queued] = Field(default_factory=kept(no_items))
     """Messages that the user sends during the run."""
-    clock: One[ClockSkew] = defaults_of(ClockSkew)
+    clock: fields.One[ClockSkew] = fields.defaults_of(ClockSkew)
     """A clock that is wrong."""
-    faults: OneOrNone[ChanceFaults] = kept(None)
+    faults: fields.OneOrNone[ChanceFaults] = kept(None)
     """Faults that nobody planned, drawn from the seed."""
-    wire: One[WireOptions] = kept(WireOptions())
+    wire: fields.One[WireOptions] = kept(WireOptions())
     """How the provider writes its replies over HTTP, for agents on SDKs; machines use no HTTP."""
-    retry: OneOrNone[ExponentialBackoff] = kept(None)
+    retry: fields.OneOrNone[ExponentialBackoff] = kept(None)
     """When and how model calls are retried; by default as the loop does. What it leaves out has the
     defaults below, and not the loop's."""
-    compaction: OneOrNone[Compaction] = kept(None)
+    compaction: fields.OneOrNone[Compaction] = kept(None)
     """When and how the context is shortened; by default as the loop does."""
-    context: OneOrNone[Context] = kept(None)
+    context: fields.OneOrNone[Context] = kept(None)
     """What measuring and compacting the context come to."""
-    tool_execution: OneOrNone[ToolExecution] = kept(None)
+    tool_execution: fields.OneOrNone[ToolExecution] = kept(None)
     """How tools are run; by default as the loop does."""
-    hook_isolation: OneOrNone[HookIsolation] = kept(None)
+    hook_isolation: fields.OneOrNone[HookIsolation] = kept(None)
     """How far a hook can reach; by default as the loop does."""
-    hook_execution: OneOrNone[HookExecution] = kept(None)
+    hook_execution: fields.OneOrNone[HookExecution] = kept(None)
     """How hooks are run; by default as the loop does."""
     warn_after: Annotated[int, Field(ge=1)] | None = None
     """Model calls after which each further one is reported, and none is stopped; by default as the
@@ -398,9 +383,9 @@ class Scenario(Strict):
     that the limits of your agent allow."""
     max_trace_chars: int = Field(default=MAX_TRACE_CHARS, ge=1, le=10 * MAX_TRACE_CHARS)
     """Characters of text in the trace after which the run is a runaway."""
-    expect: One[Expect] = defaults_of(Expect)
+    expect: fields.One[Expect] = fields.defaults_of(Expect)
     """What must hold at the end."""
-    expect_on: Named[Expect] = Field(default_factory=kept(dict))
+    expect_on: fields.Named[Expect] = Field(default_factory=kept(dict))
     """The expectations for this loop, by name. A version, such as pi@0.87.1, has those of its
     design, unless it has its own."""
 

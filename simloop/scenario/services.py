@@ -16,16 +16,9 @@ from pydantic import (
     model_validator,
 )
 
+from simloop.scenario import fields
 from simloop.scenario.expect import REST
-from simloop.scenario.fields import (
-    NO_TIME,
-    OneOrNone,
-    Strict,
-    WrittenDuration,
-    differs,
-    kept,
-    wrong,
-)
+from simloop.scenario.fields import NO_TIME, Strict, differs, kept, wrong
 from simloop.world import services
 from simloop.world.faults import FaultPlace, SiteFault, Stage
 from simloop.world.http import HttpRequest
@@ -96,9 +89,9 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
         """The body as text that arrives in these pieces."""
         headers: dict[str, str] = Field(default_factory=dict)
         """The response headers."""
-        takes: WrittenDuration = kept(NO_TIME)
+        takes: fields.WrittenDuration = kept(NO_TIME)
         """Virtual time before the status comes."""
-        per_piece: WrittenDuration = kept(NO_TIME)
+        per_piece: fields.WrittenDuration = kept(NO_TIME)
         """Virtual time before each further piece."""
         lost: FaultPlace | None = None
         """The connection is lost there."""
@@ -186,7 +179,7 @@ class Route(Answer):
     """OPTIONS requests with this path."""
     any: _Path = None
     """Requests of any method with this path."""
-    when: OneOrNone[WhenAsked] = kept(None)
+    when: fields.OneOrNone[WhenAsked] = kept(None)
     """Use it for such requests only."""
     times: Annotated[int, Field(ge=1)] | Literal["always"] = "always"
     """How often it is used: a number must be reached, and always is any number."""

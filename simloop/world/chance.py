@@ -18,22 +18,10 @@ from simloop.errors import ScenarioError
 from simloop.messages import Finish, Part, Request
 from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
-from simloop.world.fake_model import (
-    GeneratedStream,
-    Model,
-    Parties,
-    TimedPart,
-    TimedStream,
-    WholeStream,
-)
-from simloop.world.faults import (
-    FAULTS,
-    PROGRAM_FAULTS,
-    SERVICE_FAULTS,
-    ReplyFault,
-    SiteFault,
-    Stage,
-)
+from simloop.world import fake_model
+from simloop.world import faults as catalogue
+from simloop.world.fake_model import Model, Parties, TimedPart
+from simloop.world.faults import ReplyFault, SiteFault, Stage
 from simloop.world.tools import Tool
 from simloop.world.user_functions import UserFunction
 
@@ -43,10 +31,9 @@ _SLOW_TOOL_S = 20.0
 _MOST_HEARD = 4
 LOST_TOOL = "the tool lost its connection"
 
-_OF_REPLIES = tuple(fault for fault in FAULTS if fault.site)
-_OF_OTHERS = (
-    "tool.raises", "tool.slow", *(fault.site for fault in (*SERVICE_FAULTS, *PROGRAM_FAULTS)),
-)  # fmt: skip
+_OF_REPLIES = tuple(fault for fault in catalogue.FAULTS if fault.site)
+_OF_THE_REST = (*catalogue.SERVICE_FAULTS, *catalogue.PROGRAM_FAULTS)
+_OF_OTHERS = ("tool.raises", "tool.slow", *(fault.site for fault in _OF_THE_REST))
 SITES = (*(fault.site for fault in _OF_REPLIES), *_OF_OTHERS)
 """The names of the sites, in the order in which they are asked."""
 USUAL_SITES = (*(fault.site for fault in _OF_REPLIES if not fault.named_only), *_OF_OTHERS)
@@ -106,7 +93,7 @@ class FaultSites:
         return self._seeds.stream("fault:model.heard").randint(1, _MOST_HEARD)
 
 
-class FaultyStream(GeneratedStream):
+class FaultyStream(fake_model.GeneratedStream):
     """The parts of a reply that a fault may disturb. `source` is the stream of the inner model."""
 
     __slots__ = ("source",)
@@ -147,7 +134,7 @@ class FaultyModel(Struct, eq=False):
             delay_ns, _ = self._play(drawn[Stage.LATE])[0]
             await asyncio.sleep(delay_ns / 1e9)
         if Stage.INSTEAD in drawn:
-            async for part in TimedStream(self._play(drawn[Stage.INSTEAD])):
+            async for part in fake_model.TimedStream(self._play(drawn[Stage.INSTEAD])):
                 yield part
             return
         broken = drawn.get(Stage.AMID)
@@ -166,13 +153,13 @@ class FaultyModel(Struct, eq=False):
         if broken or unfinished:
             self._cut_off.setdefault(_script_of(request), deque()).append(said)
         if broken:
-            async for part in TimedStream(self._play(broken)[-1:]):
+            async for part in fake_model.TimedStream(self._play(broken)[-1:]):
                 yield part
 
     def _source(self, request: Request) -> Any:
         """Return the stream of the inner model; a retry repeats a reply that a fault cut off."""
         again = self._cut_off.get(_script_of(request))
-        return WholeStream(again.popleft()) if again else self._inner.stream(request)
+        return fake_model.WholeStream(again.popleft()) if again else self._inner.stream(request)
 
 
 def _script_of(request: Request) -> tuple[str, str]:

@@ -23,16 +23,9 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import Struct
 
+from simloop import messages as values
 from simloop.errors import ScenarioError, ScriptExhausted, ScriptUnused
-from simloop.messages import (
-    Finish,
-    FinishReason,
-    Part,
-    Request,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallPart,
-)
+from simloop.messages import Finish, Part, Request, TextDelta
 from simloop.world.http import Headers
 
 TimedPart = tuple[int, Part | Exception | None]
@@ -422,7 +415,7 @@ class FunctionModel:
         if hasattr(answer, "__aiter__"):
             return answer
         if isinstance(answer, str):
-            stop = Finish(FinishReason.STOP, "stop")
+            stop = Finish(values.FinishReason.STOP, "stop")
             return WholeStream((TextDelta(answer), stop) if answer else (stop,))
         if isinstance(answer, Iterable):
             return TimedStream((0, part) for part in answer)
@@ -432,6 +425,8 @@ class FunctionModel:
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:
     parts = [part for _, part in timed]
-    whole = [part.call.id for part in parts if type(part) is ToolCallPart]
-    broken_off = {part.call_id for part in parts if type(part) is ToolCallDelta}.difference(whole)
+    whole = [part.call.id for part in parts if type(part) is values.ToolCallPart]
+    broken_off = {part.call_id for part in parts if type(part) is values.ToolCallDelta}.difference(
+        whole
+    )
     return len(whole) + len(broken_off)

@@ -13,42 +13,17 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct, field
 
+from simloop import messages as values
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
-from simloop.messages import (
-    AssistantMessage,
-    Fault,
-    Finish,
-    FinishReason,
-    Message,
-    Part,
-    ReasoningDelta,
-    Request,
-    StreamError,
-    StructuredOutput,
-    TextDelta,
-    ToolCall,
-    ToolCallDelta,
-    ToolCallPart,
-    ToolSpec,
-    Unreachable,
-    Usage,
-    WireState,
-)
+from simloop.messages import Finish, Part, Request, StreamError, TextDelta, ToolCall, ToolCallPart
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
-from simloop.world.fake_model import (
-    Model,
-    Parties,
-    Stream,
-    TimedStream,
-    WholeStream,
-    party_of,
-    stream_of,
-)
+from simloop.world import fake_model
+from simloop.world.fake_model import Model, Parties, Stream, WholeStream
 from simloop.world.http import Headers
 from simloop.world.user_functions import UserError, fault_of, keep
 from simloop.world.user_port import Cancellation, no_turn
@@ -62,7 +37,7 @@ _HINT = (
 class ModelCallFailed(Exception):  # noqa: N818 - a failure of the simulated world, not of simloop
     """A model call of the native client failed. `fault` says how: status, code, headers."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: values.Fault) -> None:
         super().__init__(fault.message)
         self.fault = fault
 
@@ -70,9 +45,9 @@ class ModelCallFailed(Exception):  # noqa: N818 - a failure of the simulated wor
 class Completion(Struct, frozen=True):
     """A whole reply, as the native client returns it."""
 
-    message: AssistantMessage
-    finish: FinishReason
-    usage: Usage | None = None
+    message: values.AssistantMessage
+    finish: values.FinishReason
+    usage: values.Usage | None = None
 
 
 class ModelPort(Struct, eq=False):
@@ -93,15 +68,15 @@ class ModelPort(Struct, eq=False):
 
     def stream(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[values.Message],
         *,
         system_prompt: str = "",
-        tools: Iterable[ToolSpec] = (),
+        tools: Iterable[values.ToolSpec] = (),
         purpose: str = "main",
         tokens: int = 0,
         model: str = "",
         headers: Headers = (),
-        output: StructuredOutput | None = None,
+        output: values.StructuredOutput | None = None,
     ) -> "RecordedStream":
         """Send a request and return the stream of its reply. `tokens` is the caller's estimate.
 
@@ -123,7 +98,7 @@ class ModelPort(Struct, eq=False):
             request = Request(number, purpose, system_prompt, sent, tuple(tools), output=output)
             parties: Parties | None = getattr(self.model, "parties", None)
             if parties:
-                request = party_of(parties, request, model, headers)
+                request = fake_model.party_of(parties, request, model, headers)
             entry, chars = self._coder.code(request, seq, at_ns, tokens)
             if not is_view:
                 check_request(entry)
@@ -138,10 +113,10 @@ class ModelPort(Struct, eq=False):
 
     async def reply(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[values.Message],
         *,
         system_prompt: str = "",
-        tools: Iterable[ToolSpec] = (),
+        tools: Iterable[values.ToolSpec] = (),
         purpose: str = "main",
         model: str = "",
     ) -> Completion:
@@ -167,10 +142,10 @@ async def _whole(stream: "RecordedStream", turn: Callable[[], Awaitable[None]]) 
                 raise ModelCallFailed(part.fault)
             case Finish():
                 await turn()
-                message = AssistantMessage("".join(text), tuple(calls))
+                message = values.AssistantMessage("".join(text), tuple(calls))
                 return Completion(message, part.reason, part.usage)
     await turn()
-    raise ModelCallFailed(Fault("the stream ended without a finish", code="interrupted"))
+    raise ModelCallFailed(values.Fault("the stream ended without a finish", code="interrupted"))
 
 
 class RecordedStream(Struct, eq=False):
@@ -246,7 +221,7 @@ class RecordedStream(Struct, eq=False):
             for part in due:
                 self._check(part)
                 if type(part) in _OF_THE_WIRE:
-                    self.is_unreachable = type(part) is Unreachable
+                    self.is_unreachable = type(part) is values.Unreachable
                     self.has_headers = not self.is_unreachable
                     continue
                 self._asks_for_turn = True
@@ -276,8 +251,8 @@ class RecordedStream(Struct, eq=False):
         try:
             stream = self._port.model.stream(self.request)
             if type(stream) is not WholeStream:
-                stream = stream_of(stream)
-                self.needs_closing = type(stream) is not TimedStream
+                stream = fake_model.stream_of(stream)
+                self.needs_closing = type(stream) is not fake_model.TimedStream
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see `_failure`
             stream = WholeStream([self._failure(error)])
         self._stream = stream
@@ -330,7 +305,7 @@ class RecordedStream(Struct, eq=False):
         except Exception as error:  # noqa: BLE001 - as in `take`
             keep(self._port.raised, "the model", error)
 
-    def fail(self, fault: Fault) -> None:
+    def fail(self, fault: values.Fault) -> None:
         """End the reply with `fault`, as a client does that gives up before it asks the model."""
         self._end(StreamError(fault))
 
@@ -346,7 +321,7 @@ class RecordedStream(Struct, eq=False):
             task = asyncio.current_task()
             if self._port.cancellation.pending is not None or task is None or task.cancelling():
                 raise error
-            return StreamError(Fault("the model was cancelled"))  # by itself (bug D4)
+            return StreamError(values.Fault("the model was cancelled"))  # by itself (bug D4)
         self.raised = True
         keep(self._port.raised, "the model", error)
         return StreamError(fault_of(error))
@@ -357,7 +332,7 @@ class RecordedStream(Struct, eq=False):
 
 
 _LAST = (Finish, StreamError)
-_OF_THE_WIRE = get_args(WireState)
+_OF_THE_WIRE = get_args(values.WireState)
 
 
 def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
@@ -386,7 +361,7 @@ def _finish(part: Finish, number: int, recorder: Recorder) -> Part:
 def _error(part: StreamError, number: int, recorder: Recorder) -> Part:
     fault = part.fault
     headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
-    fault = Fault(
+    fault = values.Fault(
         writable(fault.message),
         status=fault.status,
         code=writable(fault.code),
@@ -405,14 +380,16 @@ def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
     return part if text is part.text else TextDelta(text)
 
 
-def _reasoning(part: ReasoningDelta, number: int, recorder: Recorder) -> Part:
+def _reasoning(part: values.ReasoningDelta, number: int, recorder: Recorder) -> Part:
     text = writable(part.text)
     recorder.record(entries.ReasoningDelta, number, text)
-    return ReasoningDelta(text)
+    return values.ReasoningDelta(text)
 
 
-def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Part:
-    delta = ToolCallDelta(writable(part.call_id), writable(part.name), writable(part.arguments))
+def _tool_call_delta(part: values.ToolCallDelta, number: int, recorder: Recorder) -> Part:
+    delta = values.ToolCallDelta(
+        writable(part.call_id), writable(part.name), writable(part.arguments)
+    )
     recorder.record(entries.ToolCallDelta, number, delta.call_id, delta.name, delta.arguments)
     return delta
 
@@ -430,8 +407,8 @@ _RECORDED = _Recorders(
         ToolCallPart: _tool_call,
         Finish: _finish,
         StreamError: _error,
-        ReasoningDelta: _reasoning,
-        ToolCallDelta: _tool_call_delta,
+        values.ReasoningDelta: _reasoning,
+        values.ToolCallDelta: _tool_call_delta,
     }
 )
 """The function that records a part and returns it, by the kind of the part."""

@@ -23,17 +23,10 @@ from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
+from simloop.world import http
 from simloop.world.chance import FaultSites
 from simloop.world.faults import SERVICE_FAULTS, FaultPlace, SiteFault, Stage
-from simloop.world.http import (
-    ConnectionLost,
-    ConnectionRefused,
-    Head,
-    Headers,
-    HttpRequest,
-    ReplyCourse,
-    ReplySteps,
-)
+from simloop.world.http import Head, Headers, HttpRequest, ReplyCourse, ReplySteps
 from simloop.world.user_functions import UserError, keep
 from simloop.world.user_port import Cancellation
 
@@ -361,7 +354,7 @@ class ScriptedCourse(ReplyCourse):
 
     def _fail(self) -> ReplySteps:
         if self._answer.lost is not None:
-            raise ConnectionRefused if self.is_unreachable else ConnectionLost
+            raise http.ConnectionRefused if self.is_unreachable else http.ConnectionLost
         while True:
             yield None
 
@@ -410,7 +403,7 @@ class _RecordedCourse(ReplyCourse):
                 elif step is not None:
                     self._take(step)  # type: ignore[arg-type]
                 yield step
-        except ConnectionLost as error:
+        except http.ConnectionLost as error:
             self._record("refused" if error.phase == "connect" else "lost")
             raise
         self._record("")
