@@ -21,7 +21,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.policies import HookOrder, ToolStart
 from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
-from simloop.messages import AssistantMessage, Fault, FinishReason, Message, Outcome, UserMessage
+from simloop.messages import AssistantMessage, Fault, FinishReason, Outcome, Queue, UserMessage
 from simloop.trace import entries
 from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.timeouts import GRACE_MS, Timeouts
@@ -102,7 +102,7 @@ class EffectHandlers:
         self._step_number = 0
         self._compactor.reported = False
         self._reply: ReplySoFar | None = None
-        self._failed_tries: list[Message] = []  # kept until a retry succeeds
+        self._failed_tries: list[values.Message] = []  # kept until a retry succeeds
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
         self._step_tools, self._tools_are_on = self._tools.tools, True
@@ -312,7 +312,7 @@ class EffectHandlers:
             return self._report_step(reply, added)
         return self._step_closed()
 
-    async def _report_step(self, reply: ReplySoFar, added: tuple[Message, ...]) -> Signal:
+    async def _report_step(self, reply: ReplySoFar, added: tuple[values.Message, ...]) -> Signal:
         callbacks, hooks = self._callbacks, self._hooks
         assert reply.finish is not None
         for callback, given in (
@@ -332,13 +332,13 @@ class EffectHandlers:
         user = self._user
         if not user.has():
             return _STEP_CLOSED
-        return signals.StepClosed(user.has(values.Queue.STEERING), user.has(values.Queue.FOLLOW_UP))
+        return signals.StepClosed(user.has(Queue.STEERING), user.has(Queue.FOLLOW_UP))
 
-    def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
+    def _commit(self, reply: ReplySoFar) -> tuple[values.Message, ...]:
         answers, calls = self._tool_calls.answered(), tuple(reply.calls)
         assert len(answers) == len(calls)
         reasoning = reply.reasoning if self._settings.sent_back.reasoning else ""
-        added: tuple[Message, ...]
+        added: tuple[values.Message, ...]
         added = (AssistantMessage("".join(reply.pieces), calls, reasoning), *answers)
         if self._failed_tries:
             kept = added if reply.text or calls else ()
