@@ -25,9 +25,7 @@ class SimloopError(Exception):
 class ScenarioError(SimloopError):
     """The author's file or call is wrong.
 
-    Printed as `path:line:column: key: message (hint)`, with the parts that are known. `line` and
-    `column` count from 1; `key` is the path inside the file, such as `model.1.http.status`.
-    `others` are the further mistakes of the same file; each is printed on a line of its own.
+    Printed as `path:line:column: key: message (hint)`, with the parts that are known.
     """
 
     exit_code = 2
@@ -44,11 +42,11 @@ class ScenarioError(SimloopError):
     ) -> None:
         self.message = message
         self.path = path
-        self.line = line
+        self.line = line  # counted from 1, as `column`
         self.column = column
-        self.key = key
+        self.key = key  # the path inside the file, such as `model.1.http.status`
         self.hint = hint
-        self.others: tuple[ScenarioError, ...] = ()
+        self.others: tuple[ScenarioError, ...] = ()  # of the same file
         super().__init__(message)
 
     def __str__(self) -> str:
@@ -72,12 +70,7 @@ class AgentNotMade(ScenarioError):  # noqa: N818 - named for what is wrong, as C
 
 
 class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed, nothing broke
-    """The loop under test is wrong.
-
-    `path` and `key` name the scenario file and the place in it, where there is one. `others` are
-    further findings about the run; each is printed on a line of its own. `account` shows the end of
-    the run, several lines. `reproduce` is the one command that shows the failure again.
-    """
+    """The loop under test is wrong."""
 
     exit_code = 1
 
@@ -91,12 +84,12 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
         reproduce: str = "",
     ) -> None:
         self.message = message
-        self.path = path
+        self.path = path  # of the scenario, with `key` as the place in it
         self.key = key
         self.hint = hint
-        self.reproduce = reproduce
-        self.others: tuple[str, ...] = ()
-        self.account = ""
+        self.reproduce = reproduce  # the one command that shows the failure again
+        self.others: tuple[str, ...] = ()  # further findings, each on a line of its own
+        self.account = ""  # the end of the run, several lines
         super().__init__(message)
 
     def finding(self, place: str = "") -> str:

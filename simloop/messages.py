@@ -137,16 +137,12 @@ class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
 class AssistantMessage(
     Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"
 ):
-    """A model's reply. The `ToolMessage`s right after it answer its calls.
-
-    `reasoning` is set if the loop sends it back. `failed` is `error` or `aborted` for a reply that
-    only the transcript has: no request has it, and its calls may be cut off and unanswered.
-    """
+    """A model's reply. The `ToolMessage`s right after it answer its calls."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
-    reasoning: str = ""
-    failed: str = ""
+    reasoning: str = ""  # if the loop sends it back
+    failed: str = ""  # error or aborted, if only the transcript has it
 
 
 class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"):
@@ -175,29 +171,21 @@ class ToolSpec(Struct, frozen=True, gc=False):
 
 
 class StructuredOutput(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The object that a request asks for as its answer: its JSON Schema, as canonical JSON.
-
-    `is_strict`: the provider keeps to the schema.
-    """
+    """The object that a request asks for as its answer: its JSON Schema, as canonical JSON."""
 
     schema: Raw
-    is_strict: bool = False
+    is_strict: bool = False  # the provider keeps to the schema
 
 
 class Request(Struct, frozen=True, gc=False):
-    """One request to the model, exactly as sent.
+    """One request to the model, exactly as sent."""
 
-    `number` counts the requests of a conversation from 1, `purpose` is `main` or `summary`.
-    `messages` is a read-only view of the history as it was; it never changes afterwards. `party` is
-    the name of the party that answers it, or empty where the rest of the script does.
-    """
-
-    number: int
-    purpose: str
+    number: int  # of a conversation, from 1
+    purpose: str  # main or summary
     system_prompt: str
-    messages: Sequence[Message]
+    messages: Sequence[Message]  # a read-only view that never changes
     tools: tuple[ToolSpec, ...]
-    party: str = ""
+    party: str = ""  # that answers it, or empty where the rest of the script does
     output: StructuredOutput | None = None
 
     @property
@@ -207,18 +195,13 @@ class Request(Struct, frozen=True, gc=False):
 
 
 class Fault(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A failed model call as a value: a status, or a `code` for a failure without a status.
-
-    `code` is `connection` or `timeout` if no answer came, or else the provider's word in an error
-    body. `code_is_type` is set if the body has that word as its `type` or `status`, and no `code`;
-    and if the word of a frame is one of those two. `headers` are lower-case name and value pairs.
-    """
+    """A failed model call as a value: a status, or a `code` for a failure without a status."""
 
     message: str
     status: int | UnsetType = UNSET
-    code: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-    code_is_type: bool = False
+    code: str = ""  # connection or timeout without an answer, or the provider's word in a body
+    headers: tuple[tuple[str, str], ...] = ()  # lower-case names, and values
+    code_is_type: bool = False  # the word stands as `type` or `status`, not as `code`
 
     def header(self, name: str) -> str | None:
         """Return the value of the header `name` (lower case), or None."""
@@ -261,14 +244,10 @@ class Finish(Struct, frozen=True, gc=False):
 
 
 class StreamError(Struct, frozen=True, gc=False):
-    """The call failed, before, during or instead of its output. No part follows.
-
-    `body` is the body of the HTTP error, if the script gives one. Only a client that reads HTTP
-    sees it; the trace has the fault alone.
-    """
+    """The call failed, before, during or instead of its output. No part follows."""
 
     fault: Fault
-    body: str | None = None
+    body: str | None = None  # of the HTTP error, for clients that read HTTP; no trace has it
 
 
 class HeadersSent(Struct, frozen=True, gc=False):
@@ -286,15 +265,12 @@ Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | Stre
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):
-    """The output of a tool: `text` for the model, `details` for the interface.
+    """The output of a tool."""
 
-    `terminate` requests the end of the run.
-    """
-
-    text: str
+    text: str  # for the model
     is_error: bool = False
-    details: object = None
-    terminate: bool = False
+    details: object = None  # for the interface
+    terminate: bool = False  # requests the end of the run
 
 
 class ToolResultPart(Struct, frozen=True):

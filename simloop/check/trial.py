@@ -82,16 +82,12 @@ def first_word(text: str) -> str:
 
 
 class Failure(NamedTuple):
-    """The failure of a run, with its name and a description.
+    """The failure of a run."""
 
-    `name` is that of the invariant, of the error, or a constant above. `sentence` states the
-    property that does not hold. `printed` are the lines that the run printed.
-    """
-
-    name: str
+    name: str  # that of the invariant, of the error, or a constant above
     text: str
-    sentence: str
-    printed: tuple[str, ...] = ()
+    sentence: str  # the property that does not hold
+    printed: tuple[str, ...] = ()  # the lines that the run printed
 
     @classmethod
     def named(cls, name: str, text: str) -> "Failure":
@@ -149,24 +145,18 @@ UNJUDGED = Rules((), expectations=False)
 
 
 class Verdict(Struct):
-    """The result of a trial, as far as that has come: read, run, judged, run again.
-
-    `error` ended the run; it is also `ended_by` if the scenario expects it in the place of an
-    outcome. `unmet` are the expectations that such a run does not meet. `violations` are those that
-    the scenario does not expect. `errors` are the errors of simloop that are to be reported, in the
-    order of the stages. `deterministic` is None if there was no second run.
-    """
+    """The result of a trial, as far as that has come: read, run, judged, run again."""
 
     scenario: Scenario | None = None
     plan: Plan | None = None
     run: Simulation | None = None
     result: Result | None = None
-    error: BaseException | None = None
-    ended_by: BaseException | None = None
-    unmet: tuple[Mismatch, ...] = ()
-    violations: tuple[Violation, ...] = ()
-    errors: list[SimloopError] = []
-    deterministic: bool | None = None
+    error: BaseException | None = None  # it ended the run
+    ended_by: BaseException | None = None  # `error`, if expected in the place of an outcome
+    unmet: tuple[Mismatch, ...] = ()  # the expectations that such a run does not meet
+    violations: tuple[Violation, ...] = ()  # those that the scenario does not expect
+    errors: list[SimloopError] = []  # those of simloop to report, in the order of the stages
+    deterministic: bool | None = None  # None if there was no second run
     rules: Rules = UNJUDGED
 
     @property

@@ -34,15 +34,11 @@ _OF_ONE_LOOP = {"judge_as": "--judge-as", "loop_options": "--option", "expect_on
 
 
 class Target(Struct, frozen=True):
-    """One scenario to run; or an invalid argument, with the reason as its `file`.
+    """One scenario to run; or an invalid argument, with the reason as its `file`."""
 
-    `name` is the bundled name or the path as it was given. `argument` selected the scenario: the
-    file, a folder that contains it, or a name.
-    """
-
-    name: str
+    name: str  # the bundled name, or the path as it was given
     file: Path | ScenarioError
-    argument: str
+    argument: str  # it selected the scenario: its file, a folder, or a name
 
 
 def targets_of(arguments: Iterable[str]) -> Iterator[Target]:

@@ -52,29 +52,19 @@ class AnsweredCall(NamedTuple):
 
 
 class Index:
-    """The index of a record. Every number in it is the place of an entry.
-
-    `places` has those of each kind of entry, and `landmarks` those of each landmark, in order.
-    `parts` has, for the number of a request, the places of the parts of its reply, and `requests`
-    the place of the request. `ends` has, for the start of a model call, a tool, a request to a
-    service, a program, a backoff or a sleep, the place of its end. `shortened` has the compactions
-    that made the context smaller.
-    `texts` has the pieces of each text, and of each reasoning, that came without a stall.
-    `answers` has, for the place of a request, the results in it of calls whose tools left no entry.
-    `calls` has the entries about calls and their tools.
-    """
+    """The index of a record. Every number in it is the place of an entry."""
 
     def __init__(self, record: Sequence[AnyEntry]) -> None:
-        self.places: dict[type, list[int]] = {}
+        self.places: dict[type, list[int]] = {}  # of each kind of entry
         self.landmarks: dict[Landmark, list[int]] = {each: [] for each in Landmark}
         self.changes: dict[Watched, list[int]] = {each: [] for each in Watched}
-        self.parts: dict[int, list[int]] = {}
-        self.requests: dict[int, int] = {}
-        self.ends: dict[int, int] = {}
-        self.shortened: list[int] = []
-        self.texts: list[list[int]] = []
-        self.answers: dict[int, list[AnsweredCall]] = {}
-        self.calls: list[int] = []
+        self.parts: dict[int, list[int]] = {}  # of the reply to a request, by its number
+        self.requests: dict[int, int] = {}  # by their numbers
+        self.ends: dict[int, int] = {}  # by the starts of events
+        self.shortened: list[int] = []  # the compactions that made the context smaller
+        self.texts: list[list[int]] = []  # the pieces of each, without a stall
+        self.answers: dict[int, list[AnsweredCall]] = {}  # in requests, of tools without entries
+        self.calls: list[int] = []  # the entries about calls and their tools
         self._values: dict[Watched, object] = {}
         self._running: dict[tuple[str, object], list[int]] = {}
         self._moved: list[int] = []  # the places at which the open events change

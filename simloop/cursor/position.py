@@ -43,17 +43,12 @@ class Counter(NamedTuple):
 
 
 class PendingTimer(NamedTuple):
-    """A wait that is under way, or a limit that will be reached.
-
-    `since_ns` is the virtual time at which it began, or None if that is unknown. `due_ns` is the
-    time at which it ends the wait, or None if nothing bounds it. `kind` is `event` if something
-    goes on, `code` for a task or a thread that waits for it, and `limit` for a bound.
-    """
+    """A wait that is under way, or a limit that will be reached."""
 
     name: str
-    since_ns: int | None
-    due_ns: int | None
-    kind: str = "event"
+    since_ns: int | None  # the virtual time at which it began; None if unknown
+    due_ns: int | None  # the time at which it ends the wait; None if nothing bounds it
+    kind: str = "event"  # event; code of a task or thread that waits; limit
 
 
 class CallState(NamedTuple):

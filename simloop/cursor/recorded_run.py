@@ -145,27 +145,19 @@ class RunEnding(NamedTuple):
 
 @dataclass(kw_only=True)
 class RecordedRun:
-    """A run that is over: its trace, and the declarations of its loop where they are known.
-
-    `machine` and `settings` are None for an agent, and for a loop that was not given. `unknown` is
-    then the reason, and `needs_loop` says that the loop alone is missing. `scenario` and
-    `options` repeat the run; `scenario` is None if it cannot be repeated. `expected` are the
-    expectations of the loop. `unmet` are those that do not hold, or None if the trace alone is
-    known; `errors` are those that the run raised. `waits` are those of an agent's code, if the run
-    was watched.
-    """
+    """A run that is over: its trace, and the declarations of its loop where they are known."""
 
     trace: LoopTrace
-    scenario: Scenario | None = None
+    scenario: Scenario | None = None  # None if the run cannot be repeated
     options: RunOptions = field(default_factory=RunOptions)
-    machine: Machine | None = None
+    machine: Machine | None = None  # None for an agent, or a loop that was not given, as `settings`
     settings: EngineSettings | None = None
     limits: Limits | None = None
     retry: RetryPolicy | None = None
-    unknown: str = ""
-    needs_loop: bool = False
+    unknown: str = ""  # why the loop is not known
+    needs_loop: bool = False  # the loop alone is missing
     expected: Expect = field(default_factory=Expect)
-    unmet: Sequence[Mismatch] | None = None
+    unmet: Sequence[Mismatch] | None = None  # None if the trace alone is known
     errors: Sequence[SimloopError] = ()
     waits: Waits = field(default_factory=Waits)
     _words: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -120,17 +120,13 @@ def _timers(position: Position) -> Iterator[FactRow]:
 
 
 class MessagesView(NamedTuple):
-    """The parts of a view that ends with messages; the rows of each part are made alone.
-
-    `folds` are the places of compactions, and `new` is the number of the first new message.
-    `shared` messages are those of the request before, too.
-    """
+    """The parts of a view that ends with messages; the rows of each part are made alone."""
 
     heading: Sequence[FactRow]
-    folds: Sequence[int]
+    folds: Sequence[int]  # the places of compactions
     messages: Sequence[Message]
-    new: int
-    shared: int
+    new: int  # the number of the first new message
+    shared: int  # with the request before
 
 
 def messages_view(name: FactView, position: Position) -> MessagesView:

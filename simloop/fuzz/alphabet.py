@@ -386,21 +386,15 @@ def _failure_for(choices: Choices) -> dict[str, Any]:
 
 
 class Abilities(NamedTuple):
-    """The abilities of a loop: `lacks` has the features that the loop does not support.
+    """The abilities of a loop."""
 
-    `has_engine` is false for an agent. `ends` says that the loop ends with any model. `limits` are
-    those that an agent declares, and `tools` those that the model calls. With `breaches`, the
-    provider may break the contract of its API. `bounds_streams` says that a reply which stalls ends
-    for the loop: the client of a provider bounds it, and that of simloop leaves it to the agent.
-    """
-
-    lacks: Collection[Feature] = ()
-    has_engine: bool = True
-    ends: bool = True
-    limits: Limits | None = None
-    tools: CalledTools = FIXED
-    breaches: bool = True
-    bounds_streams: bool = False
+    lacks: Collection[Feature] = ()  # what the loop does not support
+    has_engine: bool = True  # false for an agent
+    ends: bool = True  # with any model
+    limits: Limits | None = None  # those that an agent declares
+    tools: CalledTools = FIXED  # those that the model calls
+    breaches: bool = True  # the provider may break the contract of its API
+    bounds_streams: bool = False  # a stalled reply ends, as the client of a provider bounds it
 
     @property
     def summarises(self) -> bool:

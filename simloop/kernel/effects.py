@@ -19,40 +19,33 @@ class MeasureContext(Struct, frozen=True, gc=False, cache_hash=True):
 class Compact(Struct, frozen=True, gc=False, cache_hash=True):
     """Shorten the context: answered by `ContextCompacted`.
 
-    `then_say` is a user message that the loop itself adds afterwards. With a `marker` the whole
-    context gives way to three messages: the marker as the user's, a summary as the assistant's, and
-    the newest user message again, or `then_say` if there was only one.
+    With a `marker` the whole context gives way to three messages: the marker as the user's, a
+    summary as the assistant's, and the newest user message again, or `then_say` if there was only
+    one.
     """
 
     forced: bool
-    then_say: str = ""
+    then_say: str = ""  # a user message that the loop itself adds afterwards
     marker: str = ""
 
 
 class CallModel(Struct, frozen=True, gc=False, cache_hash=True):
-    """Run `before_llm_call` hooks, send the request, read the stream.
+    """Run hooks, send the request, read the stream.
 
-    Answered by `ModelReplied`, `ModelFailed`, `HookFailed` or `CallBlocked`. `note` is an assistant
-    message at the end of this request only; `tools` whether tools are offered. `polls`: an abort is
-    seen at the next part, not at once. `aborted`: the call is made after an abort and comes back as
-    `ModelFailed` without the model having been asked.
+    Answered by `ModelReplied`, `ModelFailed`, `HookFailed` or `CallBlocked`.
     """
 
-    note: str = ""
-    tools: bool = True
-    polls: bool = False
-    aborted: bool = False
+    note: str = ""  # an assistant message at the end of this request only
+    tools: bool = True  # whether tools are offered
+    polls: bool = False  # an abort is seen at the next part, not at once
+    aborted: bool = False  # comes back as `ModelFailed`, and the model is not asked
 
 
 class RunTools(Struct, frozen=True, gc=False, cache_hash=True):
-    """Execute the calls of the reply that are open: answered by `ToolsReturned` or `HookFailed`.
+    """Execute the open calls of the reply: answered by `ToolsReturned` or `HookFailed`."""
 
-    `first_only`: the loop takes one call of a reply, and never sees the others. `polls`: an abort
-    is seen when a tool has returned, not at once, and before the next one.
-    """
-
-    first_only: bool = False
-    polls: bool = False
+    first_only: bool = False  # the loop takes one call of a reply, and never sees the others
+    polls: bool = False  # an abort is seen when a tool has returned, and before the next one
 
 
 class RefuseTools(Struct, frozen=True, gc=False, cache_hash=True):
@@ -64,33 +57,27 @@ class RefuseTools(Struct, frozen=True, gc=False, cache_hash=True):
 class CloseStep(Struct, frozen=True, gc=False, cache_hash=True):
     """Report the step: answered by `StepClosed` or `HookFailed`.
 
-    `keep`: the reply becomes part of the context. An empty or broken reply should not: the next
-    request would end with an assistant message, which providers refuse. With `keep_thoughts` a
-    reply that has reasoning becomes part of it all the same.
+    An empty or broken reply should not be kept: the next request would end with an assistant
+    message, which providers refuse.
     """
 
-    keep: bool
-    keep_thoughts: bool = False
+    keep: bool  # the reply becomes part of the context
+    keep_thoughts: bool = False  # also a reply that has only reasoning
 
 
 class Backoff(Struct, frozen=True, gc=False, cache_hash=True):
-    """Wait as the retry policy says: answered by `BackoffElapsed`. `polls`: an abort waits, too."""
+    """Wait as the retry policy says: answered by `BackoffElapsed`."""
 
     failures: int
-    polls: bool = False
+    polls: bool = False  # an abort is seen when the wait is over
 
 
 class EndRun(Struct, frozen=True, gc=False, cache_hash=True):
-    """End the run: give every open call a result. No signal follows.
+    """End the run: give every open call a result. No signal follows."""
 
-    `message` is the message to the user, if the loop has one of its own. `text_first`: the text of
-    the last reply, if it has any, replaces the message. `keep`: a step that was cut
-    short becomes part of the context.
-    """
-
-    message: str = ""
-    text_first: bool = False
-    keep: bool = True
+    message: str = ""  # to the user, if the loop has one of its own
+    text_first: bool = False  # the text of the last reply, if any, replaces the message
+    keep: bool = True  # a step that was cut short becomes part of the context
 
 
 Effect = (

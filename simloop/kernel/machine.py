@@ -86,15 +86,13 @@ class Bound(NamedTuple):
     """A limit as exploration sees it: the counter of `Run`, and the value that ends a run.
 
     Count completed calls only, not calls in flight: a counter that includes the call under way
-    passes its bound one call early. The counter goes up by one, or by the steps of a reply, and
-    never down unless it `resets`. If it counts steps `of_turns`, a reply is one, whatever it
-    reports, and so is a compaction.
+    passes its bound one call early. The counter goes up by one, or by the steps of a reply.
     """
 
     counter: str
     at: int
-    resets: bool = False
-    of_turns: bool = False
+    resets: bool = False  # else it never goes down
+    of_turns: bool = False  # a reply counts once, whatever it reports, and so does a compaction
 
 
 class AbortRule(NamedTuple):

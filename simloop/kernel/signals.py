@@ -30,15 +30,12 @@ class ContextCompacted(_Signal, frozen=True, gc=False):
 
 
 class ModelReplied(_Signal, frozen=True, gc=False):
-    """The stream ended. `steps` >= 1 is how many steps the reply reports.
-
-    `calls` also counts those of failed tries that are kept with the reply (`ReplyReading`).
-    """
+    """The stream ended."""
 
     finish: FinishReason
     text: bool
-    calls: bool
-    steps: int = 1
+    calls: bool  # also those of failed tries that are kept with the reply (`ReplyReading`)
+    steps: int = 1  # that the reply reports, at least 1
 
 
 class ModelFailed(_Signal, frozen=True, gc=False):

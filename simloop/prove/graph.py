@@ -40,20 +40,14 @@ class RuleViolation(Struct, frozen=True):
 
 
 class Graph(Struct):
-    """Every reachable run. A node is a run together with what it has asked of the world.
-
-    `arrows[i]` are the signals that can arrive at node i, each with the node that it leads to.
-    Nodes are in the order of their distance from the start; `parents[i]` is on a shortest way.
-    `ends` holds the nodes at which a run is over. At the nodes in `cut` a wrong transition was not
-    followed.
-    """
+    """Every reachable run. A node is a run with its effects; nodes are in the order of distance."""
 
     runs: list[Run] = field(default_factory=list)
     asked: list[tuple[Effect, ...]] = field(default_factory=list)
-    arrows: list[list[Arrow]] = field(default_factory=list)
-    parents: list[tuple[int, Signal] | None] = field(default_factory=list)
-    ends: dict[int, Finished] = field(default_factory=dict)
-    cut: set[int] = field(default_factory=set)
+    arrows: list[list[Arrow]] = field(default_factory=list)  # the signals that can arrive
+    parents: list[tuple[int, Signal] | None] = field(default_factory=list)  # on a shortest way
+    ends: dict[int, Finished] = field(default_factory=dict)  # the nodes at which a run is over
+    cut: set[int] = field(default_factory=set)  # where a wrong transition was not followed
 
     def add(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
         self.runs.append(run)

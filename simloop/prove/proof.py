@@ -31,42 +31,31 @@ _ASKING = Fault("wait", status=429, headers=(("retry-after", "1000000000"),))
 
 @dataclass(frozen=True, slots=True)
 class Longest:
-    """The most that any run can take, each by itself: they need not be the same run.
-
-    Model calls are those for a reply: not those for a summary, but those that come back as aborted.
-    `backoff_ns` is the longest that a run can wait in all as the machine's retry policy backs off,
-    `backoff_asked_ns` the longest if the provider requests as much as the policy allows.
-    """
+    """The most that any run can take, each by itself: they need not be the same run."""
 
     transitions: int
-    model_calls: int
+    model_calls: int  # for a reply, also those that come back as aborted
     tool_rounds: int
-    backoff_ns: int
-    backoff_asked_ns: int
+    backoff_ns: int  # the longest wait in all, by the machine's retry policy
+    backoff_asked_ns: int  # if the provider asks for as much as the policy allows
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """All behaviour of a machine. If a run may not end, `longest` is None and `lasso` is not.
-
-    `bounds` are the limits that bound the machine. `untaken` are the edges of its map that cannot
-    be taken, each with the reason where one is known. `violations` are what is wrong with it; where
-    a run was not followed for that, `followed` is false, and nothing is proved about all runs.
-    `endless` is the reason of a design that need not end, on purpose.
-    """
+    """All behaviour of a machine. If a run may not end, `longest` is None and `lasso` is not."""
 
     loop: str
-    bounds: tuple[str, ...]
+    bounds: tuple[str, ...]  # the limits that bound the machine
     states: int
     transitions: int
     longest: Longest | None
     lasso: Lasso | None
     endings: Mapping[Finished, tuple[Step, ...]]
-    untaken: Mapping[Edge, str]
+    untaken: Mapping[Edge, str]  # the edges that cannot be taken, each with a known reason
     edges: int
     violations: tuple[RuleViolation, ...]
-    followed: bool = True
-    endless: str = ""
+    followed: bool = True  # false if a violation cut runs off: nothing is proved about all
+    endless: str = ""  # why a design need not end, on purpose
 
     @property
     def undeclared(self) -> tuple[str, ...]:

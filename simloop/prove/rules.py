@@ -394,12 +394,7 @@ def decides_by_a_count(graph: Graph, bounds: Bounds, thresholds: Bounds) -> Iter
 
 
 class _View:
-    """A graph as counters leave it: for each node numbers, so that many can be compared.
-
-    `kinds` are equal for nodes that differ in nothing but counters, `near` for those that are as
-    far from each bound. `lasting` holds the counters that do not reset, so that a difference of two
-    is the difference of each.
-    """
+    """A graph as counters leave it: for each node numbers, so that many can be compared."""
 
     def __init__(self, graph: Graph, bounds: tuple[Bound, ...]) -> None:
         self._graph = graph
@@ -407,7 +402,7 @@ class _View:
         resets = {bound.counter for bound in bounds if bound.resets}
         counts = _counts(graph, self._counters)
         kinds: dict[_Kind, int] = {}
-        self.kinds: list[int] = []
+        self.kinds: list[int] = []  # equal for nodes that differ in nothing but counters
         self.waits = graph.of_each_asked(_waits)
         asking = graph.of_each_asked(lambda asked: tuple(type(effect) for effect in asked))
         others = {
@@ -427,7 +422,8 @@ class _View:
             near[each] = nears.setdefault(far, len(nears))
             kept = (count for name, count in count_of.items() if name not in resets)
             lasting[each] = sum(count * _APART**i for i, count in enumerate(kept))
-        self.near = [near[each] for each in counts]
+        self.near = [near[each] for each in counts]  # equal for those as far from each bound
+        # Of the counters that do not reset: a difference of two is the difference of each.
         self.lasting = [lasting[each] for each in counts]
 
     def differs(self, node: int, other: int, arrow: Arrow) -> Wrong:

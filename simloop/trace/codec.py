@@ -38,16 +38,12 @@ _MOST_NS = 2**63 - 1
 
 
 class Pieces(Entry, frozen=True, gc=False):
-    """Pieces that arrived one after another in the reply to `request`, as the first of them.
-
-    `lengths` counts the characters of each piece, whose texts together are `text`. `gaps_ns` is the
-    time between a piece and the next: one number if all are equal.
-    """
+    """Pieces that arrived one after another in the reply to `request`, as the first of them."""
 
     request: Count
     text: str
-    lengths: Annotated[tuple[Count, ...], _TWO_OR_MORE]
-    gaps_ns: Count | tuple[Count, ...] = 0
+    lengths: Annotated[tuple[Count, ...], _TWO_OR_MORE]  # the characters of each
+    gaps_ns: Count | tuple[Count, ...] = 0  # between them; one number if all are equal
 
 
 class TextDeltas(Pieces, frozen=True, gc=False):

@@ -44,18 +44,14 @@ def same(one: AnyEntry, other: AnyEntry) -> bool:
 
 
 class Divergence(Struct, frozen=True):
-    """The first difference of two traces: entry number `seq` (None for the footer), at `field`.
+    """The first difference of two traces; values are None where a trace has nothing."""
 
-    `expected` and `got` are the values there, None where a trace has nothing. `context` is the
-    entries that both have before it, as timeline lines. `where` is the field in words.
-    """
-
-    seq: int | None
+    seq: int | None  # None for the footer
     field: str
     expected: Any
     got: Any
-    context: tuple[str, ...]
-    where: str = ""
+    context: tuple[str, ...]  # the timeline lines before it that both have
+    where: str = ""  # the field in words
 
     def lines(self, expected: str = "expected", got: str = "got") -> Iterator[str]:
         """Yield the divergence as text, safe to print; `expected` and `got` name the two sides."""

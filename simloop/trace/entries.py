@@ -62,42 +62,31 @@ class StopRequested(Entry, frozen=True, gc=False):
 
 
 class Ended(Entry, frozen=True, gc=False):
-    """A run ended. `text` is the model's last text, `message` the message to the user.
-
-    `elapsed_ns` is the time of this run alone. `counters` are those of a machine, and `exit` is the
-    exit status of an agent that is a whole program.
-    """
+    """A run ended. `text` is the model's last text, `message` the message to the user."""
 
     outcome: Outcome
     limit: str
     message: str
     text: str
-    elapsed_ns: Count
-    counters: Counters | None = None
-    exit: int | None = None
+    elapsed_ns: Count  # of this run alone
+    counters: Counters | None = None  # of a machine
+    exit: int | None = None  # the exit status of an agent that is a whole program
 
 
 class Request(Entry, frozen=True, gc=False):
-    """A request was sent, recorded as the changes since an earlier request.
-
-    Its messages are the first `kept` of request number `base` with `added` after them; `base` 0 is
-    none. `system_prompt` and `tools` are there if they differ from those of the base. `digest`
-    identifies the messages. `tokens` is the agent's estimate of their size, 0 if it makes none.
-    `party` is that of `models` in the scenario, empty for the others. `output` is the object that
-    it asks for as its answer.
-    """
+    """A request was sent, recorded as the changes since an earlier request."""
 
     number: Count
     purpose: str
-    digest: str
-    base: Count = 0
-    kept: Count = 0
+    digest: str  # of the messages
+    base: Count = 0  # the number of the earlier request; 0 is none
+    kept: Count = 0  # the first messages of the base, before `added`
     added: tuple[Message, ...] = ()
-    system_prompt: str | UnsetType = UNSET
-    tools: tuple[ToolSpec, ...] | UnsetType = UNSET
-    tokens: Count = 0
-    party: str = ""
-    output: StructuredOutput | UnsetType = UNSET
+    system_prompt: str | UnsetType = UNSET  # if not that of the base
+    tools: tuple[ToolSpec, ...] | UnsetType = UNSET  # if not those of the base
+    tokens: Count = 0  # the agent's estimate of their size; 0 if it makes none
+    party: str = ""  # that of `models` in the scenario; empty for the others
+    output: StructuredOutput | UnsetType = UNSET  # the object that it asks for as its answer
 
 
 class TextDelta(Entry, frozen=True, gc=False):
@@ -156,18 +145,13 @@ class StreamCut(Entry, frozen=True, gc=False):
 
 
 class ToolStarted(Entry, frozen=True, gc=False):
-    """A tool runs, with the arguments that it really got.
-
-    `own`: the agent's own code calls it. The call is recorded, and the settings hold that the
-    scenario has for its tool of that name. `in_thread`: it does so in a thread, which no stop of
-    the run interrupts.
-    """
+    """A tool runs, with the arguments that it really got."""
 
     call_id: str
     name: str
     arguments: str
-    own: bool = False
-    in_thread: bool = False
+    own: bool = False  # called by the agent's own code, under the settings of the scenario's tool
+    in_thread: bool = False  # which no stop of the run interrupts
 
 
 class ToolResult(Entry, frozen=True, gc=False):
@@ -195,45 +179,32 @@ class RequestRefused(Entry, frozen=True, gc=False):
 
 
 class Refused(Entry, frozen=True, gc=False):
-    """The world refused a call, as a machine without a network or without that program does.
+    """The world refused a call, as a machine without a network or without that program does."""
 
-    `what` is host, request (to a service that has no answer to it) or program, `asked` the request
-    or the program. `place` is the file, the line and the function that asked. `meant`: the scenario
-    says that it is not there.
-    """
-
-    what: str
+    what: str  # host, request (to a service that has no answer to it) or program
     asked: str
-    place: str
-    meant: bool = False
+    place: str  # the file, the line and the function that asked
+    meant: bool = False  # the scenario says that it is not there
 
 
 class ServiceRequest(Entry, frozen=True, gc=False):
-    """A request was sent to a service: any HTTP request that is not for a model.
-
-    `service` is the address under which the scenario has it, `path` the rest with its query. `body`
-    is text: bytes that are none are written as escapes. `once` is its Idempotency-Key, if any.
-    """
+    """A request was sent to a service: any HTTP request that is not for a model."""
 
     number: Count
-    service: str
+    service: str  # the address under which the scenario has it
     method: str
-    path: str
-    body: str = ""
-    once: str = ""
+    path: str  # the rest, with its query
+    body: str = ""  # text; bytes that are none are written as escapes
+    once: str = ""  # its Idempotency-Key
 
 
 class ServiceReply(Entry, frozen=True, gc=False):
-    """The reply to a request of that number ended: with a status and a body, or in a failure.
-
-    `failure` is refused, lost, timed-out or closed (by the client); a body may have begun before.
-    The status is 0 if no reply began.
-    """
+    """The reply to a request of that number ended, or failed; a body may have begun before."""
 
     request: Count
-    status: Count
+    status: Count  # 0 if no reply began
     body: str = ""
-    failure: str = ""
+    failure: str = ""  # refused, lost, timed-out or closed (by the client)
 
 
 class ProgramStarted(Entry, frozen=True, gc=False):
@@ -267,17 +238,13 @@ class ProgramEnded(Entry, frozen=True, gc=False):
 
 
 class Input(Entry, frozen=True, gc=False):
-    """The user typed a line, or redirected a file. `prompt` is the text that asked for it, if any.
-
-    `ends`: nobody answers, and the agent reads the end of the file. `asked_by` is the call whose
-    tool has written the prompt, and `read_by` that whose tool reads the line; empty for other code.
-    """
+    """The user typed a line, or redirected a file."""
 
     text: str
-    prompt: str = ""
-    ends: bool = False
-    asked_by: str = ""
-    read_by: str = ""
+    prompt: str = ""  # the text that asked for it
+    ends: bool = False  # nobody answers, and the agent reads the end of the file
+    asked_by: str = ""  # the call whose tool has written the prompt; empty for other code
+    read_by: str = ""  # the call whose tool reads the line
 
 
 class Output(Entry, frozen=True, gc=False):
@@ -313,17 +280,11 @@ class TaskCancelled(Entry, frozen=True, gc=False):
 
 
 class LeftBehind(Entry, frozen=True, gc=False):
-    """A prompt ends, and a task, a thread or a program of the agent goes on, or something is open.
+    """A prompt ends, and a task, a thread or a program goes on, or something is still open."""
 
-    `what` is task, thread, program, session (nobody closed it) or exception (no code looked at
-    it). `name` is empty for a task that the program has not named; it is the text of an exception.
-    `place` is where the task waits, the program was started, the session was opened or the
-    exception was raised.
-    """
-
-    what: str
-    name: str
-    place: str
+    what: str  # task, thread, program, session (not closed) or exception (not looked at)
+    name: str  # empty for an unnamed task; the text of an exception
+    place: str  # where it waits, was started, opened or raised
 
 
 # ---------------------------------------------------------------- the engine: machines only
@@ -346,30 +307,22 @@ class CallRenamed(Entry, frozen=True, gc=False):
 
 
 class Answered(Entry, frozen=True, gc=False):
-    """A call got its answer for the model: its tool's result, or another one.
-
-    `ran` is false if no tool ran. `text`, `is_error` and `details` are those that the model and the
-    interface get, after the hooks.
-    """
+    """A call got its answer for the model: its tool's result, or another one, after the hooks."""
 
     call_id: str
     name: str
     text: str
     is_error: bool = False
-    ran: bool = True
+    ran: bool = True  # false if no tool ran
     details: Any = None
 
 
 class Classified(Entry, frozen=True, gc=False):
-    """The retry policy judged a failed call: its class, and whether to try again.
-
-    `fault` is a failure that the engine found itself, such as a timeout; one that arrived has an
-    `error` entry before this one.
-    """
+    """The retry policy judged a failed call: its class, and whether to try again."""
 
     error_class: ErrorClass
     retryable: bool
-    fault: Fault | None = None
+    fault: Fault | None = None  # one that the engine found itself, such as a timeout
 
 
 class CallBegun(Entry, frozen=True, gc=False):
@@ -379,17 +332,14 @@ class CallBegun(Entry, frozen=True, gc=False):
 
 
 class Hook(Entry, frozen=True, gc=False):
-    """A hook ran for `took_ns`, and its `result` is ok, blocked, failed or timed-out.
-
-    `changed` names what it changed: system_prompt, tools, arguments or result.
-    """
+    """A hook ran for `took_ns`."""
 
     point: str
     hook: str
-    result: str
+    result: str  # ok, blocked, failed or timed-out
     took_ns: Count = 0
     detail: str = ""
-    changed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()  # system_prompt, tools, arguments or result
 
 
 class Callback(Entry, frozen=True, gc=False):
@@ -448,37 +398,27 @@ class Header(
     Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind",
     tag="header",
 ):  # fmt: skip
-    """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
-
-    `limits` has the keys of a file, and durations as text. `scenario_digest` is the BLAKE2b of
-    `scenario`, 16 bytes in hex. `python` names the Python code that the run needed besides: tools,
-    hooks, callbacks, a model, a loop. `judge_as` is the design whose expectations hold for a loop
-    of the user's own.
-    """
+    """The first line: what was run."""
 
     format: str
     version: int
     title: str
     loop: str
     seed: Count
-    scenario_digest: str
-    scenario: Raw
-    limits: Mapping[str, int | str | None] = {}
-    python: tuple[str, ...] = ()
-    judge_as: str = ""
+    scenario_digest: str  # the BLAKE2b of `scenario`, 16 bytes in hex
+    scenario: Raw  # the whole scenario, so a trace can be replayed
+    limits: Mapping[str, int | str | None] = {}  # by the keys of a file, durations as text
+    python: tuple[str, ...] = ()  # the code that the run needed, such as hooks or a loop
+    judge_as: str = ""  # the design whose expectations hold for a loop of the user's own
 
 
 class Footer(
     Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind",
     tag="footer",
 ):  # fmt: skip
-    """The last line of a whole trace. `digest` is the BLAKE2b of all lines before it.
-
-    `ended` is false in the file of a trace that was written while its run went on. In memory, such
-    a trace has no footer.
-    """
+    """The last line of a whole trace. In memory, a trace whose run goes on has none."""
 
     entries: Count
     elapsed_ns: Count
-    digest: str = ""
-    ended: bool = True
+    digest: str = ""  # the BLAKE2b of all lines before it
+    ended: bool = True  # false in a file that was written while the run went on

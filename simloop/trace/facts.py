@@ -38,12 +38,7 @@ MAY_ACT = (
 
 
 class ReceivedReply:
-    """The reply to one request, as far as it has arrived.
-
-    `is_closed` is true after a finish, an error or the end of the stream. `fault` is the failure as
-    it arrived. `is_stopped` is true if a stop was requested before that. `steps` is the number of
-    steps that the finish reports, `begun` the id of the newest call of which a piece came.
-    """
+    """The reply to one request, as far as it has arrived."""
 
     __slots__ = (
         "at_ns", "begun", "calls", "conversation", "fault", "finish", "is_closed", "is_stopped",
@@ -56,9 +51,9 @@ class ReceivedReply:
         self.pieces: list[str] = []
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
-        self.fault: Fault | None = None
-        self.steps = 1
-        self.begun = ""
+        self.fault: Fault | None = None  # as it arrived
+        self.steps = 1  # as the finish reports them
+        self.begun = ""  # the id of the newest call of which a piece came
         self.is_closed = self.is_stopped = False
         self.conversation = 0
 
@@ -77,55 +72,37 @@ class ReceivedReply:
 
 
 class Facts:
-    """The facts of a run after the entries that `read` has received.
-
-    `entry` is the newest entry, and `earlier` the entry before it. `request` is the newest main
-    request. `before` is the main request before it in its conversation, and `previous` is that too
-    if it is of the same run. `conversation` is the number of the first request of the conversation,
-    `conversation_of` has that of each main request, and `conversations` has those of this run. The
-    requests of a machine are of one conversation (`is_one`). `kept` is the number of messages at
-    the start that `request` shares with `before`; `added` are its other messages. `goes_on` is true
-    if `request` has all messages of `before`, except perhaps a note at the end. `sent` has the last
-    requests and `replies` their replies, by number. `reply` is the reply to `request`, or None
-    before the first request of a run. `main_replies` has the replies to all main requests, of which
-    the first `earlier_replies` belong to earlier runs. `prompt`, `stop` and `ended` are entries of
-    this run, or None; `stops` has all its requests to stop, and `vetoes` its hooks that blocked,
-    failed or timed out. `running` has the tools that have started and not returned, by call id, and
-    `ran` the ids of all that have started or returned. `asked` has, by call id, the number of the
-    request whose reply made the call: the call that the newest tool run of this id belongs to, or a
-    newer call. `paused` are the calls that were open when the run before was completed: its agent
-    may have asked the user whether to run their tools.
-    """
+    """The facts of a run after the entries that `read` has received."""
 
     def __init__(self) -> None:
-        self.entry: AnyEntry | None = None
-        self.earlier: AnyEntry | None = None
-        self.prompt: entries.Prompt | None = None
+        self.entry: AnyEntry | None = None  # the newest
+        self.earlier: AnyEntry | None = None  # the one before it
+        self.prompt: entries.Prompt | None = None  # of this run, as `stop` and `ended`
         self.stop: entries.StopRequested | None = None
-        self.stops: list[entries.StopRequested] = []
+        self.stops: list[entries.StopRequested] = []  # all its requests to stop
         self.ended: entries.Ended | None = None
-        self.vetoes: list[entries.Hook] = []
-        self.reply: ReceivedReply | None = None
-        self.main_replies: list[ReceivedReply] = []
-        self.earlier_replies = 0
-        self.paused: Sequence[ToolCall] = ()
-        self.request: Request | None = None
-        self.previous: Request | None = None
-        self.before: Request | None = None
-        self.kept = 0
-        self.added: Sequence[Message] = ()
-        self.goes_on = False
-        self.replies: dict[int, ReceivedReply] = {}
-        self.asked: dict[str, int] = {}
+        self.vetoes: list[entries.Hook] = []  # hooks that blocked, failed or timed out
+        self.reply: ReceivedReply | None = None  # None before the first request of a run
+        self.main_replies: list[ReceivedReply] = []  # to all main requests
+        self.earlier_replies = 0  # the first of them, in earlier runs
+        self.paused: Sequence[ToolCall] = ()  # open when the run before was completed
+        self.request: Request | None = None  # the newest main request
+        self.previous: Request | None = None  # `before`, if it is of the same run
+        self.before: Request | None = None  # the main request before it in its conversation
+        self.kept = 0  # the messages at the start that `request` shares with `before`
+        self.added: Sequence[Message] = ()  # its other messages
+        self.goes_on = False  # it has all messages of `before`, except perhaps a note at the end
+        self.replies: dict[int, ReceivedReply] = {}  # by the number of their request
+        self.asked: dict[str, int] = {}  # by call id, the request whose reply made the newest call
         self._waiting: dict[str, list[int]] = {}  # calls without a tool run, as in `asked`
-        self.running: dict[str, list[entries.ToolStarted]] = {}
-        self.ran: set[str] = set()
+        self.running: dict[str, list[entries.ToolStarted]] = {}  # not returned yet, by call id
+        self.ran: set[str] = set()  # the ids of all that have started or returned
         self._newest: Request | None = None
-        self.sent: dict[int, Request] = {}
-        self.is_one = False
-        self.conversation = 0
-        self.conversation_of: dict[int, int] = {}
-        self.conversations: set[int] = set()
+        self.sent: dict[int, Request] = {}  # the last requests
+        self.is_one = False  # a machine has one conversation
+        self.conversation = 0  # the number of its first request
+        self.conversation_of: dict[int, int] = {}  # that of each main request
+        self.conversations: set[int] = set()  # those of this run
         self._ends: list[Request] = []  # the requests from which a conversation may go on
         self._first = 0  # the first main request of this run
 

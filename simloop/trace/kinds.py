@@ -36,22 +36,15 @@ ENTRY, PART = "entry", "part"
 
 
 class Kind(NamedTuple):
-    """One kind of entry.
-
-    `sign` is one ASCII character, and `meaning` the word for it in a legend, so that a timeline can
-    be read without colour. `lines` are the words of an entry. `trigger` is ENTRY if a scenario can
-    wait for such an entry, and PART if it can wait for it as a part of a reply, too. `fails` says
-    whether a model call, a tool, a hook or a callback failed there. `reason` says why the entry
-    came, as far as it says so itself.
-    """
+    """One kind of entry, with all that interfaces show of it."""
 
     lane: Lane
-    sign: str
-    meaning: str
+    sign: str  # one ASCII character, so that a timeline can be read without colour
+    meaning: str  # the word for the sign in a legend
     lines: Callable[[Any], Lines]
-    trigger: str = ""
-    fails: Callable[[Any], bool] = lambda _: False
-    reason: Callable[[Any], str] = lambda _: ""
+    trigger: str = ""  # ENTRY if a scenario can wait for it, PART if also as a part of a reply
+    fails: Callable[[Any], bool] = lambda _: False  # whether a call, a tool or a hook failed
+    reason: Callable[[Any], str] = lambda _: ""  # why the entry came
 
 
 @lru_cache(maxsize=256)  # entries in a row often have the same time

@@ -41,13 +41,7 @@ class Since:
 
 
 class Recorder:
-    """The entries so far. `clock` has the virtual time since the conversation began.
-
-    `append` adds an entry without text that the caller has built; it is a plain `list.append` until
-    `is_heard`. `chars` counts the characters of the texts in the entries, and `max_chars` bounds
-    it. `error` is the first error of simloop at the boundary, which ends the run. Past `look_at`
-    entries, who adds one calls `look`.
-    """
+    """The entries so far; `append` adds one without text, `count` comes before one with text."""
 
     __slots__ = (
         "_grown", "_listeners", "append", "chars", "clock", "entries", "error", "is_heard",
@@ -58,12 +52,12 @@ class Recorder:
         self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
     ) -> None:
         self.entries = entries
-        self.append: Callable[[AnyEntry], None] = entries.append
-        self.chars = 0
+        self.append: Callable[[AnyEntry], None] = entries.append  # until `is_heard`
+        self.chars = 0  # of the texts in the entries
         self.is_heard = False
-        self.error: SimloopError | None = None
+        self.error: SimloopError | None = None  # the first one of simloop at the boundary
         self.max_chars = max_chars
-        self.look_at = min(_BETWEEN, MAX_ENTRIES)
+        self.look_at = min(_BETWEEN, MAX_ENTRIES)  # past so many entries, call `look`
         self._grown = 0
         # Most conversations begin with their clock: then no call is needed to read it.
         self.clock = Since(clock) if clock.now_ns else clock

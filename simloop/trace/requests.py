@@ -29,14 +29,13 @@ _REMEMBERED = 8
 class View(Struct, frozen=True, gc=False, eq=False):
     """The first `length` messages of a list that only grows, with `tail` after them.
 
-    A Sequence of messages: a snapshot without a copy. `tail` holds messages that only this request
-    has. A Struct, because one for each request survives the garbage collector. It equals any
-    Sequence of equal messages.
+    A Sequence of messages: a snapshot without a copy. A Struct, because one for each request
+    survives the garbage collector.
     """
 
     messages: list[Message]
     length: int
-    tail: tuple[Message, ...] = ()
+    tail: tuple[Message, ...] = ()  # that only this request has
 
     def __len__(self) -> int:
         return self.length + len(self.tail)

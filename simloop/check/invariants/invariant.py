@@ -46,22 +46,16 @@ result.
 
 
 class Invariant(Struct, frozen=True, eq=False):
-    """A property that every run must have.
-
-    `sentence` states it. `source` names the rule, the bug or the document that it comes from.
-    `sees` are the kinds of entries that it is given. Either `check` judges each of them by itself,
-    or `watch` is called once for each conversation, when the first of the kinds in `begins` comes,
-    and is sent that entry and those after it.
-    """
+    """A property that every run must have, which either `check` or `watch` judges."""
 
     name: str
     sentence: str
-    source: str
-    sees: frozenset[EntryKind]
+    source: str  # the rule, the bug or the document that it comes from
+    sees: frozenset[EntryKind]  # the kinds of entries that it is given
     needs: frozenset[Need]
-    watch: Callable[[Subject], Watch] | None
-    check: Check | None
-    begins: frozenset[EntryKind]
+    watch: Callable[[Subject], Watch] | None  # called once for each conversation
+    check: Check | None  # judges each entry by itself
+    begins: frozenset[EntryKind]  # the kinds at whose first entry `watch` is called
 
     def unjudged(self, subject: Subject, given: Collection[Need]) -> str:
         """Return the reason why a run of `subject` is not judged, or an empty text.

@@ -87,14 +87,10 @@ class Violation(Struct, frozen=True):
 
 
 class Seen(NamedTuple):
-    """The invariants that see an entry, each by its place among those that are judged.
+    """The invariants that see an entry, each by its place among those that are judged."""
 
-    `checks` are the functions that judge each entry by itself. Of the others, `watches` says
-    whether they begin at the entry.
-    """
-
-    checks: tuple[tuple[int, Check], ...]
-    watches: tuple[tuple[int, bool], ...]
+    checks: tuple[tuple[int, Check], ...]  # they judge each entry by itself
+    watches: tuple[tuple[int, bool], ...]  # whether they begin at the entry
 
 
 class Places(dict[object, Seen | None]):
@@ -143,11 +139,7 @@ _places = lru_cache(maxsize=64)(Places)
 
 
 class Judge:
-    """Judges one conversation, entry by entry; a listener of its recorder.
-
-    `violations` are those found so far, one for each invariant at most; `tell` is called with each.
-    `unjudged` has the reason for each invariant that is not judged.
-    """
+    """Judges one conversation, entry by entry; a listener of its recorder."""
 
     def __init__(
         self,
@@ -157,9 +149,9 @@ class Judge:
     ) -> None:
         chosen = invariants if isinstance(invariants, Chosen) else choose(subject, invariants)
         self.subject = subject
-        self.violations: list[Violation] = []
-        self.unjudged = chosen.unjudged
-        self.tell = tell
+        self.violations: list[Violation] = []  # one for each invariant at most
+        self.unjudged = chosen.unjudged  # with the reasons
+        self.tell = tell  # called with each violation
         self._judged = chosen.judged
         self._places = chosen.places
         # Generators begin late, because most invariants see no entry in most runs.

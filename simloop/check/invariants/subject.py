@@ -27,23 +27,17 @@ from simloop.world.tools import Tool
 
 
 class Course:
-    """The course of a machine: it is pure, so the signals of a trace make its runs again.
-
-    At a transition, `before` is the run that took `signal`, and `run` and `asked` are the run and
-    the effects that follow; `effect` is the last of them, or None. `noted` says that the transition
-    is only a note. `wrong` says why the machine does not accept the signal. `declared` are the
-    bounds and the thresholds of the machine.
-    """
+    """The course of a machine: it is pure, so the signals of a trace make its runs again."""
 
     def __init__(self, machine: Machine, settings: EngineSettings) -> None:
         self.machine = machine
         self.settings = settings
         self.signal: signals.Signal = signals.Began()
         self.before = self.run = _NOT_BEGUN
-        self.asked: tuple[Effect, ...] = ()
-        self.effect: Effect | None = None
-        self.noted = False
-        self.wrong = ""
+        self.asked: tuple[Effect, ...] = ()  # the effects that followed
+        self.effect: Effect | None = None  # the last of them
+        self.noted = False  # the transition is only a note
+        self.wrong = ""  # why the machine does not accept the signal
         self.declared = *machine.bounds.values(), *getattr(machine, "thresholds", {}).values()
         self._flags_abort = settings.abort_is_flag
 
@@ -101,19 +95,15 @@ class Break(NamedTuple):
 
 
 class Sent:
-    """The messages of a request, read one after the other.
-
-    `open` are the calls of the newest message with calls that have no result yet. `calls` counts
-    the calls of all messages by id, `results` are those that stand behind the newest message.
-    """
+    """The messages of a request, read one after the other."""
 
     __slots__ = ("calls", "messages", "open", "results")
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.open: dict[str, None] = {}
-        self.calls: defaultdict[str, int] = defaultdict(int)
-        self.results: set[str] = set()
+        self.open: dict[str, None] = {}  # calls of the newest message with calls, without a result
+        self.calls: defaultdict[str, int] = defaultdict(int)  # of all messages, by id
+        self.results: set[str] = set()  # behind the newest message
 
     def keep(self, count: int) -> None:
         if count >= len(self.messages):
@@ -177,29 +167,21 @@ def calls_of(message: Message) -> Sequence[ToolCall]:
 
 @dataclass(slots=True)
 class Subject:
-    """The declarations for one conversation, and its facts so far.
-
-    `expected` holds for the loop. `settings` are those of the engine, with the policies that hold
-    for the run; None for an agent. `deviations` are the invariants that the loop design does not
-    keep, each with the reason. `mutating` are the tools and services that an agent declares to
-    change the world, or None. `tools` are those of the world. `breaks` are the pairs of a call and
-    its result that the newest request shows as broken. `shared` is for what invariants keep
-    together. `course` follows a machine: an invariant that asks for it cannot judge an agent.
-    """
+    """The declarations for one conversation, and its facts so far."""
 
     scenario: Scenario | None = None
-    expected: Expect = field(default_factory=Expect)
+    expected: Expect = field(default_factory=Expect)  # of the loop
     machine: Machine | None = None
-    settings: EngineSettings | None = None
+    settings: EngineSettings | None = None  # of the engine; None for an agent
     limits: Limits | DeclaredLimits | None = None
     retry: RetryPolicy | None = None
     deviations: Mapping[str, str] = field(default_factory=dict)
-    mutating: Collection[str] | None = None
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    mutating: Collection[str] | None = None  # what changes the world
+    tools: Mapping[str, Tool] = field(default_factory=dict)  # those of the world
     facts: Facts = field(default_factory=Facts)
-    shared: dict[object, Any] = field(default_factory=dict)
-    breaks: list[Break] = field(init=False, default_factory=list)
-    course: Course = field(init=False, default=None)  # type: ignore[assignment] # see above
+    shared: dict[object, Any] = field(default_factory=dict)  # what invariants keep together
+    breaks: list[Break] = field(init=False, default_factory=list)  # in the newest request
+    course: Course = field(init=False, default=None)  # type: ignore[assignment] # of a machine
     _sent: Sent = field(init=False, default_factory=Sent)
     _newest: int = field(init=False, default=0)
 
