@@ -80,7 +80,7 @@ class Channel(http.ReplyCourse):
         if self.has_begun:
             self.put(http.ConnectionLost())
         else:
-            self.put(*services.ScriptedCourse(answer, request).steps(), OVER)
+            self.put(services.ScriptedCourse(answer, request).at_once(), OVER)
 
     def steps(self) -> http.ReplySteps:
         while True:
@@ -143,6 +143,9 @@ class _FunctionCourse(services.ScriptedCourse):
     ) -> None:
         super().__init__(services.TimedAnswer(), request)
         self._call: Callable[[], Awaitable[services.TimedAnswer]] | None = call
+
+    def at_once(self) -> None:
+        return None
 
     def steps(self) -> http.ReplySteps:
         while self._call is not None:

@@ -21,16 +21,15 @@ from simloop.virtual.clock.instants import EPOCH_NS
 from simloop.virtual.clock.tasks import begin
 from simloop.virtual.places import askers_place, askers_place_in_task
 from simloop.virtual.threads.calls import run_blocking
-from simloop.world.http import ConnectionRefused, HttpBody, HttpReply, HttpRequest
+from simloop.world.http import ConnectionRefused, HttpBody, HttpReply, HttpRequest, ReplyCourse
 from simloop.world.model_port import ModelPort
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world, note_refused
 
 if TYPE_CHECKING:
-    from simloop.wire.exchange import Exchange
     from simloop.wire.formats.storage import Storage
     from simloop.wire.formats.wire_format import WireFormat, WireRequest, WrongRequest
-    from simloop.world.services import ServicesPort
+    from simloop.world.services import Service, ServicesPort
 
 _JSON = ("content-type", "application/json")
 _NO_RETRY = ("x-should-retry", "false")
@@ -71,51 +70,57 @@ class Endpoint:
         """
         await self.port.turn()
         try:
-            opened = self._open(request, unreachable)
-            return opened if isinstance(opened, HttpReply) else await opened.reply()
+            opened = self._open(request, self._found(request))
+            if isinstance(opened, HttpReply):
+                return opened
+            # Loaded with the first such request, because most runs have none.
+            from simloop.wire.exchange import Exchange  # noqa: PLC0415
+
+            return await Exchange(opened, request, unreachable).reply()
         except SimloopError as error:  # kept by the port
             return _failed(error)
 
     def answer_blocking(self, request: HttpRequest) -> HttpReply:
         """Return the reply as `answer` does, and block the calling thread until it is there."""
-        if not self._is_for_service(request) or self.port.loop.busy:
+        found = self._found(request)
+        if found is None or self.port.loop.busy:
             return run_blocking(self.answer(request))
         # Most services answer at once, and an event loop for it would take as long as the rest.
         begin(self.port.turn())
         try:
-            opened = self._open(request, lambda: None)
-            return opened if isinstance(opened, HttpReply) else opened.reply_blocking()
+            opened = self._open(request, found)
+            if isinstance(opened, HttpReply):
+                return opened
+            from simloop.wire.exchange import Exchange  # noqa: PLC0415 - see `answer`
+
+            return Exchange(opened, request, lambda: None).reply_blocking()
         except SimloopError as error:  # kept by the port
             return _failed(error)
 
-    def _is_for_service(self, request: HttpRequest) -> bool:
-        return self.services is not None and self.services.at(request.url) is not None
+    def _found(self, request: HttpRequest) -> "tuple[Service, str] | None":
+        return None if self.services is None else self.services.at(request.url)
 
     def knows(self, method: str, url: str) -> bool:
         """Return whether a service, or a script of the model, is there for a request."""
         request = HttpRequest(method, url, (), b"")
-        if self._is_for_service(request):
+        if self._found(request) is not None:
             return True
         is_for_model = any(form.answers(request) for form in self._formats())
         return is_for_model and not getattr(self.port.model, "is_empty", False)
 
     def _open(
-        self, request: HttpRequest, unreachable: Callable[[], object]
-    ) -> "Exchange | HttpReply":
-        # Loaded with the first request, because most runs have none.
-        from simloop.wire.exchange import Exchange  # noqa: PLC0415
-
+        self, request: HttpRequest, found: "tuple[Service, str] | None"
+    ) -> ReplyCourse | HttpReply:
         services = self.services
-        found = None if services is None else services.at(request.url)
         if services is not None and found is not None:  # before the models: its address is stated
             course = services.course(*found, request)
             if course is not None:
-                return Exchange(course, request, unreachable)
-        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415
+                return course
+        from simloop.wire.formats.wire_format import WrongRequest  # noqa: PLC0415 - see `answer`
 
         form = next((each for each in self._formats() if each.answers(request)), None)
         try:
-            asked = self._asked(form, request, unreachable) if form else self._looked_up(request)
+            asked = self._asked(form, request) if form else self._looked_up(request)
         except WrongRequest as wrong:
             return self._refused(form, wrong, request)
         if asked is not None:
@@ -124,23 +129,21 @@ class Endpoint:
             return self._unknown(request)
         course = services.unscripted(*found, request)
         _note_unknown("request", request)
-        return Exchange(course, request, unreachable)
+        return course
 
     def _formats(self) -> "Iterator[WireFormat]":
-        from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `_open`
+        from simloop.wire.formats import FORMATS  # noqa: PLC0415 - see `answer`
 
         return (make(self.options, self._storage) for make in FORMATS)
 
     @cached_property
     def _storage(self) -> "Storage":
-        from simloop.wire.formats.storage import Storage  # noqa: PLC0415 - see `_open`
+        from simloop.wire.formats.storage import Storage  # noqa: PLC0415 - see `answer`
 
         return Storage()
 
-    def _asked(
-        self, form: "WireFormat", request: HttpRequest, unreachable: Callable[[], object]
-    ) -> "Exchange | HttpReply":
-        from simloop.wire import exchange  # noqa: PLC0415 - see above
+    def _asked(self, form: "WireFormat", request: HttpRequest) -> ReplyCourse | HttpReply:
+        from simloop.wire.exchange import Answered, ModelCourse  # noqa: PLC0415 - see `answer`
 
         self._hosts[_host(request)] = None
         port, read = self.port, form.read(request)
@@ -159,10 +162,7 @@ class Endpoint:
         )
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
-        answered = exchange.Answered(form, read, self._now_s)
-        return exchange.Exchange(
-            exchange.ModelCourse(stream, answered, request), request, unreachable
-        )
+        return ModelCourse(stream, Answered(form, read, self._now_s), request)
 
     @property
     def _now_s(self) -> int:
@@ -185,7 +185,7 @@ class Endpoint:
 
     def _looked_up(self, request: HttpRequest) -> HttpReply | None:
         """Answer a request that asks no model. Raises WrongRequest."""
-        from simloop.wire.formats.lookups import lookup_of  # noqa: PLC0415 - see `_open`
+        from simloop.wire.formats.lookups import lookup_of  # noqa: PLC0415 - see `answer`
 
         answer, anywhere = lookup_of(request), request.path.endswith("/embeddings")
         if answer is None or not (anywhere or self._is_provider(request)):

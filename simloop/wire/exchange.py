@@ -57,31 +57,29 @@ class Exchange:
         return self._reply(head)
 
     def _reply(self, head: Any) -> http.HttpReply:
-        if self._course.is_whole:
-            whole = b"".join(self._steps)  # type: ignore[arg-type]
-            return http.HttpReply(head.status, head.headers, http.HttpBody(whole))
-        return http.HttpReply(head.status, head.headers, ReplyBody(self))
+        is_whole = type(head) is http.HttpReply
+        return head if is_whole else http.HttpReply(head.status, head.headers, ReplyBody(self))
 
-    async def next(self) -> http.Head | bytes | None:
+    async def next(self) -> http.Head | http.HttpReply | bytes | None:
         """Return the head, then each piece, then None; wait for it."""
         step = next(self._steps, _OVER)
         return await self._wait() if step is None else self._said(step)
 
-    def next_blocking(self) -> http.Head | bytes | None:
+    def next_blocking(self) -> http.Head | http.HttpReply | bytes | None:
         """Return the next step as `next` does, and block the calling thread until it is there."""
         if self._course.runs_code:
             return run_blocking(self.next())
         step = next(self._steps, _OVER)
         return run_blocking(self._wait()) if step is None else self._said(step)
 
-    def _said(self, step: Any) -> http.Head | bytes | None:
+    def _said(self, step: Any) -> http.Head | http.HttpReply | bytes | None:
         if step is _OVER:
             self.is_open = self._course.needs_closing
             return None
-        said: http.Head | bytes = step
+        said: http.Head | http.HttpReply | bytes = step
         return said
 
-    async def _wait(self) -> http.Head | bytes | None:
+    async def _wait(self) -> http.Head | http.HttpReply | bytes | None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._sent.read_timeout_s) as limit:

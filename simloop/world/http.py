@@ -6,17 +6,17 @@ Nothing in here depends on an HTTP client, so that each transport only converts.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Generator, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
 
 Headers = tuple[tuple[str, str], ...]
 """Names, in lower case, and values."""
 Phase = Literal["connect", "read"]
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """A request as a client sends it. The names of `headers` are lower case.
 
     The timeouts are seconds, or None for no limit. `sender` is the task that waits for the reply,
@@ -96,15 +96,13 @@ class Head(NamedTuple):
     headers: Headers
 
 
-ReplySteps = Generator[Head | bytes | None]
-"""The head of a reply, then its pieces; None asks the caller to wait."""
+ReplySteps = Generator[Head | HttpReply | bytes | None]
+"""The head of a reply, then its pieces, or all at once; None asks the caller to wait."""
 
 
 class ReplyCourse:
     """The course of a reply: its steps, none of which waits, and the waits between them."""
 
-    is_whole = False
-    """Whether all pieces are there with the head."""
     runs_code = False
     """Whether a step may run code of the user, which may need a running loop."""
 
@@ -117,6 +115,10 @@ class ReplyCourse:
     def needs_closing(self) -> bool:
         """Return whether `aclose` has work to do after the last step, too."""
         return False
+
+    def at_once(self) -> HttpReply | None:
+        """Return the reply if all of it is there without a wait: then there are no steps."""
+        return None
 
     def steps(self) -> ReplySteps:
         """Yield the head and the pieces. Raises ConnectionLost or TimedOut."""

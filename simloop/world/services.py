@@ -4,7 +4,6 @@ A reply is a course, as that of a model is, for the answers of a script, a funct
 """
 
 import asyncio
-import dataclasses
 import json
 import re
 import threading
@@ -15,7 +14,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import MOST_RECORDED, writable
@@ -26,7 +25,7 @@ from simloop.virtual.progress import runaway
 from simloop.world import http
 from simloop.world.chance import FaultSites
 from simloop.world.faults import SERVICE_FAULTS, FaultPlace, SiteFault, Stage
-from simloop.world.http import Head, Headers, HttpRequest, ReplyCourse, ReplySteps
+from simloop.world.http import Head, Headers, HttpReply, HttpRequest, ReplyCourse, ReplySteps
 from simloop.world.user_functions import UserError, keep
 from simloop.world.user_port import Cancellation
 
@@ -185,30 +184,32 @@ class ServicesPort(Struct, eq=False):
     cancellation: Cancellation
     sites: FaultSites | None
     play: Callable[[SiteFault], TimedAnswer]
-    _services: dict[str, list[tuple[str, Service]]] = {}
+    _services: dict[str, list[tuple[str, tuple[str, ...], Service]]] = {}
     _requests: int = 0
 
     def add(self, service: Service) -> None:
         """Add a service. Raises ScenarioError if there is one at its address."""
         origin, base = split_address(service.address)
         base, here = base.rstrip("/"), self._services.setdefault(origin, [])
-        if any(base == other for other, _ in here):
+        if any(base == other for other, *_ in here):
             hint = "state its answers in one place"
             problem = f"there are two services at {service.address}"
             raise ScenarioError(problem, key="services", hint=hint)
-        here.append((base, service))
+        here.append((base, (f"{base}/", f"{base}?"), service))
         here.sort(key=lambda each: -len(each[0]))
 
     def at(self, url: str) -> tuple[Service, str] | None:
         """Return the service with the longest address that begins `url`, and the rest of it."""
         origin, rest = split_address(url)
-        for base, service in self._services.get(origin, ()):
-            if rest.startswith(base) and rest[len(base) : len(base) + 1] in ("", "/", "?"):
+        for base, begins, service in self._services.get(origin, ()):
+            if rest.startswith(begins) or rest == base:
                 return service, rest[len(base) :]
         return None
 
-    def course(self, service: Service, rest: str, request: HttpRequest) -> ReplyCourse | None:
-        """Record a request to a service and return the course of its reply.
+    def course(
+        self, service: Service, rest: str, request: HttpRequest
+    ) -> ReplyCourse | HttpReply | None:
+        """Record a request to a service and return its reply, or the course of that.
 
         Returns None, and records nothing, if no rule of the service answers the request.
         """
@@ -227,7 +228,11 @@ class ServicesPort(Struct, eq=False):
         else:
             assert service.app is not None
             inner = service.app.course(request, self)
-        return _RecordedCourse(self, number, inner, late_ns)
+        reply = None if late_ns else inner.at_once()
+        if reply is None:
+            return _RecordedCourse(self, number, inner, late_ns)
+        self.record_whole(number, reply)
+        return reply
 
     def unscripted(self, service: Service, rest: str, request: HttpRequest) -> ReplyCourse:
         """Record a request that no rule answers, and return the course of a reply with 404."""
@@ -242,17 +247,41 @@ class ServicesPort(Struct, eq=False):
             self.recorder.keep(error)
             raise error
         # Without the task that waits for it, which would outlive its run.
-        kept = request if request.sender is None else dataclasses.replace(request, sender=None)
+        kept = request if request.sender is None else structs.replace(request, sender=None)
         service.requests.append(kept)
         body = shown(request.body[: MOST_RECORDED + 1], len(request.body)) if request.body else ""
         path, method = writable(rest[:MOST_RECORDED]), writable(request.method)
-        once = next((text for key, text in request.headers if key == "idempotency-key"), "")
-        recorded = number, service.address, method, path, body, writable(once[:MOST_RECORDED])
-        self.recorder.record(entries.ServiceRequest, *recorded)
+        once = dict(request.headers[::-1]).get("idempotency-key", "")  # the first of several
+        recorded = service.address, method, path, body, once and writable(once[:MOST_RECORDED])
+        at, chars = (len(self.recorder.entries), self.recorder.now_ns), sum(map(len, recorded))
+        self.recorder.put(entries.ServiceRequest(*at, number, *recorded), chars)
         return number
 
+    def count(self, number: int, size: int) -> None:
+        """Count a piece of a reply, of `size` bytes with those before. Raises RunawayRun."""
+        self.loop.progress.count(1)
+        if size > MOST_BYTES:
+            passed = f"the body of the reply to request {number} to a service"
+            error = runaway(f"{passed} passed {MOST_BYTES} bytes")
+            self.recorder.keep(error)
+            raise error
+
+    def record_whole(self, number: int, reply: HttpReply) -> None:
+        """Record a reply all of whose body is there."""
+        body = reply.body.data or b""
+        self.count(number, len(body))
+        self.record_reply(number, reply.status, body, len(body))
+
+    def record_reply(
+        self, number: int, status: int, body: bytes, size: int, failure: str = ""
+    ) -> None:
+        """Record the end of a reply, whose body is of `size` bytes and begins with `body`."""
+        told, recorder = shown(body[: MOST_RECORDED + 1], size), self.recorder
+        at, chars = (len(recorder.entries), recorder.clock.now_ns), len(told) + len(failure)
+        recorder.put(entries.ServiceReply(*at, number, status, told, failure), chars)
+
     async def aclose(self) -> None:
-        for _, service in chain(*self._services.values()):
+        for *_, service in chain(*self._services.values()):
             if service.app is not None:
                 await service.app.aclose()
 
@@ -320,31 +349,42 @@ class ScriptedCourse(ReplyCourse):
 
     def __init__(self, answer: TimedAnswer, request: HttpRequest) -> None:
         self._answer = answer
-        self._is_head = request.method == "HEAD"
+        self._has_no_body = answer.status in _WITHOUT_BODY or request.method == "HEAD"
         self._wait_ns: int | None = None
+
+    def at_once(self) -> HttpReply | None:
+        answer = self._answer
+        waits = answer.takes_ns or answer.per_piece_ns or answer.lost or answer.stall
+        return None if waits else self._whole()
+
+    def _whole(self) -> HttpReply:
+        pieces, headers = self._answer.pieces, self._answer.headers
+        if len(pieces) == 1 and "content-length" not in dict(headers):
+            headers = (*headers, ("content-length", str(len(pieces[0]))))
+        body = http.HttpBody(b"" if self._has_no_body else b"".join(pieces))
+        return HttpReply(self._answer.status, headers, body)
 
     def steps(self) -> ReplySteps:
         answer = self._answer
         place = answer.lost or answer.stall
         self.is_unreachable = place == "before-connect"
-        self.is_whole = place is None and not answer.per_piece_ns
         if answer.takes_ns:
             yield from self._pause(answer.takes_ns)
+        whole = self._whole()
+        if place is None and not answer.per_piece_ns:
+            yield whole
+            return
         if place in ("before-connect", "before-headers"):
             yield from self._fail()
-        pieces, headers = answer.pieces, answer.headers
-        if place is None and len(pieces) == 1 and "content-length" not in dict(headers):
-            headers = (*headers, ("content-length", str(len(pieces[0]))))
-        yield Head(answer.status, headers)
+        yield Head(answer.status, whole.headers if place is None else answer.headers)
         if place == "after-headers":
             yield from self._fail()
-        if self._is_head or answer.status in _WITHOUT_BODY:
-            return
+        pieces = () if self._has_no_body else answer.pieces
         for number, piece in enumerate(pieces if place is None else _half(pieces)):
             if number and answer.per_piece_ns:
                 yield from self._pause(answer.per_piece_ns)
             yield piece
-        if place is not None:
+        if place is not None and not self._has_no_body:
             yield from self._fail()
 
     def _pause(self, wait_ns: int) -> ReplySteps:
@@ -397,8 +437,10 @@ class _RecordedCourse(ReplyCourse):
         try:
             for step in self._inner.steps():
                 self.is_unreachable = self._inner.is_unreachable
-                self.is_whole = self._inner.is_whole
-                if type(step) is Head:
+                if type(step) is HttpReply:
+                    self._is_recorded = True
+                    self._port.record_whole(self._number, step)
+                elif type(step) is Head:
                     self._status = step.status
                 elif step is not None:
                     self._take(step)  # type: ignore[arg-type]
@@ -409,22 +451,16 @@ class _RecordedCourse(ReplyCourse):
         self._record("")
 
     def _take(self, piece: bytes) -> None:
-        self._port.loop.progress.count(1)
         if self._size <= MOST_RECORDED:
             self._kept.append(piece)
         self._size += len(piece)
-        if self._size > MOST_BYTES:
-            passed = f"the body of the reply to request {self._number} to a service"
-            error = runaway(f"{passed} passed {MOST_BYTES} bytes")
-            self._port.recorder.keep(error)
-            raise error
+        self._port.count(self._number, self._size)
 
     def _record(self, failure: str) -> None:
         if not self._is_recorded:
             self._is_recorded = True
-            body = shown(b"".join(self._kept)[: MOST_RECORDED + 1], self._size)
-            recorder = self._port.recorder
-            recorder.record(entries.ServiceReply, self._number, self._status, body, failure)
+            told = self._status, b"".join(self._kept), self._size
+            self._port.record_reply(self._number, *told, failure)
 
     async def wait(self) -> None:
         if self._late_ns:

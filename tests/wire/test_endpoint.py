@@ -1,12 +1,12 @@
 """The endpoint: which requests it answers, and when the headers and the pieces of a reply come."""
 
 import base64
-import dataclasses
 import json
 import struct
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from wire import ASK, Heard, heard, in_run, posted
 
@@ -132,7 +132,7 @@ def test_a_connection_that_is_not_made_ends_after_the_timeout_for_it(
 
 
 def test_a_connection_is_waited_for_without_end_if_its_timeout_is_none() -> None:
-    endless = dataclasses.replace(posted(read_timeout_s=20), connect_timeout_s=None)
+    endless = msgspec.structs.replace(posted(read_timeout_s=20), connect_timeout_s=None)
     with pytest.raises(Deadlock):
         heard(Reply(stall="before-connect"), request=endless)
 
@@ -351,7 +351,7 @@ def test_what_is_not_kept_is_not_found(
 
 @pytest.mark.parametrize("how", [{"lost": "mid-output"}, {"stall": "mid-output"}])
 def test_a_response_that_does_not_end_is_not_kept(how: Any) -> None:
-    cut = dataclasses.replace(response("Hi", stream=True), read_timeout_s=5)
+    cut = msgspec.structs.replace(response("Hi", stream=True), read_timeout_s=5)
     found = Heard()
 
     async def main() -> None:
@@ -472,7 +472,7 @@ def test_what_asks_no_model_is_answered_and_noted() -> None:
 def test_each_provider_lists_models_of_its_own(header: str, own: dict[str, str]) -> None:
     name = next(iter(own.values())).removeprefix("models/")
     paths = [asking("GET", "models"), asking("GET", f"models/{name}")]
-    requests = [dataclasses.replace(each, headers=((header, "x"),)) for each in paths]
+    requests = [msgspec.structs.replace(each, headers=((header, "x"),)) for each in paths]
     _, ((_, listed), (_, model)) = answers(*requests)
     assert model.items() >= own.items()
     assert listed["models" if "name" in own else "data"][0] == model

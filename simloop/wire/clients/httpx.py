@@ -5,7 +5,7 @@ Whatever a client is configured to, its errors are those of the module's own tra
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -45,19 +45,20 @@ class HttpxConversion:
                 stream.body.close()
 
         self._stream = ReplyStream
+        self._headers = lru_cache(maxsize=256)(module.Headers)  # the client makes a copy of them
 
-    async def answer(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
-        """Return the endpoint's response to a request. `retries` are those of a connection."""
-        given, delays_s = _given(request, await request.aread()), _delays_s(retries)
+    async def answer(self, endpoint: Endpoint, transport: Any, request: Any) -> Any:
+        """Return the endpoint's response to a request that a transport is to send."""
+        given, delays_s = _given(request, await request.aread()), _delays_s(transport)
         while True:
             try:
                 return self._response(await endpoint.answer(given), request)
             except (http.ConnectionLost, http.TimedOut) as error:
                 await asyncio.sleep(self._delay_s(error, request, delays_s))
 
-    def answer_blocking(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
+    def answer_blocking(self, endpoint: Endpoint, transport: Any, request: Any) -> Any:
         """Return the endpoint's response to a request of a synchronous client, as `answer` does."""
-        given, delays_s = _given(request, request.read()), _delays_s(retries)
+        given, delays_s = _given(request, request.read()), _delays_s(transport)
         while True:
             try:
                 return self._response(endpoint.answer_blocking(given), request)
@@ -74,7 +75,7 @@ class HttpxConversion:
         body, whole = reply.body, reply.body.data
         return self._module.Response(
             reply.status,
-            headers=list(reply.headers),
+            headers=self._headers(reply.headers),
             stream=self._stream(body, request) if whole is None else self._module.ByteStream(whole),
             extensions={"http_version": b"HTTP/1.1"},
         )
@@ -100,22 +101,21 @@ conversion_of = cache(HttpxConversion)
 """The conversion for a module, which is made once: it has a class of its own."""
 
 
-def _delays_s(retries: int) -> Iterator[float]:
+def _delays_s(transport: Any) -> Iterator[float]:
     """Yield the waits before the retries of a connection, as httpcore 1.0 has them."""
+    retries = getattr(getattr(transport, "_pool", None), "_retries", 0)
     if retries > 0:
         yield 0
         yield from (0.5 * 2**n for n in range(retries - 1))
 
 
 def _given(request: Any, body: bytes) -> http.HttpRequest:
-    timeouts = request.extensions.get("timeout") or {}
-    given, code = request.headers.raw, request.headers.encoding
-    headers = tuple([(name.lower().decode(code), value.decode(code)) for name, value in given])
-    return http.HttpRequest(
-        request.method,
-        str(request.url),
-        headers,
-        body,
-        connect_timeout_s=timeouts.get("connect"),
-        read_timeout_s=timeouts.get("read"),
-    )
+    limits, headers = request.extensions.get("timeout") or {}, request.headers
+    texts = _texts(tuple(headers.raw), headers.encoding)
+    times_s = limits.get("connect"), limits.get("read")
+    return http.HttpRequest(request.method, str(request.url), texts, body, *times_s)
+
+
+@lru_cache(maxsize=256)  # a client sends equal headers again and again
+def _texts(headers: tuple[tuple[bytes, bytes], ...], code: str) -> http.Headers:
+    return tuple([(name.lower().decode(code), value.decode(code)) for name, value in headers])

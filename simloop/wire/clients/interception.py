@@ -69,40 +69,32 @@ def _endpoint_for(host_and_port: Callable[[], tuple[str, int | None]]) -> Endpoi
 def _httpx(module: Any) -> Iterator[_Patch]:
     from simloop.wire.clients.httpx import conversion_of
 
-    conversion, core = conversion_of(module), module.__name__.replace("httpx", "httpcore")
+    conversion = conversion_of(module)
 
-    def answering(original: Any, request: Any, pool: str, method: str) -> Endpoint | None:
-        """Return the endpoint that answers, or None: a library that mocks the client is asked."""
+    def sending(method: str, answer: Any, original: Any, transport: Any, request: Any) -> Any:
         endpoint = _endpoint_for(lambda: (request.url.host, request.url.port))
-        if endpoint is None or not _is_mocked(original, core, pool, method):
-            return endpoint
-        return endpoint if endpoint.knows(request.method, str(request.url)) else None
-
-    async def asynchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = answering(original, request, "AsyncConnectionPool", "handle_async_request")
-        if endpoint is None:
-            return await original(transport, request)
-        return await conversion.answer(endpoint, request, _retries(transport))
-
-    def synchronous(original: Any, transport: Any, request: Any) -> Any:
-        endpoint = answering(original, request, "ConnectionPool", "handle_request")
+        if endpoint is not None and _is_mocked(original, transport, method):
+            endpoint = endpoint if endpoint.knows(request.method, str(request.url)) else None
         if endpoint is None:
             return original(transport, request)
-        return conversion.answer_blocking(endpoint, request, _retries(transport))
+        return answer(endpoint, transport, request)
 
-    yield _patched(module.AsyncHTTPTransport, "handle_async_request", asynchronous)
-    yield _patched(module.HTTPTransport, "handle_request", synchronous)
+    for owner, method, answer in (
+        (module.AsyncHTTPTransport, "handle_async_request", conversion.answer),
+        (module.HTTPTransport, "handle_request", conversion.answer_blocking),
+    ):
+        yield _patched(owner, method, functools.partial(sending, method, answer))
     transports = sys.modules.get(f"{module.__name__}._transports.default")
     if hasattr(transports, "create_ssl_context"):
         yield _patched(transports, "create_ssl_context", _shared_context)
 
 
-def _is_mocked(original: Any, core: str, pool: str, method: str) -> bool:
+def _is_mocked(original: Any, transport: Any, method: str) -> bool:
     """Return whether another package has put its code into a transport, or into the pool below.
 
     pytest-httpx does the former, and respx the latter.
     """
-    below = getattr(getattr(sys.modules.get(core), pool, None), method, None)
+    below = getattr(type(getattr(transport, "_pool", None)), method, None)
     return _is_of_another(original) or (below is not None and _is_of_another(below))
 
 
@@ -110,11 +102,6 @@ def _is_mocked(original: Any, core: str, pool: str, method: str) -> bool:
 def _is_of_another(function: Any) -> bool:
     home = str(getattr(function, "__module__", "")).partition(".")[0]
     return not home.startswith(("httpx", "httpcore"))
-
-
-def _retries(transport: Any) -> int:
-    retries: int = getattr(getattr(transport, "_pool", None), "_retries", 0)
-    return retries
 
 
 _CONTEXTS: dict[Any, Any] = {}

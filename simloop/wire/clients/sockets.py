@@ -5,7 +5,6 @@ that it can break off at any byte, and no connection outlives its request.
 """
 
 import asyncio
-import dataclasses
 import errno
 import io
 import re
@@ -15,6 +14,7 @@ from http import HTTPStatus
 from typing import Any
 
 import h11
+import msgspec
 
 from simloop.errors import SimloopError
 from simloop.wire.endpoint import Endpoint
@@ -122,7 +122,7 @@ class WireTransport(asyncio.Transport):
         protocol, error = self._protocol, None
         try:
             reply = await self._endpoint.answer(
-                dataclasses.replace(
+                msgspec.structs.replace(
                     request, connect_timeout_s=self._connect_timeout_s, sender=self._sender
                 ),
                 unreachable=self._end_timer_for_reading,
@@ -233,7 +233,7 @@ class WireSocket:
         Raises the client's error of a connection that is not made.
         """
         assert self._request is not None
-        given = dataclasses.replace(
+        given = msgspec.structs.replace(
             self._request, connect_timeout_s=self._connect_timeout_s, read_timeout_s=self._timeout_s
         )
         try:
