@@ -191,7 +191,6 @@ class AnswerRequests(Protocol):
 
     def __call__(self, path: str, **answer: Unpack[RouteKeys]) -> None:
         """Answer them: `orders.get("/orders/{id}", json={"state": "shipped"})`."""
-        ...
 
 
 class SimService:
@@ -472,7 +471,6 @@ class SimloopRun(Protocol):
         A scenario that expects an error instead of an outcome has no result, and the fixture
         returns None. The type omits None, because otherwise every test would have to check for it.
         """
-        ...
 
 
 class VirtualClock(Protocol):
@@ -480,7 +478,6 @@ class VirtualClock(Protocol):
 
     def __call__(self, main: Coroutine[Any, Any, T], **settings: Any) -> T:
         """Run `main` on the virtual clock and return its result."""
-        ...
 
 
 class MakeFakeModel(Protocol):
@@ -488,4 +485,3 @@ class MakeFakeModel(Protocol):
 
     def __call__(self, *replies: Reply, summaries: tuple[Reply, ...] = ()) -> FakeModel:
         """Make a fake model that plays the replies."""
-        ...

@@ -35,11 +35,9 @@ class Performer(Protocol):
     @property
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation so far; that of an agent of the user's own is not known."""
-        ...
 
     async def answer(self, prompt: str, world: World) -> Ending:
         """Run one prompt to its outcome."""
-        ...
 
 
 async def run_prompt(agent: Performer, prompt: str, world: World) -> Ending:

@@ -66,8 +66,6 @@ class Scripts:
         self._lines = [] if isinstance(lines, str) else [*typed_lines(lines)]
         self._keyboard: Keyboard | None = None
 
-    # ------------------------------------------------------------ the world of the run
-
     def answer_http(self, model: ModelPort) -> Endpoint | None:
         """Make the endpoint that answers requests over HTTP, if code of the run may send some."""
         is_agent = self._plan.loop.machine is None
@@ -131,8 +129,6 @@ class Scripts:
         replies = self.model.replies if isinstance(self.model, FakeModel) else 0
         return USUAL_REQUESTS + steps + replies
 
-    # ------------------------------------------------------------ what was not used
-
     def unused_replies(self) -> list[str]:
         return self.model.unused() if isinstance(self.model, FakeModel) else []
 
@@ -144,8 +140,6 @@ class Scripts:
 
     def unused_lines(self) -> Iterator[str]:
         return (line.place for line in self._lines if line.is_unused)
-
-    # ------------------------------------------------------------ additions
 
     def add(self, replies: Sequence[Reply]) -> None:
         """Add replies to the end of the script, during the run too."""

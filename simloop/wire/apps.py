@@ -115,9 +115,6 @@ def _path_of(request: http.HttpRequest, address: str) -> tuple[str, str]:
     return unquote(base), unquote(request.path[len(base) :]) or "/"
 
 
-# ---------------------------------------------------------------- functions
-
-
 class _FunctionApp(services.App):
     """A function of a request, sync or async, which returns an answer or a value that is one."""
 
@@ -158,9 +155,6 @@ class _FunctionCourse(services.ScriptedCourse):
         else:
             self._answer = await self._call()
             self._call = None
-
-
-# ---------------------------------------------------------------- ASGI
 
 
 class _AsgiApp(services.App):
@@ -366,9 +360,6 @@ class _Lifespan:
         told.cancel()
         self._task.exception()  # looked at
         return None
-
-
-# ---------------------------------------------------------------- WSGI
 
 
 class _WsgiApp(services.App):

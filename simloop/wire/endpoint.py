@@ -144,6 +144,7 @@ class Endpoint:
 
     def _asked(self, form: "WireFormat", request: HttpRequest) -> ReplyCourse | HttpReply:
         from simloop.wire.exchange import Answered, ModelCourse  # noqa: PLC0415 - see `answer`
+        from simloop.wire.formats.wire_format import Stamp  # noqa: PLC0415
 
         self._hosts[_host(request)] = None
         port, read = self.port, form.read(request)
@@ -162,7 +163,8 @@ class Endpoint:
         )
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
-        return ModelCourse(stream, Answered(form, read, self._now_s), request)
+        stamp = Stamp(stream.request.number, self._now_s)
+        return ModelCourse(stream, Answered(form, read, stamp), request)
 
     @property
     def _now_s(self) -> int:
@@ -172,9 +174,10 @@ class Endpoint:
         self, form: "WireFormat | None", wrong: "WrongRequest", request: HttpRequest
     ) -> HttpReply:
         from simloop.wire.formats.openai_responses import OpenAIResponses  # noqa: PLC0415
+        from simloop.wire.formats.wire_format import Stamp  # noqa: PLC0415
 
         form = form or OpenAIResponses(self.options)
-        refused = form.refuse(wrong, self.port.requests + 1, self._now_s)
+        refused = form.refuse(wrong, Stamp(self.port.requests + 1, self._now_s))
         called, told = f"{request.method} {request.path}", writable(str(wrong))
         if wrong.is_limit:
             told = f"{called} is answered with status {refused.status}: {told}"

@@ -15,7 +15,7 @@ from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.threads.calls import run_blocking
 from simloop.wire.formats.replies import BlockEncoder
-from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireFormat, WireRequest
 from simloop.world import http
 from simloop.world.model_port import RecordedStream
 
@@ -110,11 +110,11 @@ class Exchange:
 
 
 class Answered(NamedTuple):
-    """A request to the model that was read: format, contents, and the Unix time of its reply."""
+    """A request to the model that was read: format, contents, and the stamp of its reply."""
 
     form: WireFormat
     request: WireRequest
-    created_s: int
+    stamp: Stamp
 
 
 class ModelCourse(http.ReplyCourse):
@@ -123,7 +123,6 @@ class ModelCourse(http.ReplyCourse):
     def __init__(self, stream: RecordedStream, answered: Answered, sent: http.HttpRequest) -> None:
         self.stream = stream
         self._answered = answered
-        self._number = stream.request.number
         self._sent = sent
         self._begun = False  # whether the headers are sent
 
@@ -184,13 +183,13 @@ class ModelCourse(http.ReplyCourse):
             yield self._written(parts)
 
     def _head(self) -> http.Head:
-        form, request, created_s = self._answered
+        form, request, stamp = self._answered
         self._begun = True
-        return http.Head(200, form.headers(request, self._number, created_s))
+        return http.Head(200, form.headers(request, stamp))
 
     def _encoder(self) -> BlockEncoder:
-        form, request, created_s = self._answered
-        return form.encoder(request, self._number, created_s)
+        form, request, stamp = self._answered
+        return form.encoder(request, stamp)
 
     def _written(self, parts: list[Part]) -> bytes:
         encoder = self._encoder()
@@ -208,8 +207,8 @@ class ModelCourse(http.ReplyCourse):
         return is_lost or self.stream.is_unreachable
 
     def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
-        form, _, created_s = self._answered
-        status, headers, body = form.error(failure, self._number, created_s)
+        form, _, stamp = self._answered
+        status, headers, body = form.error(failure, stamp)
         yield http.Head(status, headers)
         yield body
 

@@ -40,7 +40,6 @@ class Agent(Protocol):
 
     async def __call__(self, prompt: str, world: World) -> str | None:
         """Answer one prompt in `world`."""
-        ...
 
 
 def is_agent(made: Any) -> bool:

@@ -38,15 +38,12 @@ class Stream(Protocol):
 
     def due(self) -> Iterator[Part]:
         """Yield the parts that are there now."""
-        ...
 
     async def wait(self) -> bool:
         """Wait until another part may be there. Return False if the stream has ended."""
-        ...
 
     async def aclose(self) -> None:
         """Give up the rest of the stream."""
-        ...
 
 
 class IteratedStream:
@@ -192,7 +189,6 @@ class Model(Protocol):
 
     def stream(self, request: Request) -> AsyncIterator[Part]:
         """Answer one request, part by part."""
-        ...
 
 
 class Playable(Protocol):
@@ -200,7 +196,6 @@ class Playable(Protocol):
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
         """Return the timed parts. Calls without an id are numbered from `call-<first_call>`."""
-        ...
 
 
 class ScriptEntry(Struct, frozen=True):

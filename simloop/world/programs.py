@@ -192,8 +192,6 @@ class _Running:
             raise Signalled(-done.exit)
         return int(done.exit)
 
-    # ------------------------------------------------------------ a shell
-
     async def shell(self, line: str) -> int:
         """Run the command line of a shell, or that of its file or its input if it is empty."""
         process, args = self._process, self._process.start.args

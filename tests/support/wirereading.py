@@ -21,12 +21,13 @@ from simloop.messages import (
 )
 from simloop.wire import formats
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import WireEvent, WireFormat, WireRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireFormat, WireRequest
 from simloop.world.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 
 MODEL = "sim-1"
 CREATED_S = 1_000_000_000
+STAMP = Stamp(3, CREATED_S)
 Json = dict[str, Any]
 CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":2}')
 STOP, CALLS = Finish(FinishReason.STOP, "stop"), Finish(FinishReason.TOOL_CALLS, "tool-calls")
@@ -96,7 +97,7 @@ def ahead(parts: Sequence[Part]) -> Finish | None:
 
 def streamed(form: WireFormat, parts: Sequence[Part], *, usage: bool = True) -> list[WireEvent]:
     """Return the events of a reply that streams."""
-    writer = form.encoder(asked(reports_usage=usage), 3, CREATED_S)
+    writer = form.encoder(asked(reports_usage=usage), STAMP)
     events = [*writer.begin(ahead(parts))]
     for part in parts:
         events += writer.feed(part)
@@ -105,7 +106,7 @@ def streamed(form: WireFormat, parts: Sequence[Part], *, usage: bool = True) -> 
 
 def whole(form: WireFormat, parts: Sequence[Part]) -> dict[str, Any]:
     """Return the body of a reply that does not stream."""
-    writer = form.encoder(asked(streams=False), 3, CREATED_S)
+    writer = form.encoder(asked(streams=False), STAMP)
     writer.begin(ahead(parts))
     for part in parts:
         writer.feed(part)

@@ -25,7 +25,7 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
-from simloop.wire.formats.wire_format import WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
 
@@ -52,25 +52,25 @@ class Served:
         """Return status, headers and the pieces of the body."""
         sent = HttpRequest("POST", path, (), body)
         form = next(one for one in wire_formats(self.options).values() if one.answers(sent))
-        number = len(self.requests) + 1
+        stamp = Stamp(len(self.requests) + 1, CREATED_S)
         try:
             request = form.read(sent)
         except WrongRequest as wrong:
-            refused = form.refuse(wrong, number, CREATED_S)
+            refused = form.refuse(wrong, stamp)
             return refused.status, refused.headers, [refused.body]
         self.requests.append(request)
         first = self.parts[0] if self.parts else None
         if isinstance(first, StreamError) and (
             first.fault.status or first.body or not request.streams
         ):
-            failed = form.error(first, number, CREATED_S)
+            failed = form.error(first, stamp)
             return failed.status, failed.headers, [failed.body]
-        writer = form.encoder(request, number, CREATED_S)
+        writer = form.encoder(request, stamp)
         pieces = [*form.framed(writer.begin(ahead(self.parts)))]
         for part in self.parts:
             pieces += form.framed(writer.feed(part))
         body_pieces = pieces if request.streams else [writer.whole()]
-        return 200, form.headers(request, number, CREATED_S), body_pieces
+        return 200, form.headers(request, stamp), body_pieces
 
 
 def http_client(sdk: Any, served: Served) -> Any:

@@ -19,9 +19,6 @@ _NUMERIC = (socket.AF_INET, socket.AF_INET6)
 _MADE_UP = ("192.0.2.", "2001:db8::")
 
 
-# ---------------------------------------------------------------- names
-
-
 def _text(host: Any) -> str:
     return host.decode(errors="replace") if isinstance(host, bytes) else str(host)
 
@@ -80,9 +77,6 @@ def _unnamed(answers: Answers, host: Any) -> OSError | None:
         return None
     answers.loop.note_refused("host", host, host)
     return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-
-# ---------------------------------------------------------------- connections
 
 
 def _refused(answers: Answers, connecting: Any, address: Any) -> OSError:
@@ -155,9 +149,6 @@ def _send_to(answers: Answers, original: Any, sending: Any, *given: Any) -> Any:
     raise _refused(answers, sending, given[-1])
 
 
-# ---------------------------------------------------------------- programs
-
-
 def _start(answers: Answers, _: Any, args: Sequence[Any], *__: Any, **___: Any) -> int:
     __tracebackhide__ = True
     raise absent(answers.loop, args)
@@ -169,9 +160,6 @@ _NOT_FOUND = 127 << 8
 def _system(answers: Answers, _: Any, command: Any) -> int:
     absent(answers.loop, ("sh", "-c", command))
     return _NOT_FOUND
-
-
-# ---------------------------------------------------------------- the tables
 
 
 def _stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:

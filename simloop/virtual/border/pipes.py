@@ -167,8 +167,6 @@ class Pipes:
                 self._waiting.remove(fiber)
         return found
 
-    # ------------------------------------------------------------ event loops
-
     def watch(self, loop: Any, descriptor: int, event: int, handle: asyncio.Handle) -> None:
         """Let `ready` return `handle` whenever the descriptor is ready."""
         self.unwatch(loop, descriptor, event)

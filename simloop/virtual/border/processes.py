@@ -157,8 +157,6 @@ class Process:
         for tell in self.at_end:
             tell(self.exit)
 
-    # ------------------------------------------------------------ for scripts
-
     async def sleep(self, nanoseconds: int) -> None:
         if nanoseconds:
             await parked(self._processes.loop.now_ns + nanoseconds, "time.sleep")
@@ -320,9 +318,6 @@ def run_with_processes(loop: VirtualLoop, launcher: Any) -> None:
     loop.processes = processes = Processes(loop, run_with_pipes(loop), launcher)
     _exchange.enter()
     loop.at_end += [processes.end, _exchange.leave]
-
-
-# ---------------------------------------------------------------- stand-ins
 
 
 def _get_handles(_: Processes, popen: Any, stdin: Any, stdout: Any, stderr: Any) -> Any:

@@ -56,8 +56,6 @@ class ReachingLoop(asyncio.BaseEventLoop):
         if self.outer.standard_input is None or not name.endswith("signal_handler"):
             raise self.outer.refuse(name, advice)
 
-    # ------------------------------------------------------------ descriptors
-
     def _pipes_for(self, method: str) -> Any:
         pipes = self.outer.pipes
         if pipes is None:
@@ -89,8 +87,6 @@ class ReachingLoop(asyncio.BaseEventLoop):
         unix: Any = asyncio.unix_events
         return unix._UnixWritePipeTransport(self, *args, **kwargs)
 
-    # ------------------------------------------------------------ programs
-
     async def _make_subprocess_transport(
         self, _protocol: Any, args: Any, *given: Any, **more: Any
     ) -> Any:
@@ -114,8 +110,6 @@ class ReachingLoop(asyncio.BaseEventLoop):
             await transport._wait()
             raise
         return transport
-
-    # ------------------------------------------------------------ hosts
 
     def _check_sealed(self, what: str, advice: str = TRANSPORT) -> None:
         if not self.outer.is_sealed:

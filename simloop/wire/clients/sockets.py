@@ -80,9 +80,6 @@ class ServerSide:
         return self._connection.send(event) or b""
 
 
-# ---------------------------------------------------------------- aiohttp
-
-
 async def connected(endpoint: Endpoint, connector: Any, request: Any, limits: Any) -> Any:
     """Return a protocol of aiohttp whose connection `endpoint` answers."""
     await endpoint.port.turn()
@@ -171,8 +168,6 @@ class WireTransport(asyncio.Transport):
 
     abort = close
 
-
-# ---------------------------------------------------------------- urllib3
 
 _REFUSED = "Failed to establish a new connection: [Errno 111] Connection refused"
 

@@ -16,7 +16,7 @@ from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -42,20 +42,20 @@ class AnthropicMessages(replies.EventFormat):
             key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
             raise WrongRequest(key, wrong.message, wrong.code) from None
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_MessageEncoder":  # noqa: ARG002 - the protocol has it
-        return _MessageEncoder(self.options, request, number)
+    def encoder(self, request: WireRequest, stamp: Stamp) -> "_MessageEncoder":
+        return _MessageEncoder(self.options, request, stamp.number)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:
         error, request_id = anthropic_error(fault), replies.request_id(number)
         return {"type": "error", "error": error, "request_id": request_id}
 
-    def every(
-        self, number: int, created_s: int, failure: values.StreamError | None = None
-    ) -> Headers:
+    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         """Return the headers of every reply; limits reset at an instant."""
-        reset = datetime.fromtimestamp(created_s + _RESET_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        limits = self.limits("anthropic-ratelimit-{of}-{field}", reset, failure)
-        return (("request-id", replies.request_id(number)), *limits)
+        reset = datetime.fromtimestamp(stamp.created_s + _RESET_S, UTC)
+        limits = self.limits(
+            "anthropic-ratelimit-{of}-{field}", reset.strftime("%Y-%m-%dT%H:%M:%SZ"), failure
+        )
+        return (("request-id", replies.request_id(stamp.number)), *limits)
 
 
 # ---------------------------------------------------------------- failed calls

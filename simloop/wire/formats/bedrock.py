@@ -17,7 +17,7 @@ from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -54,23 +54,20 @@ class Bedrock(replies.EventFormat):
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
         return [_message(*event) for event in events]
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ConverseEncoder":  # noqa: ARG002 - the protocol has it
-        return _ConverseEncoder(self.options, request, number)
+    def encoder(self, request: WireRequest, stamp: Stamp) -> "_ConverseEncoder":
+        return _ConverseEncoder(self.options, request, stamp.number)
 
-    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
+    def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
         kind = "application/vnd.amazon.eventstream" if request.streams else replies.JSON
-        return (("content-type", kind), *self.every(number, created_s))
+        return (("content-type", kind), *self.every(stamp))
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         """Return the body that the provider sends for a failed call; a header has its type."""
         return {"message": replies.message_of(fault, _words(fault))}
 
-    def every(
-        self, number: int, created_s: int, failure: values.StreamError | None = None
-    ) -> Headers:
-        del created_s
+    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         kind = (("x-amzn-errortype", _words(failure.fault).type),) if failure else ()
-        return (("x-amzn-requestid", replies.request_id(number)), *kind)
+        return (("x-amzn-requestid", replies.request_id(stamp.number)), *kind)
 
 
 def _message(name: str, data: str) -> bytes:

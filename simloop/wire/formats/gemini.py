@@ -17,7 +17,7 @@ from simloop.messages import json_value
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -59,17 +59,14 @@ class Gemini(replies.EventFormat):
             output=_output(_fields(payload.object_at(body, "generationConfig", ""))),
         )
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ContentEncoder":  # noqa: ARG002 - the protocol has it
-        return _ContentEncoder(self.options, request, number)
+    def encoder(self, request: WireRequest, stamp: Stamp) -> "_ContentEncoder":
+        return _ContentEncoder(self.options, request, stamp.number)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         return {"error": gemini_error(fault)}
 
-    def every(
-        self, number: int, created_s: int, failure: values.StreamError | None = None
-    ) -> Headers:
+    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:  # noqa: ARG002 - as above
         """Return no header: the provider's have nothing that clients read."""
-        del number, created_s, failure
         return ()
 
 

@@ -32,8 +32,6 @@ def lookup_of(request: HttpRequest) -> Callable[[Storage, int], JsonObject] | No
     return None
 
 
-# ---------------------------------------------------------------- models and embeddings
-
 _ANTHROPIC, _GOOGLE = "anthropic-version", "x-goog-api-key"
 _MODELS = {
     _ANTHROPIC: ("claude-sonnet-5",), _GOOGLE: ("gemini-3-pro",),
@@ -87,9 +85,6 @@ def _vector(text: str, count: int) -> list[float]:
         vector[int.from_bytes(digest[:4]) % count] += 1
     length = sqrt(sum(each * each for each in vector))
     return [each / length for each in vector] if length else [1.0, *vector[1:]]
-
-
-# ---------------------------------------------------------------- responses and conversations
 
 
 def _response(request: HttpRequest, name: str, storage: Storage, __: int) -> JsonObject:

@@ -12,7 +12,13 @@ from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import (
+    ErrorReply,
+    Stamp,
+    WireEvent,
+    WireRequest,
+    WrongRequest,
+)
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -90,21 +96,16 @@ class OpenAIFormat(replies.EventFormat):
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         return {"error": openai_error(fault, is_responses=self.is_responses)}
 
-    def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
+    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> ErrorReply:
         param, code = wrong.key or None, wrong.code or None
         error = {"message": wrong.message, "type": INVALID, "param": param, "code": code}
-        headers = (("content-type", replies.JSON), *self.every(number, created_s))
+        headers = (("content-type", replies.JSON), *self.every(stamp))
         return ErrorReply(wrong.status, headers, payload.wire_json({"error": error}).encode())
 
-    def every(
-        self,
-        number: int,
-        created_s: int,  # noqa: ARG002 - as above
-        failure: values.StreamError | None = None,
-    ) -> Headers:
+    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         """Return the headers of every reply; limits reset after a duration."""
         limits = self.limits("x-ratelimit-{field}-{of}", "1m0s", failure)
-        return (("x-request-id", replies.request_id(number)), *limits)
+        return (("x-request-id", replies.request_id(stamp.number)), *limits)
 
 
 # ---------------------------------------------------------------- requests
@@ -139,8 +140,8 @@ class OpenAIChat(OpenAIFormat):
             ),
         )
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ChatEncoder":
-        return _ChatEncoder(self.options, request, number, created_s)
+    def encoder(self, request: WireRequest, stamp: Stamp) -> "_ChatEncoder":
+        return _ChatEncoder(self.options, request, stamp)
 
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
@@ -252,15 +253,13 @@ _WORDS = replies.FinishWords(  # the last is OpenRouter's
 
 
 class _ChatEncoder(replies.BlockEncoder):
-    def __init__(
-        self, options: WireOptions, request: WireRequest, number: int, created_s: int
-    ) -> None:
+    def __init__(self, options: WireOptions, request: WireRequest, stamp: Stamp) -> None:
         super().__init__(options, request)
         self._text_field = "content"
         self._head: dict[str, Any] = {
-            "id": f"chatcmpl-{number}",
+            "id": f"chatcmpl-{stamp.number}",
             "object": "chat.completion.chunk" if request.streams else "chat.completion",
-            "created": created_s,
+            "created": stamp.created_s,
             "model": request.model,
         }
 

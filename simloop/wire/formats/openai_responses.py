@@ -17,7 +17,7 @@ from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
 from simloop.wire.formats.storage import Turn
-from simloop.wire.formats.wire_format import WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 
 _ALONE = Turn()
@@ -62,8 +62,8 @@ class OpenAIResponses(OpenAIFormat):
             turn=turn,
         )
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> "_ResponseEncoder":
-        return _ResponseEncoder(self, request, number, created_s)
+    def encoder(self, request: WireRequest, stamp: Stamp) -> "_ResponseEncoder":
+        return _ResponseEncoder(self, request, stamp)
 
 
 # ---------------------------------------------------------------- requests
@@ -200,20 +200,18 @@ _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 
 class _ResponseEncoder(replies.BlockEncoder):
-    def __init__(
-        self, form: OpenAIResponses, request: WireRequest, number: int, created_s: int
-    ) -> None:
+    def __init__(self, form: OpenAIResponses, request: WireRequest, stamp: Stamp) -> None:
         super().__init__(form.options, request)
         self._storage = form.storage
         turn = request.turn if isinstance(request, _ResponsesRequest) else _ALONE
         self._turn = turn
-        self._number = number
+        self._number = stamp.number
         self._text = _TEXT
         self._events = 0
         self._head: JsonObject = {
-            "id": f"resp_{number}",  # clients tell responses from conversations by `resp_`
+            "id": f"resp_{stamp.number}",  # clients tell responses from conversations by `resp_`
             "object": "response",
-            "created_at": created_s,
+            "created_at": stamp.created_s,
             "model": request.model,
             "instructions": request.system_prompt or None,
             **_SETTINGS,

@@ -17,7 +17,7 @@ from simloop.escape import writable
 from simloop.messages import json_value
 from simloop.wire.formats.payload import JsonObject, wire_json
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import ErrorReply, Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.faults import status_text
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
@@ -337,26 +337,24 @@ class EventFormat(ABC):
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
         return framed(events, self.options.framing)
 
-    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
+    def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
         kind = EVENTS if request.streams else JSON
-        return (("content-type", kind), *self.every(number, created_s))
+        return (("content-type", kind), *self.every(stamp))
 
-    def error(self, failure: values.StreamError, number: int, created_s: int) -> ErrorReply:
-        body = self.error_body(failure.fault, number)
-        return error_reply(failure, body, self.every(number, created_s, failure), self.pages)
+    def error(self, failure: values.StreamError, stamp: Stamp) -> ErrorReply:
+        body = self.error_body(failure.fault, stamp.number)
+        return error_reply(failure, body, self.every(stamp, failure), self.pages)
 
-    def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
+    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> ErrorReply:
         fault = values.Fault(str(wrong), status=wrong.status)
-        return self.error(values.StreamError(fault), number, created_s)
+        return self.error(values.StreamError(fault), stamp)
 
     @abstractmethod
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:
         """Return the body that the provider sends for a failed call."""
 
     @abstractmethod
-    def every(
-        self, number: int, created_s: int, failure: values.StreamError | None = None
-    ) -> Headers:
+    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         """Return the headers of every reply beside its type."""
 
     def limits(

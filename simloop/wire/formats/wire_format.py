@@ -37,6 +37,13 @@ class WireRequest:
     output: StructuredOutput | None = None
 
 
+class Stamp(NamedTuple):
+    """The number of a request, counted from 1, and the Unix time of its reply."""
+
+    number: int
+    created_s: int
+
+
 class ErrorReply(NamedTuple):
     """A failed call as an HTTP reply."""
 
@@ -49,8 +56,7 @@ class WireFormat(Protocol):
     """One wire format: one file, and its name in `FORMATS`.
 
     A format gets whole requests, so that it may name the model in its path, and it frames its
-    events in its own way. Requests are counted from 1, and their ids are made of their `number`.
-    `created_s` is the Unix time of the reply.
+    events in its own way.
     """
 
     name: ClassVar[str]
@@ -74,16 +80,16 @@ class WireFormat(Protocol):
     def framed(self, events: Sequence[WireEvent]) -> Sequence[bytes]:
         """Return the pieces of the next events of a reply."""
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> "BlockEncoder":
-        """Return the encoder of the reply to request `number`."""
+    def encoder(self, request: WireRequest, stamp: Stamp) -> "BlockEncoder":
+        """Return the encoder of the reply to a request."""
 
-    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
+    def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
         """Return the headers of a reply that has not failed."""
 
-    def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
+    def error(self, failure: StreamError, stamp: Stamp) -> ErrorReply:
         """Return the HTTP reply that a failed call has in the place of any output."""
 
-    def refuse(self, wrong: "WrongRequest", number: int, created_s: int) -> ErrorReply:
+    def refuse(self, wrong: "WrongRequest", stamp: Stamp) -> ErrorReply:
         """Return the HTTP reply to a request that cannot be read."""
 
 

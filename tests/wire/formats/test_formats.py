@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wirereading import (
     BODIES,
-    CREATED_S,
     FORMATS,
+    STAMP,
     STREAMS,
     asked,
     data,
@@ -278,7 +278,7 @@ def test_a_reply_without_a_finish_ends_no_stream(form: WireFormat) -> None:
 
 @every_format
 def test_headers_alone_are_no_part_of_a_stream(form: WireFormat) -> None:
-    assert list(form.encoder(asked(), 3, CREATED_S).feed(HeadersSent())) == []
+    assert list(form.encoder(asked(), STAMP).feed(HeadersSent())) == []
 
 
 @every_format
@@ -305,7 +305,7 @@ def test_a_reply_tells_its_type_and_its_number(form: WireFormat) -> None:
     if form.name == "bedrock":
         stream = "application/vnd.amazon.eventstream"
     for streams, kind in ((True, stream), (False, "application/json")):
-        headers = dict(form.headers(asked(streams=streams), 3, CREATED_S))
+        headers = dict(form.headers(asked(streams=streams), STAMP))
         assert headers.pop("content-type") == kind
         assert set(headers.values()) == ({"req-3"} if form.name != "gemini" else set())
 
@@ -343,7 +343,7 @@ def test_options_reach_each_format() -> None:
     for name, form in wire_formats(options).items():
         if name in ("gemini", "bedrock"):  # they report no limits
             continue
-        headers = dict(form.headers(asked(), 3, CREATED_S))
+        headers = dict(form.headers(asked(), STAMP))
         assert "5" in headers.values()
 
 
@@ -370,7 +370,7 @@ def test_any_body_is_read_or_refused(form: WireFormat, body: dict[str, Any]) -> 
     try:
         request = form.read(sent(body, form.name))
     except WrongRequest as wrong:
-        reply = form.refuse(wrong, 3, CREATED_S)
+        reply = form.refuse(wrong, STAMP)
         assert reply.status in ((400, 404) if form.name == "openai-responses" else (400,))
         refused = json.loads(reply.body)
         assert refused.get("error", refused)["message"]

@@ -3,7 +3,19 @@
 from typing import Any
 
 import pytest
-from wirereading import CALL, CALLS, CREATED_S, MODEL, OTHER, STOP, asked, data, streamed, whole
+from wirereading import (
+    CALL,
+    CALLS,
+    CREATED_S,
+    MODEL,
+    OTHER,
+    STAMP,
+    STOP,
+    asked,
+    data,
+    streamed,
+    whole,
+)
 
 from simloop.messages import (
     Fault,
@@ -157,13 +169,13 @@ def test_usage_comes_with_the_response_that_has_ended() -> None:
 
 
 def test_a_refusal_that_is_not_known_ahead_is_filtered_text() -> None:
-    writer = RESPONSES.encoder(asked(), 3, CREATED_S)
+    writer = RESPONSES.encoder(asked(), STAMP)
     events = [*writer.begin(None), *writer.feed(TextDelta("No")), *writer.feed(REFUSED)]
     assert data(events)[-1]["response"]["incomplete_details"] == {"reason": "content_filter"}
 
 
 def test_a_response_begins_with_its_first_part_at_the_latest() -> None:
-    writer = RESPONSES.encoder(asked(), 3, CREATED_S)
+    writer = RESPONSES.encoder(asked(), STAMP)
     events = data(writer.feed(TextDelta("x")))
     assert [event["type"] for event in events][:2] == ["response.created", "response.in_progress"]
 

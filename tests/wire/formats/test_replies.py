@@ -4,7 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
-from wirereading import CREATED_S, FORMATS, asked, wire_formats
+from wirereading import FORMATS, STAMP, asked, wire_formats
 
 from simloop.messages import Fault, StreamError
 from simloop.scenario.replies import Http, parts_of_fault
@@ -24,7 +24,7 @@ every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 def replied(form: WireFormat, **http: Any) -> ErrorReply:
     """Return the reply to a call that fails as a script says."""
-    return form.error(Http(**http).failure(), 3, CREATED_S)
+    return form.error(Http(**http).failure(), STAMP)
 
 
 def error(reply: ErrorReply) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def test_an_overflow_has_the_words_of_the_provider(
     (overflow,) = (fault for fault in FAULTS if fault.site == "model.overflow")
     ((_, failure),) = parts_of_fault(overflow)
     assert isinstance(failure, StreamError)
-    by_chance = form.error(failure, 3, CREATED_S)
+    by_chance = form.error(failure, STAMP)
     for reply in (scripted, by_chance):
         found = words(form, reply)
         assert said in found.message
@@ -189,14 +189,14 @@ def test_an_overflow_in_the_words_of_the_script_keeps_them() -> None:
 def test_a_word_that_stands_as_the_type_goes_out_as_the_type() -> None:
     fault = Fault("busy", status=529, code="overloaded_error", code_is_type=True)
     for form in FORMATS.values():
-        found = words(form, form.error(StreamError(fault), 3, CREATED_S))
+        found = words(form, form.error(StreamError(fault), STAMP))
         assert (found.type, found.code) == ("overloaded_error", None)
 
 
 def test_a_type_of_anthropic_that_stands_as_the_code_is_the_type_there() -> None:
     fault = Fault("busy", status=500, code="overloaded_error")
-    assert error(CLAUDE.error(StreamError(fault), 3, CREATED_S))["type"] == "overloaded_error"
-    assert error(CHAT.error(StreamError(fault), 3, CREATED_S))["code"] == "overloaded_error"
+    assert error(CLAUDE.error(StreamError(fault), STAMP))["type"] == "overloaded_error"
+    assert error(CHAT.error(StreamError(fault), STAMP))["code"] == "overloaded_error"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_type_of_anthropic_that_stands_as_the_code_is_the_type_there() -> None
 def test_a_failure_without_a_status_gets_that_of_its_code(
     form: WireFormat, code: str, status: int
 ) -> None:
-    assert form.error(StreamError(Fault("no", code=code)), 3, CREATED_S).status == status
+    assert form.error(StreamError(Fault("no", code=code)), STAMP).status == status
 
 
 BODIES: dict[str, tuple[Any, bytes, str]] = {
@@ -250,7 +250,7 @@ LIMITED = WireOptions(rate_limit_requests=50, rate_limit_tokens=9_000)
 
 def test_the_limits_of_openai_reset_after_a_duration() -> None:
     for form in (OpenAIChat(LIMITED), OpenAIResponses(LIMITED)):
-        headers = dict(form.headers(asked(), 3, CREATED_S))
+        headers = dict(form.headers(asked(), STAMP))
         assert {name: value for name, value in headers.items() if "ratelimit" in name} == {
             "x-ratelimit-limit-requests": "50", "x-ratelimit-remaining-requests": "49",
             "x-ratelimit-reset-requests": "1m0s", "x-ratelimit-limit-tokens": "9000",
@@ -259,7 +259,7 @@ def test_the_limits_of_openai_reset_after_a_duration() -> None:
 
 
 def test_the_limits_of_anthropic_reset_at_an_instant_of_virtual_time() -> None:
-    headers = dict(AnthropicMessages(LIMITED).headers(asked(), 3, CREATED_S))
+    headers = dict(AnthropicMessages(LIMITED).headers(asked(), STAMP))
     assert headers["anthropic-ratelimit-requests-limit"] == "50"
     assert headers["anthropic-ratelimit-tokens-reset"] == "2001-09-09T01:47:40Z"
 
@@ -277,7 +277,7 @@ def test_no_limits_are_reported_unless_asked_for(form: WireFormat) -> None:
 
 @every_format
 def test_a_request_that_cannot_be_read_is_status_400(form: WireFormat) -> None:
-    reply = form.refuse(WrongRequest("messages[1]", "it is wrong", "odd"), 3, CREATED_S)
+    reply = form.refuse(WrongRequest("messages[1]", "it is wrong", "odd"), STAMP)
     found = words(form, reply)
     assert (reply.status, found.type) == (400, words(form, replied(form, status=400)).type)
     assert dict(reply.headers)["content-type"] == "application/json"

@@ -20,7 +20,13 @@ from simloop.wire import formats
 from simloop.wire.formats.payload import body_of, text_at, wire_json
 from simloop.wire.formats.replies import BlockChange, BlockEncoder, error_reply
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import (
+    ErrorReply,
+    Stamp,
+    WireEvent,
+    WireRequest,
+    WrongRequest,
+)
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -51,20 +57,20 @@ class Toy:
         data = [one.data.encode() for one in events]
         return [len(one).to_bytes(4) + one for one in data]
 
-    def encoder(self, request: WireRequest, number: int, created_s: int) -> "ToyEncoder":
-        del number, created_s
+    def encoder(self, request: WireRequest, stamp: Stamp) -> "ToyEncoder":
+        del stamp
         return ToyEncoder(self.options, request)
 
-    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
-        del number, created_s
+    def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
+        del stamp
         return (("content-type", "application/x-toy" if request.streams else "application/json"),)
 
-    def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
-        del number, created_s
+    def error(self, failure: StreamError, stamp: Stamp) -> ErrorReply:
+        del stamp
         return error_reply(failure, {"error": failure.fault.message}, ())
 
-    def refuse(self, wrong: WrongRequest, number: int, created_s: int) -> ErrorReply:
-        return self.error(StreamError(Fault(str(wrong), status=400)), number, created_s)
+    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> ErrorReply:
+        return self.error(StreamError(Fault(str(wrong), status=400)), stamp)
 
 
 class ToyEncoder(BlockEncoder):
