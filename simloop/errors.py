@@ -18,7 +18,6 @@ class SimloopError(Exception):
     exit_code: ClassVar[int] = 3
 
     def __str__(self) -> str:
-        """Return the message, with each line escaped."""
         return escape_lines(super().__str__())
 
 

@@ -82,11 +82,9 @@ class HypothesisChoices:
         return self._draw(st.integers(0, round(1 / (1 - p)) - 1)) > 0
 
     def integer(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high` that shrinks to `low`."""
         return low + self._draw(st.integers(0, high - low))
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return an index, each as probable as its weight, which shrinks to the first."""
         bounds = list(accumulate(weights))
         if not bounds or not bounds[-1]:
             return 0

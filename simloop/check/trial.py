@@ -91,7 +91,6 @@ class Failure(NamedTuple):
 
     @classmethod
     def named(cls, name: str, text: str) -> "Failure":
-        """Return a failure that is no violation of an invariant."""
         return cls(name, text, SENTENCES.get(name, "A run raises no error."))
 
     @classmethod

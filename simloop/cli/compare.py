@@ -159,7 +159,6 @@ class Row(Struct, frozen=True):
         )
 
     def below(self) -> Iterator[str]:
-        """Yield the lines below a row: the reason, or the findings and how to see them."""
         findings = [line for each in self.findings for line in each.split("\n")]
         for finding in (self.cannot, *findings) if self.cannot else findings:
             yield from textwrap.wrap(
@@ -248,7 +247,6 @@ class Comparison(Struct, frozen=True):
 
     @property
     def is_remarkable(self) -> bool:
-        """Return whether a loop differs from its own, or is not as expected."""
         return any(row.exit_code or self.mark(row) == _DIFFERS for row in self.rows)
 
     def mark(self, row: Row) -> str:

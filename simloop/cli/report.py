@@ -47,7 +47,6 @@ class Report(Struct):
 
     @property
     def cannot(self) -> str:
-        """Return why `loop` cannot express the scenario, or an empty text."""
         return self.verdict.cannot if self.loop else ""
 
     @property

@@ -169,7 +169,6 @@ class _Replay:
             yield from indented(iter([f"see it: simloop show {shlex.quote(self.name)}"]))
 
     def explain(self) -> None:
-        """Write to stderr why there was no second run, or which circumstances differ."""
         if self.error is not None:
             explain(self.error)
         if self.no_end:

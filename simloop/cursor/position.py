@@ -245,7 +245,6 @@ class Position:
 
     @property
     def is_compacted(self) -> bool:
-        """Return whether a compaction has shortened the context since it was last sent."""
         newest = self.compactions[-1:]
         return bool(newest) and (self.sent_place is None or newest[0] > self.sent_place)
 
@@ -264,7 +263,6 @@ class Position:
         return between(self.recording.index.shortened, 0, self.place)
 
     def removed_by(self, place: int) -> Sequence[Message]:
-        """Return the messages that a compaction removed: those that the next request has not."""
         index = self.recording.index
         before, after = index.previous(Landmark.STEP, place), index.next(Landmark.STEP, place)
         if before is None or after is None:
@@ -278,7 +276,6 @@ class Position:
 
     @cached_property
     def timers(self) -> Sequence[PendingTimer]:
-        """Return the events that are under way, the waits of an agent, and the running limits."""
         record = self.recording.entries
         if self.newest(entries.Ended) is not None:
             return ()

@@ -252,7 +252,6 @@ class RecordedRun:
 
     @property
     def first_place(self) -> int:
-        """Return the place at which the run first goes wrong, or that of its first entry."""
         first = next((found.seq for found in self.findings), None)
         if first is not None:
             return first

@@ -21,23 +21,18 @@ class Choices(Protocol):
 
     def boolean(self, p: float) -> bool:
         """Return whether something of probability `p` happens."""
-        ...
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer from `low` to `high`; `low` is the benign choice."""
-        ...
 
     def weighted(self, weights: Sequence[int]) -> int:
         """Return an index with a probability proportional to its weight; 0 is the benign choice."""
-        ...
 
     def maybe(self, p: float, make: Callable[["Choices"], T]) -> T | None:
         """Return the value that `make` draws, with the probability `p`, or None."""
-        ...
 
     def several(self, most: int, make: Callable[[int], T]) -> list[T]:
         """Return up to `most` values that `make` draws by index; any length is as likely."""
-        ...
 
 
 def one_of(choices: Choices, values: Sequence[Any]) -> Any:

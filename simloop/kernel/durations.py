@@ -78,11 +78,9 @@ class Lasting(Ge):
     ge: int
 
     def __get_pydantic_core_schema__(self, *_: object) -> Any:
-        """Read a text with a unit, and write one in JSON."""
         return _schema(self._read)
 
     def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
-        """Return the schema of a text with a unit."""
         return dict(JSON_SCHEMA)
 
     def _read(self, value: object) -> Milliseconds:

@@ -60,7 +60,6 @@ class Run(Struct, frozen=True, gc=False):
     B4); never reset."""
 
     def to(self, state: Struct) -> Self:
-        """Return the run in another state, with its counters and all its other fields."""
         return structs.replace(self, state=state)
 
 
@@ -127,11 +126,9 @@ class Machine(Protocol):
 
     def start(self) -> Run:
         """Return the run before any signal has arrived."""
-        ...
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run after `signal`, and the effects that it requests."""
-        ...
 
 
 class Design:

@@ -139,7 +139,6 @@ class Compaction(Checked, at="compaction"):
 
     @property
     def trigger(self) -> int:
-        """Return the tokens from which the context is compacted at the top of a round."""
         return self.window * self.trigger_percent // 100
 
     @property

@@ -37,7 +37,6 @@ class RetryPolicy(Protocol):
         `fault` is None for a complete reply that cannot be used. `now_ns` is Unix time, for
         a Retry-After that is a date. `draw` is in [0, 1), for jitter.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +91,6 @@ class StatusRetry:
         return error in RETRYABLE
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
-        """Return Retry-After if it is honoured and usable, else the exponential delay."""
         heard = fault if self.honours_retry_after else None
         return ExponentialBackoff().delay_ns(failures, heard, now_ns=now_ns, draw=draw)
 

@@ -76,7 +76,6 @@ class PiOptions(Checked, at="loops.pi"):
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> policies.Policies:
-        """Return the policies that these options define; equal options share them."""
         order = policies.ToolOrder.PARALLEL if self.parallel else policies.ToolOrder.SEQUENTIAL
         return policies.Policies(
             compaction=policies.Compaction(max_messages=100),

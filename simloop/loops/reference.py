@@ -98,7 +98,6 @@ class ReferenceOptions(Checked, at="loops.reference"):
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> policies.Policies:
-        """Return the policies of the loop with these options; equal options share them."""
         documented = StatusRetry(
             by_status=not self.classify_errors, honours_retry_after=self.honour_retry_after
         )

@@ -155,7 +155,6 @@ class Facts:
             self.conversations.add(first)
 
     def last_replies(self) -> list[ReceivedReply]:
-        """Return the newest reply of each conversation of this run."""
         replies = self.main_replies[self.earlier_replies :]
         return [*{each.conversation: each for each in replies}.values()]
 

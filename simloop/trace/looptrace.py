@@ -21,14 +21,12 @@ class LoopTrace(Struct):
 
     @property
     def elapsed_ns(self) -> int:
-        """Return the virtual nanoseconds up to the last line of the trace."""
         if self.footer is not None:
             return self.footer.elapsed_ns
         return self.entries[-1].at_ns if self.entries else 0
 
     @property
     def no_end(self) -> str:
-        """Return the reason why the trace has no end; empty if it has one."""
         if self.footer is not None:
             return ""
         if self.truncated:

@@ -68,7 +68,6 @@ class Recorder:
         return self.clock.now_ns
 
     def has_grown(self) -> bool:
-        """Return whether there are more entries than at the last call."""
         before, self._grown = self._grown, len(self.entries)
         return before != self._grown
 
