@@ -63,8 +63,8 @@ def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, R
     """Return the scenario of a trace, and the options with which it runs as it was recorded.
 
     `loop` replaces the loop of the trace. It is required if that is not one of simloop's: a trace
-    may come from a stranger, and to import the module that it names would run the stranger's code.
-    Raises ScenarioError if it is missing, and for the reasons of `recorded_scenario`.
+    may come from a stranger, whose code would run. Raises ScenarioError if it is missing, and as
+    `recorded_scenario`.
     """
     recorded = trace.header.loop
     if OF_A_TEST in trace.header.python:

@@ -217,8 +217,7 @@ class Comparison(Struct, frozen=True):
     ) -> Self:
         """Run a scenario on each loop, with the settings of that loop.
 
-        An error of the file, or of simloop, is printed to stderr, after a call of `before_note`.
-        Raises the error of an agent that cannot be made.
+        Errors of the file and of simloop go to stderr, after `before_note`. Raises AgentNotMade.
         """
         path = str(target.file) if isinstance(target.file, Path) else None
         try:

@@ -199,14 +199,10 @@ class Tally(Struct):
     def __str__(self) -> str:
         """Return the closing line: `18 passed, 1 failed, 1 error`."""
         passed, failed, errors = (self.words[word] for word in _WORDS)
-        parts = [f"{passed} passed"]
-        if failed:
-            parts.append(f"{failed} failed")
-        if errors:
-            parts.append(f"{errors} error{'s' * (errors != 1)}")
-        if self.words["cannot"]:
-            parts.append(f"{self.words['cannot']} cannot be expressed")
-        return ", ".join(parts)
+        others = {"failed": failed, f"error{'s' * (errors != 1)}": errors}
+        others["cannot be expressed"] = self.words["cannot"]
+        parts = [f"{count} {what}" for what, count in others.items() if count]
+        return ", ".join([f"{passed} passed", *parts])
 
 
 def status_for(exit_code: int, *, cannot: bool = False) -> Status:

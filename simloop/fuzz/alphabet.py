@@ -161,6 +161,10 @@ IDS: Sequence[Callable[[int], list[str]]] = (
 )
 """The ids of so many calls: new ones, those of any other reply or of the history, and bad ones."""
 
+AXES: Mapping[str, Sequence[Any]] = {
+    "wait": WAITS, "body": BODIES, "pace": PACES, "usage": USAGES, "steps": STEPS, "ids": IDS,
+}  # fmt: skip
+
 NO_WIRE = frozenset(f"error part {code}" for code in (
     "without code", "invalid_request_error", "aborted", "insufficient_quota",
     "context_length_exceeded",

@@ -81,9 +81,8 @@ def shrink(
     """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 
     `given` holds the arguments of `simloop.run` besides the scenario, and `invariants` replace the
-    catalogue. `say` is called after each smaller scenario, and `stopped` after each run: if it
-    returns true, or after Ctrl-C, the smallest scenario so far is returned. Raises ScenarioError if
-    the scenario cannot be run.
+    catalogue. `say` is called after each smaller scenario. If `stopped` returns true, or after
+    Ctrl-C, the smallest so far is returned. Raises ScenarioError if the scenario cannot be run.
     """
     plan = Plan(scenario, given or {})
     with kept_border():

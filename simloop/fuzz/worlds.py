@@ -1,6 +1,6 @@
 """The worlds of a search: the replies of a run and the actions of its user, in drawn settings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import Route, with_fault
 from simloop.trace.kinds import ENGINE_TRIGGERS
-from simloop.world.faults import BODIES, PROGRAM_FAULTS, SERVICE_FAULTS, WAITS
+from simloop.world.faults import PROGRAM_FAULTS, SERVICE_FAULTS
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip
@@ -75,12 +75,7 @@ class Weights(NamedTuple):
     on: frozenset[str]
     contents: Sequence[int]
     ends: Sequence[int]
-    waits: Sequence[int]
-    bodies: Sequence[int]
-    paces: Sequence[int]
-    usages: Sequence[int]
-    steps: Sequence[int]
-    ids: Sequence[int]
+    axes: Mapping[str, Sequence[int]]  # of the other axes of a reply
     summaries: Sequence[int] | None
     length: int
     entries: Sequence[str]
@@ -148,12 +143,7 @@ def _weights(
         on=on,
         contents=contents,
         ends=ends,
-        waits=draw(len(WAITS)),
-        bodies=draw(len(BODIES)),
-        paces=draw(len(alphabet.PACES)),
-        usages=draw(len(alphabet.USAGES)),
-        steps=draw(len(alphabet.STEPS)),
-        ids=draw(len(alphabet.IDS)),
+        axes={name: draw(len(variants)) for name, variants in alphabet.AXES.items()},
         summaries=summaries,
         length=_LENGTH,
         entries=(*_AT_BOUNDARY, *(() if Feature.TRIGGERS in lacks else ENGINE_TRIGGERS)),
@@ -181,17 +171,17 @@ def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
 
 def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
     """Draw one reply."""
-    on = weights.on
-    pace = choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.7) else 0
-    usage = choices.weighted(weights.usages) if "usage" in on else 0
-    steps = choices.weighted(weights.steps) if "steps" in on and choices.boolean(0.5) else 0
-    ids = choices.weighted(weights.ids) if "ids" in on else 0
+    on, axes = weights.on, weights.axes
+    pace = choices.weighted(axes["pace"]) if "pace" in on and choices.boolean(0.7) else 0
+    usage = choices.weighted(axes["usage"]) if "usage" in on else 0
+    steps = choices.weighted(axes["steps"]) if "steps" in on and choices.boolean(0.5) else 0
+    ids = choices.weighted(axes["ids"]) if "ids" in on else 0
     # The end comes last, because the choices after it depend on it.
     end = choices.weighted(weights.ends)
     content = wait = body = 0
     if end in _OF_HTTP:
-        wait = choices.weighted(weights.waits)
-        body = choices.weighted(weights.bodies) if choices.boolean(0.4) else 0
+        wait = choices.weighted(axes["wait"])
+        body = choices.weighted(axes["body"]) if choices.boolean(0.4) else 0
         if body and choices.boolean(0.5):
             end = one_of(choices, alphabet.ENDS_WITH_BODY[body])
     else:

@@ -104,25 +104,19 @@ class AbortRule(NamedTuple):
 class Machine(Protocol):
     """A loop design: any object with these attributes and methods.
 
-    `name` is what scenarios call it, `legal` its map, `policies` what it does by default. `bounds`
-    are the limits that it keeps, by the names that its runs end with: exploration proves that each
-    is kept, neither too late nor too early. `unsupported` gives the reason for each feature that
-    the design does not have. Exploration also proves that `HookFailed` ends a run as failed, and
-    `WallClockExpired` as timed out.
-
     A machine may also have `abort_rule`, an `AbortRule`, if it does more after an abort than end as
     aborted, and `thresholds`, in the form of `bounds`: counts at which it decides in another way
     without being bounded by them. A design whose runs need not end, on purpose, says why in
-    `endless`: exploration then guards all the rest. `deviations` are the invariants that its
-    runs do not have, on purpose, each with the reason. `judge_as` names the bundled design whose
+    `endless`: exploration then guards all the rest. `deviations` are the invariants that its runs
+    do not have, on purpose, each with the reason. `judge_as` names the bundled design whose
     expectations hold for a loop of the user's own.
     """
 
-    name: str
-    legal: LegalMap
-    policies: Policies
-    bounds: Mapping[str, Bound]
-    unsupported: Mapping[Feature, str]
+    name: str  # what scenarios call it
+    legal: LegalMap  # its map
+    policies: Policies  # what it does by default
+    bounds: Mapping[str, Bound]  # by the limits that its runs end with, which it keeps exactly
+    unsupported: Mapping[Feature, str]  # the reason for each feature that it lacks
 
     def start(self) -> Run:
         """Return the run before any signal has arrived."""
@@ -134,9 +128,8 @@ class Machine(Protocol):
 class Design:
     """The base of the bundled machines, which state their deviations as data.
 
-    `deviates` has a row for each invariant: the options that break it, and the reason. `name` is an
-    option that breaks it if it is on, `-name` one that breaks it if it is off; without any option
-    the design always breaks it.
+    `deviates` has a row for each invariant: the options that break it, and the reason. `-name`
+    breaks it if the option is off; without any option the design always breaks it.
     """
 
     unsupported: Mapping[Feature, str] = {}
@@ -173,11 +166,10 @@ class IllegalTransition(InternalError):  # noqa: N818 - as above
 
 
 def checked_transition(machine: Machine, run: Run, signal: Signal) -> Transition:
-    """Return the transition of `machine` after a check against its map.
+    """Return the transition of `machine` after a check against its map, as every driver does.
 
-    Every driver of a machine and every exploration goes through this function, so no machine checks
-    itself. Raises IllegalSignal if the state does not accept the signal; the machine is not asked
-    then. Raises IllegalTransition if the transition is not on the map.
+    Raises IllegalSignal if the state does not accept the signal: the machine is not asked then.
+    Raises IllegalTransition if the transition is not on the map.
     """
     try:
         targets = machine.legal[type(run.state)][type(signal)]

@@ -41,9 +41,7 @@ class ToolStart(Word):
     """The time at which the tool of a call starts."""
 
     WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on
-    AFTER_REPLY = (
-        "after-reply"  # when the reply has ended and the loop has decided to run its calls
-    )
+    AFTER_REPLY = "after-reply"  # when the loop has decided to run the calls of the whole reply
 
 
 class CompactionStrategy(Word):

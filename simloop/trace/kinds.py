@@ -112,11 +112,6 @@ def _finish(entry: entries.Finish) -> Lines:
     return (("finish", f"{entry.reason}{raw}{steps}{tokens}"),)
 
 
-def _result(entry: entries.ToolResult) -> Lines:
-    what = "tool error" if entry.is_error else "tool result"
-    return ((what, f"{entry.text} [{entry.call_id}]"),)
-
-
 def _renamed(entry: entries.CallRenamed) -> Lines:
     before = f"[{entry.call_id}]" if entry.call_id else "a call without an id"
     return (("call renamed", f"{before} becomes {entry.to_name} [{entry.to_id}]"),)
@@ -229,7 +224,10 @@ KINDS: Mapping[type[entries.Entry], Kind] = {
     entries.ToolStarted: Kind(
         Lane.TOOLS, "(", "starts",
         lambda e: (("tool", f"{e.name} {e.arguments} [{e.call_id}]"),), ENTRY),
-    entries.ToolResult: Kind(Lane.TOOLS, ")", "result", _result, ENTRY, lambda e: e.is_error),
+    entries.ToolResult: Kind(
+        Lane.TOOLS, ")", "result",
+        lambda e: (("tool error" if e.is_error else "tool result", f"{e.text} [{e.call_id}]"),),
+        ENTRY, lambda e: e.is_error),
     entries.Answered: Kind(
         Lane.TOOLS, "a", "answer",
         lambda e: (("answer" if e.ran else "no result", f"{e.text} [{e.call_id}]"),),

@@ -205,8 +205,7 @@ def read_request(
     """Return the request of `entry`, as it was sent; `base` is the one that it was coded against.
 
     It shares the list of a base to which it only adds. Messages after the first `most_kept`, which
-    no later request keeps, go into its tail: they would otherwise stand in the shared list before
-    those of the next request, and each request after such a tail would have to copy the list.
+    no later request keeps, go into its tail: else each later request would have to copy the list.
     """
     messages: list[Message] = []
     system_prompt = ""

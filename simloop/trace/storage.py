@@ -60,9 +60,8 @@ def _check_regular(mode: int, path: Path) -> None:
 def write_file(path: Path, data: bytes) -> None:
     """Write `data` to the file at `path`: readers see the old file or the whole new one.
 
-    A symbolic link is followed. A file that is replaced keeps its permissions. A character device
-    or a pipe is written into and stays what it is. Raises ScenarioError if the file cannot be
-    written.
+    A symbolic link is followed, permissions are kept, and a character device or a pipe is written
+    into. Raises ScenarioError if the file cannot be written.
     """
     try:
         _write(path, data)
