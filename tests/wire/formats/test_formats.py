@@ -1,6 +1,5 @@
 """All formats carry the same conversations and the same replies."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from wirereading import (
     BODIES,
     FORMATS,
@@ -316,7 +316,7 @@ def test_each_format_answers_paths_of_its_own() -> None:
         request = HttpRequest("POST", f"https://host/v1{sent_to}?beta=true", (), b"")
         assert [each for each, one in FORMATS.items() if one.answers(request)] == [name]
         assert FORMATS[name].endpoint == f"POST {path}"
-        assert not FORMATS[name].answers(dataclasses.replace(request, method="GET"))
+        assert not FORMATS[name].answers(structs.replace(request, method="GET"))
 
 
 PATHS = {
