@@ -4,7 +4,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -52,6 +52,28 @@ def test_an_exception_passes_and_the_running_loop_is_itself_again(place: Any) ->
         return task is not None and task is asyncio.current_task()
 
     assert simulate(main())
+
+
+def test_an_async_generator_that_a_loop_inside_drops_is_closed_there(place: Any) -> None:
+    closed = []
+
+    async def pieces() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(1)
+            closed.append(time.monotonic())
+
+    async def takes_one() -> None:
+        async for _ in pieces():
+            break
+        await asyncio.sleep(5)
+
+    async def main() -> None:
+        await place(lambda: run_blocking(takes_one()))
+
+    simulate(main())
+    assert closed == [1.0]
 
 
 def test_the_callbacks_of_a_blocked_loop_wait() -> None:

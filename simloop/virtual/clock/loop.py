@@ -12,7 +12,6 @@ import itertools
 import random
 import sys
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from itertools import islice
@@ -80,8 +79,6 @@ class VirtualLoop(ReachingLoop):
         """Whether a timer may be due that the loop has not looked at yet."""
         self._timers: list[tuple[int, int, int, Timer]] = []
         self.is_spoilt = False  # True: a thread that was given up may still call this loop
-        # In order of first use: asyncio's own WeakSet is ordered by `id()`.
-        self._asyncgens: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
         self.answers: Any = None
         """The answers of the border that seals the loop, or None (border/answers.py)."""
         self.worlds: list[Any] = []
@@ -175,7 +172,7 @@ class VirtualLoop(ReachingLoop):
         if self.shuffle_seed is not None:
             self._tie = functools.partial(random.Random(self.shuffle_seed).getrandbits, 32)  # noqa: S311 - reproducible on purpose
         self._thread_id = threading.get_ident()
-        sys.set_asyncgen_hooks(self._asyncgens.setdefault, self._asyncgen_finalizer_hook)
+        sys.set_asyncgen_hooks(self._asyncgens.add, self._asyncgen_finalizer_hook)
         asyncio._set_running_loop(self)
 
     def turn(self) -> None:

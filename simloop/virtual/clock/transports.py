@@ -11,7 +11,7 @@ import select
 import shlex
 import socket
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from simloop.virtual.real_world import LOOP_METHODS, PROCESS, SHELLS, TRANSPORT
@@ -34,6 +34,19 @@ def absent(outer: Any, args: Sequence[Any]) -> FileNotFoundError:
     return error
 
 
+class _Generators(dict[Any, None]):
+    """Weak references to generators in order of first use: a WeakSet is ordered by `id()`."""
+
+    def add(self, generator: Any) -> None:
+        self[weakref.ref(generator, self.pop)] = None
+
+    def discard(self, generator: Any) -> None:
+        self.pop(weakref.ref(generator), None)
+
+    def __iter__(self) -> Iterator[Any]:
+        return filter(None, [each() for each in self.copy()])
+
+
 class ReachingLoop(asyncio.BaseEventLoop):
     """An event loop without a network of its own: what it asks for, the border answers.
 
@@ -47,6 +60,7 @@ class ReachingLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._transports = weakref.WeakValueDictionary[int, Any]()
+        self._asyncgens = _Generators()
 
     def __del__(self, *_: object) -> None:
         """Do nothing; this loop holds no sockets, so no leak warning is due."""

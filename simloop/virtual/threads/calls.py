@@ -13,7 +13,6 @@ import contextvars
 import signal
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -211,8 +210,6 @@ class InnerLoop(ReachingLoop):
         self._selector = self
         self._parked: scheduler.SimulatedThread | None = None
         self._is_woken = False
-        # In order of first use: asyncio's own WeakSet is ordered by `id()`.
-        self._asyncgens: Any = weakref.WeakKeyDictionary()
         self._clock_resolution = 1e-9
         self._task_factory: Any = None
         self._ready: Any
@@ -286,9 +283,6 @@ class InnerLoop(ReachingLoop):
             raise self.outer.refuse(
                 name, "only a whole program gets signals: call the handler itself"
             )
-
-    def _asyncgen_firstiter_hook(self, generator: Any) -> None:
-        self._asyncgens.setdefault(generator)
 
     def _process_events(self, events: list[asyncio.Handle]) -> None:
         self._ready.extend(events)
