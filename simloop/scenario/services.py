@@ -132,7 +132,21 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
             if played is None:
                 played = self._timed()
                 object.__setattr__(self, "_played", played)
-            return _filled(played, values, is_json=self.json is not None) if values else played
+            return self._filled(played, values) if values else played
+
+        def _filled(
+            self, answer: services.TimedAnswer, values: Mapping[str, str]
+        ) -> services.TimedAnswer:
+            """Return an answer, in whose texts each `{name}` of `values` is its value."""
+            pieces, headers = answer.pieces, answer.headers
+            for name, value in values.items():
+                mark, text = f"{{{name}}}", value.encode("utf-8", "replace")
+                if self.json is not None:
+                    text = services.json_bytes(value)[1:-1]
+                pieces = tuple([piece.replace(mark.encode(), text) for piece in pieces])
+                if self.headers:
+                    headers = tuple([(key, told.replace(mark, value)) for key, told in headers])
+            return msgspec.structs.replace(answer, pieces=pieces, headers=headers)
 
         def _timed(self) -> services.TimedAnswer:
             return services.timed(
@@ -145,19 +159,6 @@ with warnings.catch_warnings():  # pydantic has an old method `json`, which noth
                 lost=self.lost,
                 stall=self.stall,
             )
-
-
-def _filled(
-    answer: services.TimedAnswer, values: Mapping[str, str], *, is_json: bool
-) -> services.TimedAnswer:
-    """Return an answer, in whose texts each `{name}` of `values` is its value."""
-    pieces, headers = answer.pieces, answer.headers
-    for name, value in values.items():
-        mark = f"{{{name}}}"
-        text = services.json_bytes(value)[1:-1] if is_json else value.encode("utf-8", "replace")
-        pieces = tuple([piece.replace(mark.encode(), text) for piece in pieces])
-        headers = tuple([(key, told.replace(mark, value)) for key, told in headers])
-    return msgspec.structs.replace(answer, pieces=pieces, headers=headers)
 
 
 class Route(Answer):

@@ -73,12 +73,14 @@ class HttpxConversion:
 
     def _response(self, reply: http.HttpReply, request: Any) -> Any:
         body, whole = reply.body, reply.body.data
-        return self._module.Response(
+        response = self._module.Response(
             reply.status,
             headers=self._headers(reply.headers),
             stream=self._stream(body, request) if whole is None else self._module.ByteStream(whole),
             extensions={"http_version": b"HTTP/1.1"},
         )
+        response.headers.encoding = "ascii"  # what the client finds out at length
+        return response
 
     def error(self, error: Exception, request: Any, *, in_body: bool = False) -> Exception:
         """Return the exception of the module for a connection that failed."""
