@@ -33,11 +33,7 @@ class FinishReason(StrEnum):
 
     @classmethod
     def read(cls, raw: str) -> "FinishReason":
-        """Return the reason for a provider's word, in any case; an unknown word is `OTHER`.
-
-        No provider says `interrupted`: it is the meaning of silence, and of the words that a
-        gateway sends when it lost the provider.
-        """
+        """Return the reason for a provider's word, in any case; an unknown word is `OTHER`."""
         return _FINISH_WORDS.get(raw.lower().replace("-", "_"), cls.OTHER)
 
 

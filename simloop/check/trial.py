@@ -205,10 +205,7 @@ class Verdict(Struct):
         return max([1 if self.failures else 0, *(error.exit_code for error in self.errors)])
 
     def failure(self) -> Failure | None:
-        """Return the failure of the run, or None.
-
-        Raises ScenarioError if the scenario cannot be run, which is no failure of the loop.
-        """
+        """Return the failure of the run, or None. Raises ScenarioError if it cannot be run."""
         found = next(self._failures(), None)
         return found and found._replace(printed=tuple(printed(self.output)))
 
@@ -318,10 +315,7 @@ def only(name: str) -> list[Invariant] | None:
 
 
 def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -> Failure | None:
-    """Run a plan to the first violation, and return its failure.
-
-    With `twice`, a run without a failure is repeated. Raises ScenarioError if it cannot be run.
-    """
+    """Return the failure of a run to its first violation, or with `twice` of a repeated one."""
     verdict = trial(plan, rules, Until.VIOLATION)
     if twice and verdict.failure() is None:
         run_again(verdict)
@@ -491,10 +485,7 @@ def reproduce(plan: Plan, seed: int) -> str:
 
 
 def run_to_the_end(scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> LoopTrace:
-    """Return the trace of a run, however it ended: a script that does not fit is no difference.
-
-    Raises ScenarioError if the run cannot begin, and InternalError.
-    """
+    """Return the trace of a run, however it ended. Raises ScenarioError and InternalError."""
     plan = scenario if isinstance(scenario, Plan) else Plan(scenario, given)
     return _whole(trial(plan, UNJUDGED))
 
@@ -505,10 +496,7 @@ def verify(
     watch: Callable[[Simulation], object] | None = None,
     **given: Unpack[RunOptions],
 ) -> Verdict:
-    """Read a scenario and return the verdict of its trial. `given` holds arguments of `run`.
-
-    Raises nothing for errors of the scenario or the loop: see `Verdict.errors`.
-    """
+    """Read a scenario and return the verdict of its trial; `Verdict.errors` has its errors."""
     verdict = Verdict()
     try:
         verdict.scenario = load_scenario(source) if isinstance(source, Path) else source

@@ -7,14 +7,8 @@ from typing import Any
 import click
 
 from simloop.check.trial import verify
+from simloop.cli import options
 from simloop.cli.compare import Row, reasons
-from simloop.cli.options import (
-    Target,
-    formats,
-    invariants_of_ones_own,
-    scenario_settings,
-    targets_of,
-)
 from simloop.cli.report import Report, Tally, made, print_json
 from simloop.cli.terminal import StatusLine, cells, out, out_lines, plain
 from simloop.runs.options import RunOptions
@@ -30,10 +24,10 @@ class CheckedScenario(Report):
 
 
 @click.command("check")
-@scenario_settings
-@invariants_of_ones_own
+@options.scenario_settings
+@options.invariants_of_ones_own
 @click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
-@formats("json")
+@options.formats("json")
 def command(
     *, targets: tuple[str, ...], given: RunOptions, verbose: bool, output_format: str
 ) -> int:
@@ -46,7 +40,7 @@ def command(
     the invariants that `simloop invariants` lists. All times on stdout are virtual, so equal
     scenarios give equal bytes. For a JUnit file, let pytest run the scenarios, with --junit-xml.
     """
-    found = list(targets_of(targets))
+    found = list(options.targets_of(targets))
     with StatusLine(sys.stderr) as status:
         each = (_checked(one, given) for one in status.through(found))
         reports = _apart(made(each, given["loop"]), status)
@@ -56,7 +50,7 @@ def command(
         return _print_text(reports, status, width, verbose=verbose)
 
 
-def _checked(target: Target, given: RunOptions) -> CheckedScenario:
+def _checked(target: options.Target, given: RunOptions) -> CheckedScenario:
     report = CheckedScenario.on(target)
     if report.path is not None:
         report.verdict = verify(report.path, **given)

@@ -96,14 +96,10 @@ def command(
 
 
 class Row(Struct, frozen=True):
-    """The run of a scenario on one loop.
+    """The run of a scenario on one loop."""
 
-    `facts` are those of the JSON, null where nothing is known. `findings` are the expectations for
-    that loop that do not hold, and the errors that it does not expect.
-    """
-
-    facts: Mapping[str, Any]
-    findings: tuple[str, ...] = ()
+    facts: Mapping[str, Any]  # those of the JSON, null where nothing is known
+    findings: tuple[str, ...] = ()  # the expectations that do not hold, and unexpected errors
     exit_code: int = 0
 
     @classmethod
@@ -215,10 +211,7 @@ class Comparison(Struct, frozen=True):
         seed: int | None,
         before_note: Callable[[], None],
     ) -> Self:
-        """Run a scenario on each loop, with the settings of that loop.
-
-        Errors of the file and of simloop go to stderr, after `before_note`. Raises AgentNotMade.
-        """
+        """Run a scenario on each loop; errors go to stderr. Raises AgentNotMade."""
         path = str(target.file) if isinstance(target.file, Path) else None
         try:
             if isinstance(target.file, ScenarioError):

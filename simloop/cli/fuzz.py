@@ -15,15 +15,7 @@ from pathlib import Path
 import click
 
 from simloop.check.invariants.judge import added_names
-from simloop.cli.options import (
-    formats,
-    invariants_of_ones_own,
-    loop_names,
-    loop_of_program,
-    program_option,
-    scenarios_and_files,
-    targets_of,
-)
+from simloop.cli import options
 from simloop.cli.process import signals_to_stop
 from simloop.cli.terminal import StatusLine, json_text, note, out, out_lines, plain
 from simloop.errors import ScenarioError
@@ -55,15 +47,15 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
 
 
 @click.command("fuzz")
-@invariants_of_ones_own
+@options.invariants_of_ones_own
 @click.option(
     "--loop",
     metavar="NAME",
-    shell_complete=loop_names,
+    shell_complete=options.loop_names,
     help="The loop to test: a design, a version of one, or module:attribute for your own; by "
     "default the design `reference`.",
 )
-@program_option
+@options.program_option
 @click.option(
     "--budget",
     callback=_budget_s,
@@ -88,7 +80,7 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
     "sources",
     multiple=True,
     metavar="PATH|NAME",
-    shell_complete=scenarios_and_files,
+    shell_complete=options.scenarios_and_files,
     help="Search variations of this scenario, such as one with your agent's tools; may be "
     "repeated.",
 )
@@ -123,7 +115,7 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
     help="Make each run in a process of its own; by default if that costs less than a third of the "
     "runs of your own agent.",
 )
-@formats("json")
+@options.formats("json")
 def command(
     *,
     loop: str | None,
@@ -146,7 +138,7 @@ def command(
     end although the model answers every request without a fault. The exit code is 1 if a failure
     was found. --runs includes the runs that a resumed search has made already.
     """
-    loop = loop_of_program(program, loop) if program else loop or "reference"
+    loop = options.loop_of_program(program, loop) if program else loop or "reference"
     check_loop_exists(loop)
     scenarios = tuple(scenario_text(each) for each in _read(sources))
     code = executor.code_digest() if folder else ""
@@ -222,7 +214,7 @@ def _declared(path: Path | None) -> str:
 
 
 def _read(sources: tuple[str, ...]) -> Iterator[Scenario]:
-    for target in targets_of(sources) if sources else ():
+    for target in options.targets_of(sources) if sources else ():
         if isinstance(target.file, ScenarioError):
             raise target.file
         yield load_scenario(target.file)

@@ -206,11 +206,7 @@ class Tally(Struct):
 
 
 def status_for(exit_code: int, *, cannot: bool = False) -> Status:
-    """Return the status for this exit code.
-
-    `failed`: the loop is wrong; `error`: the file, the call or simloop is wrong; `cannot`: the loop
-    cannot express the scenario.
-    """
+    """Return `failed` for a wrong loop, `error` for a wrong file, call or simloop, or `cannot`."""
     return "cannot" if cannot else _STATUS[min(exit_code, 2)]
 
 

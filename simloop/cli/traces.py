@@ -10,15 +10,7 @@ import click
 
 from simloop.check.replay import Setting, as_far_as, different_settings, rerun
 from simloop.check.trial import Until, verify
-from simloop.cli.options import (
-    Target,
-    formats,
-    replay_loop,
-    run_settings,
-    scenario_settings,
-    scenarios_and_files,
-    targets_of,
-)
+from simloop.cli import options
 from simloop.cli.report import (
     Report,
     errors_of,
@@ -50,7 +42,7 @@ _STDOUT = "-"
 
 
 @click.command("record")
-@scenario_settings
+@options.scenario_settings
 @click.option(
     "--to",
     "folder",
@@ -66,14 +58,14 @@ def record(*, targets: tuple[str, ...], given: RunOptions, folder: Path | None) 
     replaces an old trace, even if an expectation fails (exit code 1). A run without an outcome is
     not recorded. `simloop replay` runs a recorded trace again.
     """
-    found = [(target, _trace_file(target, folder)) for target in targets_of(targets)]
+    found = [(target, _trace_file(target, folder)) for target in options.targets_of(targets)]
     width = max(cells(plain(str(file or target.name))) for target, file in found)
     written: dict[Path, str] = {}
     reports = (_recorded(target, file, given, written) for target, file in found)
     return print_each(reports, width, counted=len(found) > 1)
 
 
-def _trace_file(target: Target, folder: Path | None) -> Path | None:
+def _trace_file(target: options.Target, folder: Path | None) -> Path | None:
     if isinstance(target.file, ScenarioError):
         return None
     name = target.file.name
@@ -89,7 +81,7 @@ def _trace_file(target: Target, folder: Path | None) -> Path | None:
 
 
 def _recorded(
-    target: Target, file: Path | None, given: RunOptions, written: dict[Path, str]
+    target: options.Target, file: Path | None, given: RunOptions, written: dict[Path, str]
 ) -> Report:
     report = Report.on(target)
     if report.path is not None and file is not None:
@@ -125,8 +117,8 @@ def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
 @click.argument(
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@replay_loop
-@formats("json")
+@options.replay_loop
+@options.formats("json")
 def replay(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
     """Run recorded traces again and show the first difference.
 
@@ -250,7 +242,7 @@ def diff(one: Path, other: Path) -> int:
     multiple=True,
     help="Show this view of the facts; may be repeated. The default with --at is all of them.",
 )
-@replay_loop
+@options.replay_loop
 @click.argument("trace", type=click.Path(path_type=Path))
 def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) -> None:
     """Show a recorded trace as a timeline, or the facts at an entry.
@@ -276,7 +268,7 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
 
 
 @click.command("export")
-@click.argument("source", metavar="TRACE|SCENARIO|NAME", shell_complete=scenarios_and_files)
+@click.argument("source", metavar="TRACE|SCENARIO|NAME", shell_complete=options.scenarios_and_files)
 @click.option(
     "--html",
     metavar="FILE",
@@ -290,7 +282,7 @@ def show(trace: Path, at: str | None, views: tuple[str, ...], loop: str | None) 
     flag_value=_STDOUT,
     help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.",
 )
-@run_settings
+@options.run_settings
 def export(*, source: str, html: str | None, otel: str | None, given: RunOptions) -> None:
     """Write a run as a page for a browser, or as spans.
 

@@ -101,15 +101,12 @@ class Waits:
 
 
 class Finding(NamedTuple):
-    """Something that is wrong: a name for a heading, and `subject` and `detail` of a sentence.
-
-    `seq` is the first entry that shows the finding, or None if only the end of the run shows it.
-    """
+    """Something that is wrong: a name for a heading, and `subject` and `detail` of a sentence."""
 
     name: str
     subject: str
     detail: str
-    seq: int | None = None
+    seq: int | None = None  # the first entry that shows it; None if only the end does
 
     @property
     def brief(self) -> str:

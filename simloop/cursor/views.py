@@ -25,11 +25,7 @@ _BACKING_OFF = NAMES[BackingOff]
 
 
 def view(name: FactView, position: Position, most: int | None = None) -> tuple[FactRow, ...]:
-    """Return the rows of a view; one row says so if there is nothing to show.
-
-    The request and the context show the newest `most` messages, or all of them if it is None. An
-    interface that shows a view at each key press gives a number: a conversation may be long.
-    """
+    """Return the rows of a view, of messages the newest `most`; one row says if it is empty."""
     found = _PANELS[name].rows(position)
     if isinstance(found, MessagesView):
         found = _messages_view_rows(found, position, most)

@@ -195,11 +195,7 @@ class Recipe(NamedTuple):
 
 @lru_cache(maxsize=20_000)
 def reply_of(recipe: Recipe, tools: CalledTools = FIXED) -> Reply:
-    """Return the reply of a recipe that calls `tools`; equal recipes share it.
-
-    If two choices contradict each other, the end decides. A reply is a copy of a validated one with
-    validated values, because validating each combination takes as long as a run.
-    """
+    """Return the reply of a recipe: a copy of a validated one. The end decides a contradiction."""
     fault, end = ENDS[recipe.end], _end_of(recipe.end)
     update: dict[str, Any] = {"pace": PACES[recipe.pace], "finish": None, **end}
     if fault.stage is Stage.INSTEAD:

@@ -58,15 +58,12 @@ class ShrinkProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A smaller scenario with the same failure; it names its seed, and its loop if that has a name.
-
-    `unfinished` is the reason why the scenario may not be minimal, or empty.
-    """
+    """A smaller scenario with the same failure; it names its seed, and its loop if it can."""
 
     scenario: Scenario
     failure: Failure
     runs: int
-    unfinished: str = ""
+    unfinished: str = ""  # why it may not be minimal, or empty
 
 
 def shrink(
@@ -106,11 +103,7 @@ def shrink(
 
 
 def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]:
-    """Return the shrunk scenario of a failure, and the failure of that scenario.
-
-    A failure that a new process does not show is not shrunk: a loop that keeps state between runs
-    would fail in any smaller scenario, and a test would not.
-    """
+    """Return the smallest scenario with a failure that a new process shows, and the failure."""
     if found.reproduced:
         scenario = found.scenario.model_copy(update={"expect": _ANY_END})
         with suppress(ScenarioError):
@@ -243,11 +236,7 @@ def _read(tree: Tree) -> Scenario:
 
 
 def with_planned_faults(tree: dict[str, Any], record: Sequence[AnyEntry]) -> dict[str, Any]:
-    """Return a scenario, as data, whose script has the faults that a run of it has recorded.
-
-    Random faults cannot be reduced: another reply or another seed draws other faults. The script
-    has the recorded events, or the nearest events that a scenario can express.
-    """
+    """Return a scenario, as data, with the recorded faults: random ones cannot be reduced."""
     replies: dict[int, dict[str, Any]] = {}
     scripts: dict[str, list[dict[str, Any]]] = {"model": [], "summaries": []}
     models = {name: {**party, "replies": []} for name, party in tree.get("models", {}).items()}

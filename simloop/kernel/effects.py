@@ -30,10 +30,7 @@ class Compact(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class CallModel(Struct, frozen=True, gc=False, cache_hash=True):
-    """Run hooks, send the request, read the stream.
-
-    Answered by `ModelReplied`, `ModelFailed`, `HookFailed` or `CallBlocked`.
-    """
+    """Ask the model: answered by `ModelReplied`, `ModelFailed`, `HookFailed` or `CallBlocked`."""
 
     note: str = ""  # an assistant message at the end of this request only
     tools: bool = True  # whether tools are offered

@@ -90,10 +90,7 @@ _MAY_BE_OVERFLOW = frozenset({None, 200, 400, 413})
 
 
 def classify(fault: Fault) -> ErrorClass:
-    """Return the class of a failed call.
-
-    A code that belongs to one class decides first, then the words of an overflow, then the status.
-    """
+    """Return the class of a failed call: by its code, the words of an overflow, or its status."""
     coded = _BY_CODE.get(fault.code)
     status = fault.status if isinstance(fault.status, int) else None
     beats = _CODE_BEATS_413 if status == _TOO_LARGE else _CODE_BEATS_STATUS

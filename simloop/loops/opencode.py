@@ -119,13 +119,10 @@ VERSIONS: Mapping[str, OpencodeOptions] = {
 
 
 class Turning(Struct, frozen=True, gc=False):
-    """The top of the outer loop after a reply; a full context is compacted before all else.
+    """The top of the outer loop after a reply; a full context is compacted before all else."""
 
-    `answered`: the exit test holds. `blocked`: the inner loop returned `stop`.
-    """
-
-    answered: bool
-    blocked: bool = False
+    answered: bool  # the exit test holds
+    blocked: bool = False  # the inner loop returned `stop`
 
 
 LEGAL: machine.LegalMap = {

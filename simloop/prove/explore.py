@@ -52,7 +52,14 @@ def explore(
     machine: Machine, limits: Limits, say: Say = lambda _: None
 ) -> tuple[Graph, list[RuleViolation], set[Edge]]:
     """Visit every run; return the graph, the violations and the edges. Raises RunawayRun."""
-    return _Explorer(machine, limits, say).explore()
+    explorer = _Explorer(machine, limits, say)
+    graph = explorer.graph
+    explorer.visit_all()
+    found = explorer.wrong_in_all()
+    for number, wrong in enumerate(found):
+        say(f"{len(graph):,} states visited, {number} of {len(found)} rules checked")
+        explorer.find_all(wrong)
+    return graph, list(explorer.violations.values()), explorer.taken
 
 
 class _Explorer:
@@ -63,24 +70,15 @@ class _Explorer:
         self._most_steps = limits.max_steps_per_round
         self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
         self._arrivals: dict[tuple[Effect, ...], tuple[Signal, ...]] = {}
-        self._graph = Graph()
-        self._violations: dict[str | tuple[type, ...], RuleViolation] = {}
-        self._taken: set[Edge] = set()
+        self.graph = Graph()
+        self.violations: dict[str | tuple[type, ...], RuleViolation] = {}
+        self.taken: set[Edge] = set()
         self._judged: set[tuple[Struct, tuple[Effect, ...]]] = set()
 
-    def explore(self) -> tuple[Graph, list[RuleViolation], set[Edge]]:
-        graph = self._graph
-        self._visit_all()
-        found = self._wrong_in_all()
-        for number, wrong in enumerate(found):
-            self._say(f"{len(graph):,} states visited, {number} of {len(found)} rules checked")
-            self._find_all(wrong)
-        return graph, list(self._violations.values()), self._taken
-
-    def _visit_all(self) -> None:
-        graph = self._graph
+    def visit_all(self) -> None:
+        graph = self.graph
         graph.add(self._first, (), None)  # no number: to come back is another run
-        self._find_all(self._begins_anew(0))
+        self.find_all(self._begins_anew(0))
         self._visit(0, (signals.Began(),))
         node = 1
         while node < len(graph):
@@ -94,9 +92,9 @@ class _Explorer:
 
     def _visit(self, node: int, arrivals: tuple[Signal, ...]) -> None:
         """Add the arrows of `node`; add a violation and no arrow where the machine fails."""
-        run, arrows = self._graph.runs[node], self._graph.arrows[node]
+        run, arrows = self.graph.runs[node], self.graph.arrows[node]
         machine, numbers, taken, state = (
-            self._machine, self._numbers, self._taken, type(run.state),
+            self._machine, self._numbers, self.taken, type(run.state),
         )  # fmt: skip
         for signal in arrivals:
             try:
@@ -110,7 +108,7 @@ class _Explorer:
                 moved = after, tuple(asked)
                 target = numbers.get(moved)
             except Exception as error:  # noqa: BLE001 - a machine is somebody's code
-                self._graph.cut.add(node)
+                self.graph.cut.add(node)
                 # What it says may hold a counter, and would be told again for each of its values.
                 same = (state, type(signal), type(error))
                 self._find(node, _failure(run, signal, error), same)
@@ -119,21 +117,21 @@ class _Explorer:
             arrows.append((signal, target or self._new(moved, node, signal)))
 
     def _wrong_with(self, node: int) -> Iterator[str]:
-        run, asked = self._graph.runs[node], self._graph.asked[node]
+        run, asked = self.graph.runs[node], self.graph.asked[node]
         bounds = self._machine.bounds
         position = run.state, asked
-        if node in self._graph.ends:
+        if node in self.graph.ends:
             yield from rules.wrong_by_itself(*position)
             yield from rules.ended_too_early(run, bounds)
         elif position not in self._judged:  # whatever its counters
             self._judged.add(position)
             yield from rules.wrong_by_itself(*position)
         for what in rules.past_a_bound(run, asked, bounds):
-            self._graph.cut.add(node)  # it may be so for ever after, and one is enough
+            self.graph.cut.add(node)  # it may be so for ever after, and one is enough
             yield what
 
-    def _wrong_in_all(self) -> tuple[Iterator[rules.Wrong], ...]:
-        graph, machine, most = self._graph, self._machine, self._most_steps
+    def wrong_in_all(self) -> tuple[Iterator[rules.Wrong], ...]:
+        graph, machine, most = self.graph, self._machine, self._most_steps
         bounds = machine.bounds
         return (
             rules.not_the_same_twice(graph, machine),
@@ -148,7 +146,7 @@ class _Explorer:
         )
 
     def _arrivals_at(self, node: int) -> tuple[Signal, ...]:
-        asked = self._graph.asked[node]
+        asked = self.graph.asked[node]
         if asked not in self._arrivals:
             found = arrivals_at(asked, self._most_steps)
             possible = (one for one in found if not why_impossible(self._machine, one))
@@ -156,11 +154,11 @@ class _Explorer:
         return self._arrivals[asked]
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
-        number = self._numbers[moved] = self._graph.add(*moved, (node, signal))
+        number = self._numbers[moved] = self.graph.add(*moved, (node, signal))
         for what in self._wrong_with(number):
             self._find(number, what)
-        if number in self._graph.ends:
-            self._find_all(self._begins_anew(number))
+        if number in self.graph.ends:
+            self.find_all(self._begins_anew(number))
         return number
 
     def _begins_anew(self, node: int) -> Iterator[rules.Wrong]:
@@ -177,14 +175,14 @@ class _Explorer:
         except Exception:  # noqa: BLE001 - as above
             return None
 
-    def _find_all(self, wrong: Iterable[rules.Wrong]) -> None:
+    def find_all(self, wrong: Iterable[rules.Wrong]) -> None:
         for node, what, then in wrong:
-            if what not in self._violations:
-                self._violations[what] = RuleViolation(what, self._graph.way_to(node, then))
+            if what not in self.violations:
+                self.violations[what] = RuleViolation(what, self.graph.way_to(node, then))
 
     def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
-        if (same or what) not in self._violations:
-            self._violations[same or what] = RuleViolation(what, self._graph.way_to(node))
+        if (same or what) not in self.violations:
+            self.violations[same or what] = RuleViolation(what, self.graph.way_to(node))
 
 
 def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:

@@ -29,10 +29,7 @@ _OTHERS = ("asyncio", "anyio", "trio")
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Return whether a test is async and marked, or async in a project with `simloop_auto`.
-
-    A plain test that is marked is one if it asks for `provider` or `sim`, which need a simulation.
-    """
+    """Return whether a test is async and marked, or taken by `simloop_auto`, or needs to be."""
     if not isinstance(item, pytest.Function):
         return False
     is_marked = item.get_closest_marker("simloop") is not None

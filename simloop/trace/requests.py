@@ -160,10 +160,7 @@ class RequestCoder:
         return entry, chars
 
     def _base(self, messages: Sequence[Message], length: int) -> tuple[_Sent, int]:
-        """Return the remembered request that has most in common, and how many messages that is.
-
-        The caller has asked for the usual case, in constant time: views of one list that grows.
-        """
+        """Return the remembered request that has most in common, and how many messages that is."""
         best, most = _NOTHING, 0
         for sent in self._sent:
             if sent.length <= most and best is not _NOTHING:
