@@ -83,10 +83,7 @@ class Passages:
         self._timeouts = Timeouts(loop, task)
 
     async def batch(self, hooks: tuple[UserFunction, ...], calls: int) -> int:
-        """Pass through the point so many times, and return the nanoseconds that it took.
-
-        Raises ScenarioError if a hook fails: the time of a failure is no cost.
-        """
+        """Return the nanoseconds of so many passages. Raises ScenarioError if a hook fails."""
         make, fire, timeouts = self._make, self._user_code.fire, self._timeouts
         start_ns = self._clock()
         for _ in range(calls):

@@ -62,10 +62,7 @@ class BeforeLLMCall(Blockable):
         self._kept_prompt, self._kept_tools = system_prompt, dict(tools)
 
     def keep(self) -> None:
-        """Accept the changes of a hook.
-
-        Raises TypeError for values of a wrong type; ScenarioError for a tool without a function.
-        """
+        """Accept the changes of a hook. Raises TypeError, and ScenarioError for a bare ToolSpec."""
         self._check_blocked()
         if not isinstance(self.system_prompt, str):
             raise TypeError("system_prompt must be text")

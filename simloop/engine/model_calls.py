@@ -37,11 +37,7 @@ class CallIds:
                 self._used.update({call.id: 1 for call in message.calls})
 
     def own(self, call: values.ToolCall, came_as: values.ToolCall) -> values.ToolCall:
-        """Return the call under an id that no other call has; record a change of id or name.
-
-        An id that is missing or used is replaced: a provider refuses a request in which two calls
-        share an id, or have none (bug D14).
-        """
+        """Return the call under an id of its own, which providers require (bug D14); record it."""
         used, unique = self._used, call.id
         if not unique or unique in used:
             unique = self._unused(call.id)

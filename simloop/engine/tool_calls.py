@@ -118,10 +118,7 @@ class ToolCalls:
         del self._calls[1:]
 
     def run(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> Rest:
-        """Run the open calls, one after the other or in parallel, as the policy says.
-
-        A started, interrupted call is not run again; it gets an error result.
-        """
+        """Run the open calls, as the policy says; one that was interrupted gets an error result."""
         loop, has_begun = timeouts.loop, self.running.tasks or self._started or self.answers
         may_wait = self._is_guarded or loop.ready or loop.has_due
         if len(self._calls) != 1 or has_begun or may_wait:

@@ -106,10 +106,7 @@ class UserCode(Struct, eq=False):
         arguments: tuple[Any, ...],
         keep_changes: Callable[[], None],
     ) -> Any:
-        """Call a function up to its first wait; return the rest, a failure, or None at its end.
-
-        `keep_changes` raises an exception for changes of a wrong kind, which is a failure too.
-        """
+        """Call a function up to its first wait; return the rest, a failure, or None at its end."""
         try:
             result = user.function(*arguments)
             if result is not None and (user.is_async or is_coroutine(result)):
@@ -172,10 +169,7 @@ class ParallelHooks(UserCode, eq=False):
     async def fire(
         self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
     ) -> None:
-        """Run the hooks of one point. Stops after a hook or a stretch that blocks the call.
-
-        Raises CancelledError if the run is to end.
-        """
+        """Run the hooks of one point. Stops after a hook or a stretch that blocks the call."""
         for independent, stretch in groupby(hooks, attrgetter("is_independent")):
             run = self._fire_at_once if independent else super().fire
             await run(point, tuple(stretch), given, timeouts)
@@ -208,10 +202,7 @@ def _is_decided(given: HookInput) -> bool:
 
 
 def _decide(given: HookInput, inputs: list[HookInput]) -> None:
-    """Pass on the decision of hooks that ran at once: that of the first in the list.
-
-    A hook that forbids the call outranks one whose failure answers it: the call does not happen.
-    """
+    """Pass on the decision of the first hook in the list; a block outranks a failure."""
     if isinstance(given, Blockable):
         reasons = [own.blocked for own in inputs if isinstance(own, Blockable)]
         given.blocked = next((reason for reason in reasons if reason is not None), None)

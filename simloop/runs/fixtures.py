@@ -137,10 +137,7 @@ def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., An
 
 
 class _OfTest:
-    """A fixture that shows, and begins anew with, each run of its test.
-
-    What was added before the body of the test is added to each run.
-    """
+    """A fixture that begins anew with each run of its test, with what was added before."""
 
     _hint = "use `sim` in the body of the test"
 
@@ -219,11 +216,10 @@ class SimService:
         return list(self._seen().requests)
 
 
-class SimProgram:
+class SimProgram(msgspec.Struct):
     """A program in the simulation of one test."""
 
-    def __init__(self, made: Sequence[ProgramScript]) -> None:
-        self._made = made
+    _made: Sequence[ProgramScript]
 
     @property
     def calls(self) -> list[ProgramCall]:
@@ -319,14 +315,11 @@ class Sim(_OfTest):
         self._simulation.restart()
 
 
-class SimParty:
+class SimParty(msgspec.Struct):
     """One agent of several in the simulation of one test: its script, and what it asked."""
 
-    def __init__(
-        self, add: Callable[[Sequence[Reply]], object], seen: Callable[[], list[Request]]
-    ) -> None:
-        self._add = add
-        self._seen = seen
+    _add: Callable[[Sequence[Reply]], object]
+    _seen: Callable[[], list[Request]]
 
     def script(self, *replies: Reply) -> None:
         """Add replies for this agent, in order or by rule, as `provider.script` does for others."""

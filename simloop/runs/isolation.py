@@ -88,10 +88,7 @@ def isolated(
 
 
 def _fork() -> int:
-    """Fork, with all objects out of sight of the garbage collector.
-
-    A collection in the fork would otherwise write to every page, and so copy the memory.
-    """
+    """Fork, with all objects out of sight of the collector, which would write to every page."""
     was_frozen = is_frozen()  # by `settle`, which leaves the objects of this run alone
     if not was_frozen:
         gc.freeze()

@@ -273,10 +273,7 @@ def is_made(loop: Any) -> bool:
 
 
 def _is_of_agent(made: Any, loop: GivenLoop) -> bool:
-    """Return whether `made` is an agent, or a function that makes one: it takes no Limits.
-
-    Raises ScenarioError for a function that may be an agent or make a machine.
-    """
+    """Return whether `made` is an agent, or makes one without Limits. Raises ScenarioError."""
     if hasattr(made, "advance") or not callable(made):
         return False
     if is_agent(made):
@@ -337,10 +334,7 @@ def _declared_design(made: Any) -> str:
 
 
 def _design_of_machine(made: Any) -> str:
-    """Return the design that a machine or its class is judged as, or an empty text.
-
-    It may declare one; otherwise the `name` that a subclass inherits from a bundled loop states it.
-    """
+    """Return the design that a machine declares, or that has its `name`; or an empty text."""
     name = getattr(made, "name", "")
     return _declared_design(made) or (name if name in names() else "")
 
@@ -383,10 +377,7 @@ def isolated(
 
 
 class _AgentMaker:
-    """An agent of the user's own, or the class or the function that makes one for each run.
-
-    `options` are its arguments by name. An agent that is made already takes none.
-    """
+    """An agent of the user's own, or its maker for each run with `options` as arguments."""
 
     def __init__(self, made: Any, name: str, options: Mapping[str, Any]) -> None:
         self._made, self._name, self._options = made, name, options

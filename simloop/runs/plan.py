@@ -149,10 +149,7 @@ class Plan:
         return other
 
     def fresh(self) -> "Plan":
-        """Return this plan, or an equal one if its loop is a machine of the caller's own.
-
-        Such a machine may keep something from one run for the next.
-        """
+        """Return this plan, or an equal one if the caller's own machine may keep things."""
         if not self.loop.is_own or self.loop.machine is None:
             return self
         again = Plan(self.source, self.given)

@@ -267,10 +267,7 @@ class Simulation:
             error.path = error.path or path
 
     def _check_script(self, result: Result) -> None:
-        """Raise ScriptUnused for unused replies and actions, unless the scenario expects a number.
-
-        The error says how the run ended, because ending early often explains unused replies.
-        """
+        """Raise ScriptUnused for unused replies and actions, unless a number is expected."""
         if not result.unused_places or self.expected.unused is not None:
             return  # the latter is compared with the other expectations
         error = self._unused_error(self._never_came())

@@ -32,10 +32,7 @@ def _schema_of_own(schema: dict[str, Any]) -> None:
 
 
 class _Stated:
-    """A mark for options of which only the stated ones are kept, as a mapping with a file's keys.
-
-    They replace those of the document or of a version, so the others must stay open.
-    """
+    """A mark for options of which only the stated ones are kept: the others must stay open."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -95,11 +92,7 @@ class LoopOptions(Strict):
         return self
 
     def __hash__(self) -> int:
-        """Return a number for the options that are stated.
-
-        Pydantic copies a default without a hash, each time. Writing the options as JSON would build
-        their serializer.
-        """
+        """Return a number for the stated options: pydantic copies a default without a hash."""
         return hash(tuple(name for name in type(self).model_fields if getattr(self, name)))
 
     def of_own(self, loop: str) -> Mapping[str, Any]:

@@ -17,10 +17,7 @@ T = TypeVar("T")
 
 
 class _Lax:
-    """A mark for a type that also accepts another form.
-
-    `pydantic.Strict(False)` has this effect, but cannot annotate a dataclass.
-    """
+    """A mark as `pydantic.Strict(False)`, which cannot annotate a dataclass."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -111,10 +108,7 @@ class Strict(BaseModel):  # noqa: PLW1641 - pydantic adds `__hash__` to a frozen
         return self is other or super().__eq__(other)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Yield what the text of the model shows: the fields that differ from their defaults.
-
-        A failed test of pytest or Hypothesis prints this text.
-        """
+        """Yield the fields that differ from their defaults: a failed test prints this text."""
         for name, value in super().__repr_args__():
             if name not in type(self).model_fields or differs(self, name):
                 yield name, value

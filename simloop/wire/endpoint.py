@@ -226,10 +226,7 @@ class Endpoint:
         ])  # fmt: skip
 
     def _unknown(self, request: HttpRequest) -> HttpReply:
-        """Answer that the host of a provider has no such path. Raises ConnectionRefused elsewhere.
-
-        A program that counts its tokens at the provider, say, goes on without.
-        """
+        """Answer that a provider has no such path. Raises ConnectionRefused for another host."""
         _note_unknown("host", request)
         if not self._is_provider(request):
             raise ConnectionRefused

@@ -122,11 +122,7 @@ def agent_from(made: Any, name: str) -> Agent:
 
 
 def _takes_world(made: Any, name: str) -> bool:
-    """Return whether an agent takes a world after the prompt. Raises ScenarioError.
-
-    A second parameter with a default is the world only if it is called `world`: the agent may be
-    code that was written without simloop in mind.
-    """
+    """Return whether an agent takes a world: a parameter without a default, or of that name."""
     if not inspect.isfunction(made):
         return _binds_world(made, name)
     known = _TAKES_WORLD.get(made)
@@ -212,10 +208,7 @@ class AgentRecord:
             self._sessions.append(session)
 
     def _record(self, kind: type[AnyEntry], *data: Any) -> None:
-        """Record an entry, unless there were many of them since the last traffic.
-
-        A program that does nothing but sleep would otherwise fill the trace, and look busy.
-        """
+        """Record an entry, unless many came without traffic, as of a program that only sleeps."""
         record = self._recorder.entries
         self._in_a_row = self._in_a_row + 1 if len(record) == self._next else 1
         if self._in_a_row <= MOST_IN_A_ROW:
@@ -223,10 +216,7 @@ class AgentRecord:
             self._next = len(record)
 
     def end(self, unseen: Iterable[BaseException]) -> None:
-        """Record what is left behind: sessions, tasks, threads and programs that go on, exceptions.
-
-        Idle workers do not count.
-        """
+        """Record the sessions, tasks, threads, programs and exceptions that are left behind."""
         # First: the tasks of a session go on because of it.
         for session in self._sessions:
             if not session.is_closed():

@@ -55,10 +55,7 @@ class ReplyFault(Struct, frozen=True, eq=False):
 
     @property
     def is_breach(self) -> bool:
-        """Return whether only a provider that breaks the contract of its API causes the fault.
-
-        Finish reasons that a provider does not have, or that do not fit the reply, are such faults.
-        """
+        """Return whether only a provider that breaks its contract causes it."""
         is_odd = self.name.startswith("finish ") and self.name not in _REAL_FINISHES
         return is_odd or self.name in {"unfinished", "empty body", "raises"}
 

@@ -96,10 +96,7 @@ class Files:
         self.write(path, (self.read(path) if self.exists(path) else "") + text, parents=False)
 
     def edit(self, path: str, old: str, new: str) -> None:
-        """Replace the only occurrence of `old`. Raises ValueError unless there is exactly one.
-
-        Overlapping occurrences count as two.
-        """
+        """Replace the only occurrence of `old`. Raises ValueError unless there is exactly one."""
         text = self.read(path)
         start = text.find(old)
         if not old or start < 0:
@@ -158,10 +155,7 @@ class Files:
             self._folders.discard(other)
 
     def glob(self, pattern: str) -> list[str]:
-        """Return the matching files and folders, sorted and normalised; the result may be empty.
-
-        `*`, `?` and `[...]` stay within one part of a path, and a dot at its start must be written.
-        """
+        """Return the sorted matches; `*` stays in one part, and a dot at its start is written."""
         parts = self._name(pattern).split("/")
         found = [name for name in self._names() if _matches(name.split("/"), parts)]
         is_below = self._here != ROOT and pattern[:1] != "/"

@@ -310,10 +310,7 @@ class RecordedStream(Struct, eq=False):
         self._end(StreamError(fault))
 
     def _failure(self, error: BaseException) -> StreamError:
-        """Return the failure for an exception: the code of a model may be the user's.
-
-        An error of simloop and the end of the run are no failures, and raised again.
-        """
+        """Return the failure for an exception; raise an error of simloop, or the end of the run."""
         if isinstance(error, SimloopError):  # the script is wrong, or simloop is
             self._port.recorder.keep(error)
             raise error

@@ -82,10 +82,7 @@ class OwnTools(msgspec.Struct, eq=False):
         return await _within(behaviour.timeout_ms or self._timeout_ms, course())
 
     def call_blocking(self, name: str, function: Callable[[], Any]) -> Any:
-        """Return the result as `call` does; the caller is blocked until the result is there.
-
-        Nothing interrupts `function`: one that returns too late is late.
-        """
+        """Return the result as `call` does. Nothing interrupts `function`, which may be late."""
         behaviour = self.of(name)
         timeout_ms = behaviour.timeout_ms or self._timeout_ms
         begin_ns = self._loop.now_ns

@@ -118,10 +118,7 @@ class Service:
         self._in_front = 0
 
     def add(self, rules: Sequence[ServiceRule], *, in_front: bool = False) -> int:
-        """Add rules after the others, during the run too, and return their place.
-
-        Those `in_front` come before all that are not. Raises ScenarioError for an app.
-        """
+        """Add rules after or before the others, and return their place. Raises ScenarioError."""
         if self.app is not None:
             hint = "give it another address, or answer in the app"
             raise ScenarioError(f"an app answers {self.address}", key="services", hint=hint)

@@ -63,10 +63,7 @@ class ToolsPort:
         return self._loop.now_ns
 
     async def run(self, call: ToolCall) -> ToolMessage:
-        """Run one call and return its result for the model.
-
-        An unknown tool, wrong arguments and a tool that fails give an error result.
-        """
+        """Run one call and return its result for the model, an error result if it cannot run."""
         await self.turn()
         call = ToolCall(writable(call.id), writable(call.name), writable(call.arguments))
         result = await self._run(call)

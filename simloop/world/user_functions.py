@@ -94,10 +94,7 @@ class UserError(Struct):
                 waiting += error.exceptions if isinstance(error, BaseExceptionGroup) else ()
 
     def lines(self) -> Iterator[str]:
-        """Yield the traceback as Python prints it, with the frames of libraries folded.
-
-        The frames of simloop and asyncio are left out, also from the exceptions that led to it.
-        """
+        """Yield the traceback, without frames of simloop, and those of libraries folded."""
         if self.told:
             yield from self.told
             return

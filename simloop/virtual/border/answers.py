@@ -145,10 +145,7 @@ class Answers(Struct):
 
     @property
     def generator(self) -> random.Random:
-        """Return the generator of this simulation behind the functions of `random`.
-
-        One generator for the process would mix the draws of simulations in several threads.
-        """
+        """Return the generator of this simulation: its threads share no other's draws."""
         if is_importing():
             return stream_here(self.seeds, "global-random")
         if self._generator is None:

@@ -141,11 +141,7 @@ class StandIns:
         self._everywhere = everywhere
 
     def forget_cached_methods(self) -> None:
-        """Let CPython look up the methods of the classes anew.
-
-        It caches the attributes of a class, and does not see a write to its dict. Without this,
-        code that has called `datetime.now` before may go on with the original.
-        """
+        """Let CPython look up methods anew: it caches them, and sees no write to a class's dict."""
         for cls, own, name in self._changed:
             if name in own:  # a write that CPython does see takes a fifth of the call
                 setattr(cls, name, own[name])

@@ -144,10 +144,7 @@ class Pipes:
         return found
 
     def _pass_a_deadline(self, me: SimulatedThread) -> None:
-        """Move time once if somebody polls twice in an instant and finds nothing.
-
-        `Popen` polls until its deadline is over, and not only reached, as if looking took time.
-        """
+        """Move time once if somebody polls twice in an instant, as `Popen` does at a deadline."""
         now_ns = self.loop.now_ns
         if now_ns != self._empty_ns:
             self._empty_ns = now_ns

@@ -321,10 +321,7 @@ def run_with_processes(loop: VirtualLoop, launcher: Any) -> None:
 
 
 def _get_handles(_: Processes, popen: Any, stdin: Any, stdout: Any, stderr: Any) -> Any:
-    """Return the descriptors of a `Popen`, without pipes for what only `subprocess.run` reads.
-
-    Nobody else has that object. Two pipes and their files take longer than most scripts.
-    """
+    """Return the descriptors of a `Popen`, without pipes for what only `subprocess.run` reads."""
     files, pipe = {1: stdout, 2: stderr}, subprocess.PIPE
     outputs: dict[int, list[bytes]] = {n: [] for n, file in files.items() if file == pipe}
     is_of_run = type(popen) is subprocess.Popen and sys._getframe(3).f_code is _RUN

@@ -61,10 +61,7 @@ class StandardInput:
         return "".join(text for _, text in self._shown)
 
     def asker(self, words: Sequence[str]) -> str:
-        """Return the call whose code has asked last, with these words if there are some.
-
-        A question without known words is a line that has not ended; others may be a log.
-        """
+        """Return the call whose code asked last: in these words, or in a line without its end."""
         for who, text in reversed(self._shown):
             if all(each in text for each in words) if words else not text.endswith("\n"):
                 return who

@@ -398,10 +398,7 @@ class VirtualLoop(ReachingLoop):
             raise RunawayRun(f"tasks did not end when cancelled after main had returned: {names}")
 
     def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:
-        """End the tasks and threads that the run left behind; return the tasks that refuse.
-
-        `waits` tells whether threads may end by themselves, as at the exit of Python.
-        """
+        """End what the run left behind; return the tasks that refuse. `waits` lets threads end."""
         # The usual end: one task, which is done. A callback that is ready may still start others.
         tidy = main.done() and len(self._tasks) == 1 and not self._ready
         if tidy and self.threads is None and not self._asyncgens:

@@ -8,6 +8,8 @@ which this module caused also calls `uncancel`, so a cancellation from outside i
 import asyncio
 from typing import Any, Self
 
+from msgspec import Struct
+
 from simloop.virtual.clock.instants import NEVER_NS
 from simloop.virtual.clock.loop import VirtualLoop
 
@@ -20,15 +22,12 @@ MOST_CANCELS = 100
 """Code that has swallowed so many cancellations never ends; the bounds of the clock report it."""
 
 
-class Timeouts:
+class Timeouts(Struct, eq=False):
     """The nested timeouts of one task; `current` is the innermost."""
 
-    __slots__ = ("current", "loop", "task")
-
-    def __init__(self, loop: VirtualLoop, task: asyncio.Task[Any]) -> None:
-        self.loop = loop
-        self.task = task
-        self.current: Timeout | None = None
+    loop: VirtualLoop
+    task: asyncio.Task[Any]
+    current: "Timeout | None" = None
 
     def after(self, timeout_ms: int | None) -> "Timeout":
         """Return a timeout of `timeout_ms` of virtual time. None sets no bound of its own."""
@@ -48,7 +47,7 @@ class Timeouts:
         return timeout
 
 
-class Timeout:
+class Timeout(Struct, eq=False):
     """A bound on a `with` block. `expired` says afterwards whether the bound was reached.
 
     The CancelledError of an expired timeout ends at the block; any other passes through. If the
@@ -56,15 +55,13 @@ class Timeout:
     ended the block, which is no expiry.
     """
 
-    __slots__ = ("_outer", "_timeouts", "_timer", "broken", "cancels", "sets_timer", "when_ns")
-
-    def __init__(self, timeouts: Timeouts, when_ns: int) -> None:
-        self._timeouts = timeouts
-        self._timer: asyncio.TimerHandle | None = None
-        self.when_ns = when_ns
-        self.cancels = 0
-        self.broken = False
-        self.sets_timer = True
+    _timeouts: Timeouts
+    when_ns: int
+    cancels: int = 0
+    broken: bool = False
+    sets_timer: bool = True
+    _timer: asyncio.TimerHandle | None = None
+    _outer: "Timeout | None" = None
 
     @property
     def expired(self) -> bool:

@@ -222,10 +222,7 @@ class InnerLoop(ReachingLoop):
             raise
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """Park the thread until a call wakes the loop or for `timeout` seconds.
-
-        Return the callbacks whose descriptors are ready.
-        """
+        """Park the thread until a call wakes the loop; return the callbacks that are ready."""
         me, found = scheduler.thread_here(), self._ready_handles()
         if me is not None and not (found or self._is_woken) and (timeout is None or timeout > 0):
             self._parked = me

@@ -443,10 +443,7 @@ class Threads:
         return started
 
     def run_new_fiber(self) -> bool:
-        """Give the fiber that the calling thread has just started its turn, if that comes next.
-
-        Here, because to change to the loop's thread and back takes longer than most scripts.
-        """
+        """Give a new fiber its turn if that is next: to change threads takes longer."""
         ready, callbacks = self._ready, self.loop._ready
         if self._is_blocked or len(ready) != 1 or len(callbacks) != 1:
             return False
@@ -500,11 +497,7 @@ class Threads:
         return not me.is_timed_out
 
     def _pass_time(self, until_ns: int) -> bool:
-        """Move time to `until_ns` if nothing else can happen before, which needs no other turn.
-
-        A thread that polls would otherwise change places with the loop's thread each time. At the
-        bounds of the run, the loop has its turn, to look at them.
-        """
+        """Move time to `until_ns` if nothing comes before it, which needs no other turn."""
         loop = self.loop
         # While the loop is blocked, neither its callbacks nor its own timers matter.
         others = self._ready or (loop._ready and not self._is_blocked)
@@ -617,10 +610,7 @@ class Threads:
         self._back = make_locked()  # the thread gives its turn back to nobody
 
     def _free(self) -> None:
-        """End all threads at once, as the loop's thread waits for a lock that one of them holds.
-
-        It is called by the watch, in a thread of its own.
-        """
+        """End all threads, for the watch: the loop's waits for a lock that one of them holds."""
         if not self.loop.is_running() or not self.alive:
             return
         self.loop.escapes.append(self._stuck(self.of_loop))

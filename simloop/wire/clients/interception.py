@@ -90,10 +90,7 @@ def _httpx(module: Any) -> Iterator[_Patch]:
 
 
 def _is_mocked(original: Any, transport: Any, method: str) -> bool:
-    """Return whether another package has put its code into a transport, or into the pool below.
-
-    pytest-httpx does the former, and respx the latter.
-    """
+    """Return whether pytest-httpx has put its code into a transport, or respx into the pool."""
     below = getattr(type(getattr(transport, "_pool", None)), method, None)
     return _is_of_another(original) or (below is not None and _is_of_another(below))
 
@@ -173,10 +170,7 @@ def _connected(module: Any, kind: str) -> Iterator[_Patch]:
 
 
 def _agents_tracing(module: Any) -> Iterator[_Patch]:
-    """Let no span of a simulation into the queue of openai-agents.
-
-    The queue lives as long as the process, which sends the rest of it at exit, to the real network.
-    """
+    """Let no span of a simulation into the queue of openai-agents, which is sent at exit."""
     if not hasattr(module, "BackendSpanExporter"):  # another package with the name `agents`
         return
 
