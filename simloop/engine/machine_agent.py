@@ -27,10 +27,7 @@ from simloop.world.world import World
 
 
 class MachineAgent:
-    """An agent whose decisions are those of `machine`.
-
-    The conversation continues from prompt to prompt; the machine starts afresh.
-    """
+    """An agent that decides as `machine` does, which starts afresh for each prompt."""
 
     def __init__(self, machine: Machine, settings: EngineSettings) -> None:
         self._machine = machine

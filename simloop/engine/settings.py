@@ -12,10 +12,7 @@ from simloop.virtual.seeds import Seeds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextScript:
-    """The results of measuring (`over`) and of compacting (`shrunk`), in order.
-
-    The last value of each repeats. Without values, the context is not over and it shrinks.
-    """
+    """The results of measuring and of compacting, in order; the last of each repeats."""
 
     over: tuple[bool, ...] = ()
     shrunk: tuple[bool, ...] = ()

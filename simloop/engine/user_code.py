@@ -28,10 +28,7 @@ from simloop.world.user_port import Cancellation
 
 
 class UserCode(Struct, eq=False):
-    """Runs hooks and callbacks under one isolation policy, and records what they did.
-
-    `raised` gets the exceptions of all functions of the user, those of tools and models too.
-    """
+    """Runs hooks and callbacks under one isolation policy, and records what they did."""
 
     _isolation: HookIsolation
     _recorder: Recorder
@@ -254,10 +251,7 @@ class RunningTasks:
             self.tasks.clear()
 
     async def stop(self) -> None:
-        """Cancel all, and wait until they have ended. Raises the error of the first that failed.
-
-        A task that goes on is cancelled again each time that the caller is.
-        """
+        """Cancel all, wait until they have ended, and raise the error of the first that failed."""
         if not self.tasks:
             return
         for task in self.tasks:

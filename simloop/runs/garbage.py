@@ -10,10 +10,7 @@ _SETTLED: list[bool] = []
 
 @functools.cache
 def is_frozen() -> bool:
-    """Return whether this process had frozen its objects before its first run.
-
-    Python counts them to say so, which takes longer than a run in a process with many.
-    """
+    """Return whether this process had frozen its objects before its first run."""
     return bool(gc.get_freeze_count())
 
 

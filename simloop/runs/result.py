@@ -176,10 +176,7 @@ def mismatches(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
 
 
 def mismatches_by_default(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
-    """Return the expectations that a run with this result does not meet.
-
-    If the scenario does not state how the run ends, every prompt must complete.
-    """
+    """Return the unmet expectations; where no end is stated, every prompt must complete."""
     found = mismatches(expect, result)
     if expect.says_how_it_ends or all(each is Outcome.COMPLETED for each in result.outcomes):
         return found
@@ -233,10 +230,7 @@ def mismatches_so_far(expect: Expect, trace: LoopTrace, elapsed_ns: int) -> tupl
 
 
 def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
-    """Yield the expectations that the entries do not meet, even for a run without an outcome.
-
-    A trace can be long, so the function reads it only for the expectations that are set.
-    """
+    """Yield the unmet expectations of the entries, which are read only for those that are set."""
     record = trace.entries
     if expect.requests is not None:
         yield from _requests(expect.requests, record)
@@ -525,10 +519,7 @@ _WIDTH = 200
 def account(
     trace: LoopTrace, found: Sequence[Mismatch] = (), raised: Sequence[UserError] = ()
 ) -> str:
-    """Return the timeline's last lines up to the first wrong entry, then the last exception.
-
-    If only the end of the run is wrong, the lines are the last ones of the run.
-    """
+    """Return the last lines up to the first wrong entry, or the end, and the last exception."""
     wrong = min((each.seq for each in found if each.seq is not None), default=None)
     refused = refused_lines(trace)
     return "\n".join(("", *_timeline(trace, wrong), *last_raised(raised), *refused, ""))

@@ -35,11 +35,7 @@ class Listed(Struct, frozen=True):
 
 
 def bundled_folder() -> Path:
-    """Return the folder of the bundled scenarios.
-
-    It is `_scenarios` in a wheel and `scenarios` in a checkout. The packaged folder goes first, but
-    an editable install puts it elsewhere than this file.
-    """
+    """Return the folder of the bundled scenarios, in a wheel or in a checkout."""
     return _folder_of(__file__)
 
 
@@ -201,20 +197,13 @@ def expectations(
 
 
 def without_engine(expect: Expect) -> Expect:
-    """Return expectations without those of an engine, which an agent does not have.
-
-    The counters, messages and backoffs that a bundled scenario expects of its own loop say nothing
-    about an agent: it has none that simloop can see, and its owner cannot change the file.
-    """
+    """Return expectations without those of an engine: counters, messages and backoffs."""
     unseen = {"counters": ExpectedCounters(), "messages": None, "backoffs": None}
     return expect.model_copy(update=unseen)
 
 
 def stated(given: Any, scenario: Scenario) -> Expect | None:
-    """Return the expectation of a bundled scenario in `given`; None if it has none.
-
-    `given` is of a file, or an `expect_on` as people write it in Python. Raises ScenarioError.
-    """
+    """Return what a file or Python expects of a scenario, or None. Raises ScenarioError."""
     if isinstance(given, Expectations):
         return given.by_name.get(name_of(scenario.path))
     if not isinstance(given, Mapping):

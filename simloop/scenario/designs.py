@@ -135,10 +135,7 @@ def _reader_of(kind: Any) -> TypeAdapter[Any]:
 
 
 class BundledDesign(Struct, frozen=True):
-    """A loop design: the maker of its machine from limits and options, the class of its options.
-
-    `versions` are sets of these options, by name.
-    """
+    """A loop design: the maker of its machine, the class of its options, and sets of these."""
 
     make: Callable[[Limits, Any], Machine]
     options: type

@@ -71,10 +71,7 @@ def expected(given: Mapping[str, object], key: str = "expect") -> Expect:
 
 
 def check_names_in(scenario: Scenario) -> None:
-    """Raise ScenarioError with each unknown fault site, loop and judge.
-
-    The check skips the user's own loops, because a caller may replace them.
-    """
+    """Raise ScenarioError with each unknown fault site, loop and judge."""
     found = _mistake(_check_known, scenario.loop, "loop")
     if not found:
         found += _mistake(check_judge_as, scenario.judge_as, scenario.loop)

@@ -54,10 +54,7 @@ _NOT_IN_A_BLOCK = re.compile(rf"\A[ \n]|\t|[ ]$|\n\n\Z|\r|{HIDDEN.pattern}", re.
 
 
 def scenario_text(scenario: Scenario, comment: str = "", schema: str = SCHEMA_FILE) -> str:
-    """Return the scenario as a file; each line of `comment` is a comment at its beginning.
-
-    Raises ScenarioError if the scenario has something that no file can hold.
-    """
+    """Return the scenario as a file, after a comment. Raises ScenarioError if none can hold it."""
     lines = [f"# yaml-language-server: $schema={schema}"]
     lines += [f"# {HIDDEN.sub(_spell, escape(line))}".rstrip() for line in comment.splitlines()]
     try:

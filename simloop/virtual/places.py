@@ -34,10 +34,7 @@ class _Owner(IntEnum):
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:
-    """Return the place at which a task waits, and the object that is awaited there.
-
-    It is the innermost frame of the program; without one, that of a package, or else of simloop.
-    """
+    """Return the place at which a task waits, of the program if possible, and for what."""
     place, awaited, _ = _wait_of(task)
     future: Any = getattr(task, "_fut_waiter", None)
     if not awaited and future is not None:
@@ -53,10 +50,7 @@ def place_of_task(task: asyncio.Task[Any]) -> str:
 
 
 def sleeps_itself(task: asyncio.Task[Any]) -> bool:
-    """Return whether the program's own code waits in `asyncio.sleep`, and not its simulated world.
-
-    False for a sleep in an asynchronous generator, whose frames no task shows.
-    """
+    """Return whether the program's own code waits in `asyncio.sleep`, and not its world."""
     frames = [frame for _, frame in _chain(task.get_coro())]
     owners = (_owner_of(frame) for frame in reversed(frames))
     last = next((each for each in owners if each is not _Owner.PYTHON), _Owner.SIMLOOP)
@@ -81,10 +75,7 @@ def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def place_of(frame: Any) -> str:
-    """Return file, line and function of a frame: `conversation.py:12 in ask`.
-
-    A comprehension is a function of its own in Python 3.11 only: it counts as the code around it.
-    """
+    """Return file, line and function of a frame: `conversation.py:12 in ask`."""
     return place_of_code(frame.f_code, frame.f_lineno)
 
 
@@ -118,10 +109,7 @@ def place_of_callback(handle: asyncio.Handle) -> str:
 
 
 def callers_place(frame: FrameType | None = None) -> str:
-    """Return the innermost place of the calling program; user code precedes a package's.
-
-    Python's library and simloop itself do not count. Empty if nothing else is on the stack.
-    """
+    """Return the innermost place of the calling program, or else of a package, or none."""
     found = caller(frame or sys._getframe(1))
     return "" if found is None else place_of_code(*found)
 
@@ -139,10 +127,7 @@ def caller(frame: FrameType) -> tuple[CodeType, int] | None:
 
 
 def place_in_program() -> str:
-    """Return the place of the calling program, as `callers_place`, or where a task of it waits.
-
-    A framework may call from a task of its own, in which no code of the program runs.
-    """
+    """Return the place of the calling program, or else where a task of it waits."""
     caller = sys._getframe(1)
     loop: Any = asyncio._get_running_loop()
     if not any(_owner_of(each) is _Owner.PROGRAM for each in _stack(caller)):
@@ -154,10 +139,7 @@ def place_in_program() -> str:
 
 
 def askers_place(frame: FrameType | None = None) -> str:
-    """Return the place of the package, or of the program, that asks for something.
-
-    It is the innermost one that is no SDK and no HTTP client: they do what another asks of them.
-    """
+    """Return the innermost place on the stack that is of no SDK and no HTTP client."""
     return _askers(_stack(frame or sys._getframe(1)))
 
 

@@ -118,10 +118,7 @@ def run_virtual(
     max_callbacks: int | None = None,
     seeds: Seeds | None = None,
 ) -> T:
-    """Run `main` on a loop that is kept for this thread: creating one costs more than a run.
-
-    With `seeds`, the whole run is sealed, with the clean-up of what `main` left.
-    """
+    """Run `main` on a loop that is kept for this thread; with `seeds`, the run is sealed."""
     __tracebackhide__ = True
     loop: VirtualLoop | None = getattr(_spare, "loop", None)
     if loop is None or loop.is_running():

@@ -43,10 +43,7 @@ class Agent(Protocol):
 
 
 def is_agent(made: Any) -> bool:
-    """Return whether `made` is an agent: a function or object, or the class of such objects.
-
-    Its calls are async, or they read a prompt (see `reads`).
-    """
+    """Return whether calls of `made`, or of its instances, are async or read a prompt."""
     return is_async(made) or reads(made) == "prompt"
 
 

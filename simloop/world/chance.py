@@ -109,10 +109,7 @@ class FaultyStream(fake_model.GeneratedStream):
 
 
 class FaultyModel(Struct, eq=False):
-    """A model that answers as `inner` does unless a fault fires.
-
-    `play` returns the parts of a whole reply that has a fault, as a script plays it.
-    """
+    """A model that answers as the inner one does unless a fault fires, which `play` plays."""
 
     _inner: Model
     _sites: FaultSites

@@ -67,10 +67,7 @@ class ReplyFault(Struct, frozen=True, eq=False):
 
 
 class SiteFault(Struct, frozen=True, eq=False):
-    """One fault of a party besides the model, which comes by chance at `site`.
-
-    `keys` are those that a script has for it, such as those of an answer of a service.
-    """
+    """One fault of a party besides the model, with its keys in a script; it comes by chance."""
 
     site: str
     stage: Stage
@@ -100,10 +97,7 @@ _PHRASES = {
 
 
 def status_text(status: int) -> str:
-    """Return a status with its phrase, such as `404 Not Found`.
-
-    The phrases of the standard library differ between versions of Python, and traces have them.
-    """
+    """Return a status such as `404 Not Found`, the same in all versions of Python."""
     return f"{status} {_PHRASES.get(status, 'Error')}"
 
 

@@ -15,10 +15,7 @@ MOST_LINES = 10_000
 
 
 class Keyboard:
-    """Types the first line that answers a question; without one, the input ends.
-
-    `text` is a redirected file, which is there from the start, in the place of the lines.
-    """
+    """Types the first line that answers a question, or a whole `text`, and ends the input."""
 
     def __init__(
         self,

@@ -52,11 +52,7 @@ _WALL_CLOCKS = {
 
 
 def stream_here(seeds: Seeds, name: str) -> random.Random:
-    """Return the stream of that name, or the one for modules that are being imported.
-
-    A module is imported once in a process. If its draws came from the numbers of the run that
-    imports it, that run would differ from the same run later.
-    """
+    """Return the stream of that name; imports, one in a process, have their own."""
     return seeds.stream(f"{name} of imports" if is_importing() else name)
 
 
@@ -289,11 +285,7 @@ _all_tasks = functools.partial(asyncio.all_tasks)
 
 
 def all_tasks(_: Answers, loop: asyncio.AbstractEventLoop | None = None) -> set[Any]:
-    """Return a set whose order depends on the numbers of the tasks alone.
-
-    `asyncio.run` cancels in this order what is left. Python makes the set of another, whose order
-    depends on all tasks that the process has had.
-    """
+    """Return a set in the order of the tasks' numbers, in which `asyncio.run` cancels them."""
     in_order = sorted(_all_tasks(loop), key=hash)
     return {*in_order}
 

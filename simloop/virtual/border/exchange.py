@@ -109,10 +109,7 @@ def _holders_of_methods(methods: Sequence[tuple[type, str, Any]]) -> dict[type, 
 
 
 class StandIns:
-    """The originals, the stand-ins that take their places, and the packages that keep originals.
-
-    Of the functions `everywhere`, no package keeps the original.
-    """
+    """Originals, stand-ins and the packages that keep the former, but for those `everywhere`."""
 
     def __init__(
         self,
@@ -166,10 +163,7 @@ class StandIns:
 
 
 class NameExchange:
-    """An exchange of originals for stand-ins: from the first entrance in the process to the last.
-
-    `enter` and `leave` are called in pairs.
-    """
+    """An exchange of names from the first `enter` in the process to the last `leave`."""
 
     def __init__(self, stand_ins: StandIns) -> None:
         self.lock = threading.Lock()

@@ -62,10 +62,7 @@ _USUAL = frozenset({None, "utf-8", "UTF-8", "utf8"})  # these are known, as othe
 
 
 class Start(NamedTuple):
-    """The call that starts a program, as each machine has it.
-
-    The interpreter itself is `python`. `cwd` is relative to the current folder, if inside of it.
-    """
+    """The call that starts a program, as each machine has it: `python`, and a relative folder."""
 
     args: tuple[str, ...]
     cwd: str = ""

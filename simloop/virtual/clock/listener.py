@@ -64,10 +64,7 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
 
 
 class OpenSession(NamedTuple):
-    """A session, which the program that has opened it at `place` has to close.
-
-    `link` is an object that only this session has, such as its connector.
-    """
+    """A session that the program has opened at `place`; `link` is an object of it alone."""
 
     name: str
     link: object

@@ -244,10 +244,7 @@ class VirtualLoop(ReachingLoop):
         return self.now_ns / 1e9
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Timer:
-        """Call after `delay` seconds: now if it is not positive, never if it is infinite.
-
-        A positive delay takes at least 1 ns, so a program that waits until a time reaches it.
-        """
+        """Call after `delay` seconds: at least 1 ns if positive, and never if it is infinite."""
         if self.listeners:
             hear_timer(self, delay, callback)
         if 0 < delay < NEVER_S:
@@ -382,10 +379,7 @@ class VirtualLoop(ReachingLoop):
         return [error for error in found if not isinstance(error, KeyboardInterrupt | SystemExit)]
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep for the end of the run what asyncio logs, unless a finalizer said it.
-
-        Garbage collection decides when, and whether, those of asyncio and aiohttp say something.
-        """
+        """Keep for the end of the run what asyncio logs, but not what a finalizer said."""
         message = context.get("message", "unnamed failure")
         if not message.endswith(_SAID_BY_DEL) and not tasks.is_of_finalizer(sys._getframe(1)):
             self._failures.append(context.get("exception") or RuntimeError(message))

@@ -30,10 +30,7 @@ class Wait(NamedTuple):
 
 
 def name_of_task(task: asyncio.Task[Any]) -> str:
-    """Return the name that the program gave to a task; empty if it gave none.
-
-    `wait_for` makes a task in some versions of Python, so the numbers of tasks differ with them.
-    """
+    """Return the name that the program gave to a task; empty if it gave none."""
     name = task.get_name()
     return "" if _UNNAMED.fullmatch(name) else name
 

@@ -30,10 +30,7 @@ T = TypeVar("T")
 
 
 async def call_in_thread(function: Callable[[], T], name: str) -> T:
-    """Call `function` in a thread of that name, in the context of the caller; return its result.
-
-    Raises what it raises; CancelledError if the task was cancelled and that has ended the thread.
-    """
+    """Call `function` in a thread, in the context of the caller; return its result."""
 
     def start(work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, name=name)
@@ -199,10 +196,7 @@ _OF_THE_OUTER = frozenset({
 
 
 class InnerLoop(ReachingLoop):
-    """An event loop that a program makes inside, on the clock of the virtual loop `outer`.
-
-    Its waiting parks its thread on virtual time. It has no selector and no signals.
-    """
+    """An event loop that a program makes inside: it waits on the clock of the loop `outer`."""
 
     def __init__(self, outer: VirtualLoop) -> None:
         super().__init__()
