@@ -7,7 +7,6 @@ to stdout, everything else to stderr.
 
 import io
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -88,23 +87,14 @@ class Verbs(click.Group):
         with captured():
             return super().invoke(ctx)
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
-        windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - click's signature
-        **extra: Any,
-    ) -> NoReturn:
-        del standalone_mode  # click's standalone mode exits with 1 for Ctrl-C
+    def main(self, *args: Any, **given: Any) -> NoReturn:
+        given["standalone_mode"] = False  # else click exits with 1 for Ctrl-C
         if "" not in sys.path and (here := str(Path.cwd())) not in sys.path:
             sys.path.append(here)  # finds a user's own loop, as `python -m simloop` does
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII only
         try:
-            extra |= {"complete_var": complete_var, "windows_expand_args": windows_expand_args}
-            code = super().main(args, prog_name, standalone_mode=False, **extra) or 0
+            code = super().main(*args, **given) or 0
         except click.Abort:
             note("interrupted")
             code = INTERRUPTED

@@ -52,14 +52,6 @@ _JUMPS: Mapping[Landmark, tuple[str, str]] = {
 }
 
 
-def _jumps() -> tuple[RunKey, ...]:
-    return tuple(
-        RunKey((key,), f"{direction} {landmark}", JUMP, (direction, str(landmark)))
-        for landmark, keys in _JUMPS.items()
-        for direction, key in zip(("next", "previous"), keys, strict=True)
-    )
-
-
 MOVES: tuple[RunKey, ...] = (
     RunKey(("j", "down", "right"), "next entry", MOVE, ("forward",)),
     RunKey(("k", "up", "left"), "previous entry", MOVE, ("back",)),
@@ -68,7 +60,11 @@ MOVES: tuple[RunKey, ...] = (
     RunKey(("g", "home"), "first entry", MOVE, ("start",)),
     RunKey(("G", "end"), "last entry", MOVE, ("end",)),
     RunKey((":",), "go to an entry number or a virtual time", MOVE, ("goto",)),
-    *_jumps(),
+    *(
+        RunKey((key,), f"{direction} {landmark}", JUMP, (direction, str(landmark)))
+        for landmark, keys in _JUMPS.items()
+        for direction, key in zip(("next", "previous"), keys, strict=True)
+    ),
     RunKey(("w",), "next change of the watched value", JUMP, ("next_change",)),
     RunKey(("W",), "last change of the watched value", JUMP, ("last_change",)),
     RunKey(("x",), "watch another value", JUMP, ("watch_another",)),

@@ -22,6 +22,7 @@ Advance = Callable[[Run, Signal], Transition | None]
 """The transition of a run on a signal, or None for an error, which is a violation of its own."""
 _UNANSWERED = (effects.TakeQueued, effects.EndRun)
 _LOOKING = (effects.MeasureContext, effects.Compact)
+_SPENDS_A_BUDGET = (effects.CallModel, effects.Backoff, effects.Compact)
 _SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
     "total_steps": (effects.CallModel, effects.Compact),
     "error_count": (effects.CallModel, effects.Backoff),
@@ -231,9 +232,6 @@ def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> st
 # Replies that report many steps at once. A machine that takes no notice of bursts is left alone;
 # one that does must do so at every count.
 
-LIMIT = "max_steps_per_round"
-_SPENDS_A_BUDGET = (effects.CallModel, effects.Backoff, effects.Compact)
-
 
 def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
     """Yield nodes at which a burst does not begin at `most` + 1 steps, at every count alike."""
@@ -264,7 +262,7 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
 
 def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:
     """Yield runs that spend a budget after a burst, if `max_steps_per_round` ends any run."""
-    if all(state.limit != LIMIT for state in graph.ends.values()):
+    if all(state.limit != "max_steps_per_round" for state in graph.ends.values()):
         return
 
     def spent(_: Signal, target: int) -> str:

@@ -143,11 +143,8 @@ def _answer(question: str, text: str, paused: Iterable[Call]) -> Mapping[str, st
 
 def _texts(call: Call) -> list[str]:
     value = json_value(call.arguments)
-    return (
-        [each for each in value.values() if type(each) is str and each]
-        if isinstance(value, dict)
-        else []
-    )
+    values = value.values() if isinstance(value, dict) else ()
+    return [each for each in values if type(each) is str and each]
 
 
 def _astray(
