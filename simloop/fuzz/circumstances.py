@@ -265,8 +265,8 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
         for more in (-1, 3):
             if most + more > 0:
                 act = _inserted({**keys, "times": most + more})
-                yield Circumstance(f"{more} to the limit of {kind}", act)
-                then = _both(_inserted({"finish": "stop"}), act)
+                yield Circumstance(f"{more} to the limit of {kind}", _first(act))
+                then = _first(_both(_inserted({"finish": "stop"}), act))
                 yield Circumstance(f"{more} to the limit of {kind}, then nothing", then)
 
 
@@ -353,9 +353,8 @@ def _user() -> Iterator[Circumstance]:
                        ({"pace": {"first_part": "20s"}, "say": "Late."}, "5s")):  # fmt: skip
         yield Circumstance(f"abort in {keys}", _both(_inserted(keys), _stopped(at=wait)))
     yield Circumstance("a further prompt", _further)
-    at_once = _inserted({"say": "At once."})
-    yield Circumstance("an answer and a further prompt",
-                       lambda draft, _: _both(at_once, _further)(draft, 0))  # fmt: skip
+    at_once = _first(_inserted({"say": "At once."}))
+    yield Circumstance("an answer and a further prompt", _both(at_once, _further))
     failing = _inserted({"http": {"status": 500}, "times": _STORM})
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
@@ -371,6 +370,11 @@ def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, i
             each(draft, place)
 
     return act
+
+
+def _first(act: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], object]:
+    """Let a circumstance come before the course, which would count to a limit, too."""
+    return lambda draft, _: act(draft, 0)
 
 
 def _stopped(**trigger: Any) -> Callable[[WorldDraft, int], None]:
