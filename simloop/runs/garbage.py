@@ -15,11 +15,7 @@ def is_frozen() -> bool:
 
 
 def settle() -> None:
-    """Free what earlier runs have left, and let the collector look at nothing older than this.
-
-    That is for a process which has frozen its objects before, as the command line has: any other
-    keeps its own garbage collector.
-    """
+    """Let the collector look at nothing older, if this process has frozen its objects."""
     if is_frozen():
         if _SETTLED:  # before the first run, there is nothing to free
             gc.collect()

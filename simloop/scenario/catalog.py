@@ -113,9 +113,8 @@ def _named(name: str, paths: dict[str, Path]) -> str:
     known = [*sorted(themes), *paths, *stems]
     close = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
     nearest = f"did you mean `{stems.get(close[0], close[0])}`? " if close else ""
-    raise ScenarioError(
-        f"there is no scenario `{name}`", hint=f"{nearest}see them with: simloop list"
-    )
+    message = f"there is no scenario `{name}`"
+    raise ScenarioError(message, hint=f"{nearest}see them with: simloop list")
 
 
 def find_folder(name: str) -> Path | None:

@@ -23,9 +23,8 @@ class Seeds:
 
     def __init__(self, seed: int) -> None:
         if type(seed) is not int or not 0 <= seed < LIMIT:
-            raise ScenarioError(
-                f"the seed is {seed!r}", key="seed", hint="give an integer from 0 to 2**63 - 1"
-            )
+            hint = "give an integer from 0 to 2**63 - 1"
+            raise ScenarioError(f"the seed is {seed!r}", key="seed", hint=hint)
         self.seed = seed
         self._streams: dict[str, random.Random] = {}
 

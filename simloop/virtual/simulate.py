@@ -101,9 +101,8 @@ def running_loop() -> VirtualLoop:
     loop = loop_here()
     if loop is None:
         asyncio.get_running_loop()  # without any loop, the error is that of Python
-        raise ScenarioError(
-            "this needs the virtual clock", hint="run the coroutine with simloop.simulate(...)"
-        )
+        message = "this needs the virtual clock"
+        raise ScenarioError(message, hint="run the coroutine with simloop.simulate(...)")
     return loop
 
 

@@ -64,9 +64,8 @@ class FaultSites:
         for site in chances.sites:
             if site not in SITES:
                 known = ", ".join(SITES)
-                raise ScenarioError(
-                    f"no fault site `{site}`", key="faults.sites", hint=f"there are {known}"
-                )
+                message = f"no fault site `{site}`"
+                raise ScenarioError(message, key="faults.sites", hint=f"there are {known}")
         self._chances = chances
         self._seeds = seeds
         self._active: dict[str, bool] = {}

@@ -56,10 +56,7 @@ class ProgramCall(Struct):
 
 
 class ProgramScript:
-    """The answers of the programs whose command line begins with these words.
-
-    A word may have `*` in it, for any characters.
-    """
+    """The answers of the programs whose command line begins with these words; `*` is any text."""
 
     def __init__(self, key: str, answers: Sequence[ProgramAnswer] | None) -> None:
         self.key = key

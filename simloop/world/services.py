@@ -170,10 +170,7 @@ def check_address(address: str) -> str:
 
 
 class ServicesPort(Struct, eq=False):
-    """The services of one conversation. `play` returns the answer that a fault of chance gives.
-
-    Requests are counted from 1, whatever their service.
-    """
+    """The services of one conversation; `play` gives the answer of a fault of chance."""
 
     recorder: Recorder
     loop: VirtualLoop
@@ -311,10 +308,7 @@ def timed(
 
 
 def answer_of(value: Any) -> TimedAnswer:
-    """Return a value as an answer: an Answer, text, bytes, JSON or None, or one after a status.
-
-    Raises TypeError or ValueError for a value that is none of these.
-    """
+    """Return an answer for a value, or one after a status. Raises TypeError or ValueError."""
     if hasattr(value, "play"):
         played: TimedAnswer = value.play({})
         return played

@@ -48,10 +48,7 @@ class UnfinishedLineError(ValueError):
 
 
 class ShellCommand:
-    """One command of a line: its words with their quotes, and the operator before it.
-
-    `errors` states where standard error goes, and `text` is a here-document.
-    """
+    """One command of a line: its quoted words, where its errors go, and a here-document."""
 
     def __init__(self, joint: str) -> None:
         self.joint = joint

@@ -67,10 +67,7 @@ class Tool:
 
 
 def toolbox(tools: Tools) -> dict[str, Tool]:
-    """Return tools by name, from functions or Tools, in a list or a mapping from names.
-
-    Raises ScenarioError for a value that is no function, and for two tools of one name.
-    """
+    """Return functions and Tools by name. Raises ScenarioError for others, and for equal names."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         hint = "put it in a list: tools=[function]"
         kind = "a function" if callable(tools) else type(tools).__name__
@@ -101,11 +98,7 @@ def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return JSON with sorted keys and no spaces; equal values give equal bytes.
-
-    Raises TypeError or ValueError for values that JSON cannot express: objects, NaN, lone
-    surrogates, cycles.
-    """
+    """Return JSON with sorted keys and no spaces. Raises TypeError or ValueError if it is none."""
     return _CANONICAL.encode(value).encode()
 
 
@@ -256,10 +249,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def read_arguments(tool: Tool, text: str, *, convert: bool = False) -> tuple[Any, str, str]:
-    """Return the arguments, their JSON, and the error for the model.
-
-    `convert` changes arguments of the wrong type to the types of the schema.
-    """
+    """Return the arguments, converted if asked, their JSON, and the error for the model."""
     try:
         arguments = _decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -274,10 +264,7 @@ def read_arguments(tool: Tool, text: str, *, convert: bool = False) -> tuple[Any
 def read_again(
     tool: Tool, arguments: dict[str, Any], *, check: bool
 ) -> tuple[dict[str, Any], str, str]:
-    """Read the arguments that hooks may have changed; `check` validates them.
-
-    Returns the arguments, their JSON, and the error for the model.
-    """
+    """Return the arguments that hooks may have changed, their JSON, and the error for the model."""
     try:
         shown = canonical_json(arguments)
     except (TypeError, ValueError, RecursionError):

@@ -39,10 +39,7 @@ def independent(hook: _Hook) -> _Hook:
 
 
 class UserFunction:
-    """A function of the user's, and its name as traces show it.
-
-    `is_async` is whether it must be awaited, and `is_independent` whether it is marked so.
-    """
+    """A function of the user's, and its name in traces; one that `is_async` is awaited."""
 
     __slots__ = ("function", "is_async", "is_independent", "name")
 
@@ -188,11 +185,7 @@ def keep(kept: list[UserError], where: str, error: BaseException) -> None:
 
 
 def is_of_the_program(error: BaseException, loop: VirtualLoop) -> bool:
-    """Return whether a program in a run raised the exception, as its own failure.
-
-    Ctrl-C, a cancellation, the end of a coroutine by simloop and the outcomes of a test end more
-    than the program.
-    """
+    """Return whether a program in a run raised the exception, as its own failure."""
     if isinstance(error, Exception | SystemExit):
         return True
     if isinstance(error, asyncio.CancelledError | GeneratorExit) or loop.is_ctrl_c(error):

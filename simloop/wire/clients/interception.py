@@ -23,10 +23,7 @@ from simloop.wire.endpoint import Endpoint, current_endpoint
 
 
 def intercept(endpoint: Endpoint) -> None:
-    """Let `endpoint` answer the HTTP requests of the code that belongs to its run.
-
-    That ends with the simulation: an agent that catches all exceptions never ends its prompt.
-    """
+    """Let `endpoint` answer the HTTP requests of its run's code until the simulation ends."""
     _interception.enter()
     endpoint.port.loop.at_end.append(_interception.leave)
 

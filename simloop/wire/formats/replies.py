@@ -165,10 +165,7 @@ class Blocks:
 
 
 def whole_input(block: ReplyBlock) -> Any:
-    """Return the arguments of a call as a value.
-
-    A provider cannot send arguments that are not JSON; a script can: the text stands for them.
-    """
+    """Return the arguments of a call as a value, or as the text that is no JSON."""
     if not block.text or not block.is_whole:
         return {}
     value = json_value(block.text)
@@ -176,10 +173,7 @@ def whole_input(block: ReplyBlock) -> Any:
 
 
 class BlockEncoder(ABC):
-    """Writes the reply to one request as the changes of its blocks; it is fed the parts in order.
-
-    Nothing is sent before the first part.
-    """
+    """Writes the reply to one request as the changes of its blocks, from its first part on."""
 
     def __init__(self, options: WireOptions, request: WireRequest) -> None:
         self.options = options

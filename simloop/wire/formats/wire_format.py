@@ -53,11 +53,7 @@ class ErrorReply(NamedTuple):
 
 
 class WireFormat(Protocol):
-    """One wire format: one file, and its name in `FORMATS`.
-
-    A format gets whole requests, so that it may name the model in its path, and it frames its
-    events in its own way.
-    """
+    """One wire format: one file, and its name in `FORMATS`. It gets whole requests."""
 
     name: ClassVar[str]
     hosts: ClassVar[str]
