@@ -53,7 +53,7 @@ def _part(draw: st.DrawFn, make: Callable[[Choices], T]) -> T:
 def _rest(
     draw: st.DrawFn, most: int, make: Callable[[int], T], drawn: tuple[T, ...] = ()
 ) -> list[T]:
-    """Draw the rest of a list, each of which contains the next: Hypothesis deletes by that."""
+    """Draw the rest of a list inside the rest before it: Hypothesis can delete any element."""
     left = most - len(drawn)
     # The choice is also made after the last possible element: without it, a full list that loses an
     # element would take the choice from the value that follows the list.

@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
-    """Return the scenario of a trace. Raises ScenarioError, also for one with Python code."""
+    """Return the scenario of a trace. Raises ScenarioError, also if its run needed Python code."""
     code = ", ".join(name for name in trace.header.python if name != "loop")
     if code:
         raise ScenarioError(

@@ -315,7 +315,7 @@ def only(name: str) -> list[Invariant] | None:
 
 
 def failure_of(plan: Plan, rules: Rules | None = None, *, twice: bool = False) -> Failure | None:
-    """Return the failure of a run to its first violation, or with `twice` of a repeated one."""
+    """Run a plan to its first violation, return the failure; `twice`: repeat a good run."""
     verdict = trial(plan, rules, Until.VIOLATION)
     if twice and verdict.failure() is None:
         run_again(verdict)

@@ -255,7 +255,7 @@ def comparison_settings(command: Command) -> Command:
 
 
 def settings_by_loop(loops: Sequence[str], given: RunOptions) -> dict[str, RunOptions]:
-    """Return the settings of each loop. Raises UsageError if those of one loop are for several."""
+    """Return the settings of each loop. Raises UsageError if several loops share those of one."""
     settings: dict[str, RunOptions] = {loop: {} for loop in loops}
     chosen = [loop for loop in loops if is_own(loop)] or loops
     of_one: Any = {name: given.get(name) for name in _OF_ONE_LOOP if given.get(name)}

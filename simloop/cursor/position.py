@@ -64,7 +64,7 @@ class CallState(NamedTuple):
 
 
 class ArrivedReply(NamedTuple):
-    """The reply to the newest main request, without the earlier parts that are `left_out`."""
+    """The reply to the newest main request; `left_out` earlier parts are not in `parts`."""
 
     request: entries.Request
     parts: Sequence[AnyEntry]
@@ -210,7 +210,7 @@ class Position:
 
     @cached_property
     def hooks(self) -> Sequence[entries.Hook]:
-        """Return the hooks of one effect of the machine: since the transition before the newest."""
+        """Return the hooks that have run since the transition before the newest one."""
         places = self.recording.index.places.get(entries.Hook)
         if places is None:
             return ()

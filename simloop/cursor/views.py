@@ -359,7 +359,7 @@ def _source_of_errors(position: Position) -> Hashable:
 
 
 class _Panel(NamedTuple):
-    """One view: its rows, its words without any, and `source`: equal where the rows are."""
+    """One view: its rows, its words if it has none, and `source`, equal where its rows are."""
 
     rows: Callable[[Position], Iterator[FactRow] | MessagesView]
     empty: str = "nothing yet"

@@ -46,7 +46,7 @@ LAST = Reply(say="All is done.", times="always")
 
 
 class CalledTools:
-    """The tools that replies call. `last` is the reply that ends a run: it may call one."""
+    """The tools that replies call; `last` is the reply that ends a run."""
 
     names: Sequence[str] = TOOLS
     last = LAST

@@ -106,7 +106,7 @@ def weights_of_family(choices: Choices, abilities: alphabet.Abilities) -> Weight
 
 
 def usual_weights(abilities: alphabet.Abilities) -> Weights:
-    """Return the weights of all variants, undrawn: so an index keeps its meaning in a shrinker."""
+    """Return weights that nobody draws, so that an index keeps its meaning for a shrinker."""
     contents, ends = [1] * len(alphabet.CONTENTS), [fault.weight for fault in alphabet.ENDS]
     for place in _CALLS:
         contents[place] = _USUAL

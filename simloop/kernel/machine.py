@@ -49,15 +49,10 @@ class Run(Struct, frozen=True, gc=False):
     """Everything that decides how a run continues; a counter that never decides stays 0."""
 
     state: Struct
-    error_count: int = 0
-    """The reference loop: failed or useless model calls; +1 for each, never reset (bug E6: by
-    design, so stated)."""
-    total_steps: int = 0
-    """The reference loop: steps of replies; + what each reply reports (at least 1), never reset. A
-    call that fails without a reply is no step."""
-    compaction_attempts: int = 0
-    """The reference loop: compactions tried, normal and forced, whether or not they helped (bug
-    B4); never reset."""
+    # In the reference loop, by design, none of them is ever reset (bug E6).
+    error_count: int = 0  # failed or useless model calls
+    total_steps: int = 0  # what each reply reports, at least 1; a call without a reply is no step
+    compaction_attempts: int = 0  # normal and forced ones, whether or not they helped (bug B4)
 
     def to(self, state: Struct) -> Self:
         return structs.replace(self, state=state)
@@ -95,7 +90,7 @@ class Bound(NamedTuple):
 
 
 class AbortRule(NamedTuple):
-    """The effects and outcomes of a design after an abort, besides `Finish` and aborted calls."""
+    """The effects and outcomes that a design may have after an abort, besides the usual ones."""
 
     effects: frozenset[type[Effect]] = frozenset()
     outcomes: frozenset[Outcome] = frozenset({Outcome.ABORTED})

@@ -148,38 +148,31 @@ class Compaction(Checked, at="compaction"):
 class ToolRules:
     """The rules for one tool call. A loop design has these; a scenario does not."""
 
-    convert: bool = False
-    """Arguments of the wrong type are converted to that of the schema; without it, refused."""
-    check_changed: bool = True
-    """Arguments that a hook has changed are validated again."""
-    results_fail: bool = True
-    """A tool may return a result that is an error; without it, only one that raises has failed."""
+    convert: bool = False  # arguments of another type to that of the schema, and refuse none
+    check_changed: bool = True  # validate arguments again that a hook has changed
+    results_fail: bool = True  # a tool may also fail by a result that is an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentBack:
     """The parts of a conversation that later requests contain besides messages and calls."""
 
-    failed: bool = True
-    """A reply that failed or was aborted; without it, only the transcript has it."""
+    failed: bool = True  # replies that failed or were aborted; else the transcript alone has them
     reasoning: bool = False
-    """The model's reasoning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyReading:
     """The rules for reading replies, and for keeping parts of a failed one."""
 
+    # The finish words that the program knows, exactly as spelled, all others being `other`; None
+    # for those of all providers in any case.
     finish_words: frozenset[str] | None = None
-    """The finish words that the program knows, exactly as spelled; None for those of all
-    providers in any case. Every other word is `other`."""
-    failing_words: frozenset[str] = frozenset()
-    """Finish words that make the call a failed one. Its text is whole, and so it is kept."""
-    lower_case_names: bool = False
-    """Whether a tool that is not offered is also found by its name in lower case."""
+    failing_words: frozenset[str] = frozenset()  # make the call a failed one; its text is kept
+    lower_case_names: bool = False  # a tool is also found by its name in lower case
+    # The calls of a broken reply, with their results, stay in the context after a successful
+    # retry, under an assistant message without text.
     keep_failed: bool = False
-    """Whether the calls of a broken reply, with their results, stay in the context after a
-    successful retry, under an assistant message without text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,8 +186,7 @@ class Policies:
     tool_rules: ToolRules = field(default_factory=ToolRules)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
     hook_execution: HookExecution = field(default_factory=HookExecution)
-    report_failed_tools: bool = True
-    """Whether `after_tool_call` hooks and `on_tool_result` also run for failed calls."""
+    report_failed_tools: bool = True  # to `after_tool_call` hooks and `on_tool_result`
     sent_back: SentBack = field(default_factory=SentBack)
     abort_is_flag: bool = False
     """An abort by the user breaks off streams and tools, no further call is begun, and the next

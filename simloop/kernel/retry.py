@@ -96,7 +96,7 @@ class StatusRetry:
 
 
 def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
-    """Return the wait by `retry-after-ms`, as in the SDKs, or `retry-after`; None without one."""
+    """Return the wait that the provider asks for, or None; `retry-after-ms` goes first."""
     exact = _positive(fault.header("retry-after-ms"), _NS_PER_MS)
     if exact is not None:
         return exact

@@ -46,17 +46,17 @@ class ModelFailed(_Signal, frozen=True, gc=False):
 
 
 class ToolsReturned(_Signal, frozen=True, gc=False):
-    """Every call has a result; `blocked`: a hook forbade one; `terminate`: all ask for the end."""
+    """Every call of the step has a result."""
 
-    blocked: bool = False
-    terminate: bool = False
+    blocked: bool = False  # a hook forbade at least one of them
+    terminate: bool = False  # each result asks for the run's end
 
 
 class StepClosed(_Signal, frozen=True, gc=False):
-    """Callbacks and hooks have run; the queues `steering` and `follow_up` hold a message."""
+    """Callbacks and `after_llm_call` hooks have run."""
 
-    steering: bool = False
-    follow_up: bool = False
+    steering: bool = False  # the user has sent a message for the next request
+    follow_up: bool = False  # the user has sent one for the end of the run
 
 
 class BackoffElapsed(_Signal, frozen=True, gc=False):

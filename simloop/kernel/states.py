@@ -39,10 +39,10 @@ class RunningTools(Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class ClosingStep(Struct, frozen=True, gc=False, cache_hash=True):
-    """The step is reported; then `reply` decides. `blocked`: one of its calls was forbidden."""
+    """The step is reported to callbacks and hooks; then `reply` decides."""
 
     reply: ReplyFacts
-    blocked: bool = False
+    blocked: bool = False  # one of its calls was forbidden
 
 
 class Halting(Struct, frozen=True, gc=False, cache_hash=True):

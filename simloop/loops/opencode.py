@@ -173,7 +173,7 @@ _AT_ONCE = re.compile(r"0|-\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpencodeRetry:
-    """Repeats 408, 409, 429, all from 500 on, and by words. Its delays have no cap."""
+    """Repeats 408, 409, 429, all from 500 on, and errors by their words, without a cap."""
 
     initial_delay_ms: int = 2_000
 

@@ -224,7 +224,7 @@ class ViewRows:
 
 
 class MessagesViewRows(ViewRows):
-    """The rows of a view that ends with messages. A list of starts has one more: the end."""
+    """The rows of a view that ends with messages; each list of starts ends with the total."""
 
     def __init__(self, name: FactView, numbers: Numbered) -> None:
         super().__init__(name, numbers)

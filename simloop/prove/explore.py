@@ -186,7 +186,7 @@ class _Explorer:
 
 
 def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:
-    """Return the signals that can arrive, with replies of 1, `most_steps` and more steps."""
+    """Return the signals that can arrive; replies report 1 step, `most_steps`, or more."""
     found: list[Signal] = []
     for effect in asked:
         if isinstance(effect, Effect):  # else found already

@@ -155,7 +155,7 @@ def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
 
 
 def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
-    """Return whether an end has its usual cause: time that is taken, an abort by the user."""
+    """Return whether an end has its usual cause, such as time that runs out where it is spent."""
     if isinstance(signal, signals.WallClockExpired):
         return any(isinstance(effect, _TAKING_TIME) for effect in asked)
     if isinstance(signal, signals.ModelFailed) and signal.error is ErrorClass.ABORTED:
@@ -164,7 +164,7 @@ def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
 
 
 def trapped(graph: Graph) -> int | None:
-    """Return the first node from which no run ends by itself, and which has a way on, or None."""
+    """Return the first node that runs stay in or come back to until ended from outside."""
     sources: list[list[int]] = [[] for _ in graph.runs]
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:

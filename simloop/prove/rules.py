@@ -191,7 +191,7 @@ def _first_after(
     wrong: Callable[[Signal, int], str],
     came: Came,
 ) -> Iterator[Wrong]:
-    """Yield what is wrong from the arrows of `begins` on; `came` gets the nodes on the way."""
+    """Yield what is wrong at or after the arrows of `begins`, the nearest first."""
     waiting = deque((*arrow, True) for arrow in begins)
     while waiting:
         node, signal, target, first = waiting.popleft()

@@ -131,7 +131,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def _is_simulated(item: pytest.Item) -> bool:
-    """Return whether a test gets keys; with one, others that are skipped without it would run."""
+    """Return whether a test gets dummy keys: others may be skipped where there is no key."""
     if isinstance(item, ScenarioItem) or async_tests.is_ours(item):
         return True
     if not isinstance(item, pytest.Function):

@@ -29,7 +29,7 @@ _OTHERS = ("asyncio", "anyio", "trio")
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Return whether a test is async and marked, or taken by `simloop_auto`, or needs to be."""
+    """Return whether a test is async and marked, or async in a project with `simloop_auto`."""
     if not isinstance(item, pytest.Function):
         return False
     is_marked = item.get_closest_marker("simloop") is not None
@@ -41,7 +41,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 
 def _is_marked_for_others(item: pytest.Function) -> bool:
-    """Return whether the code of a test, and no auto mode, marks it for another plugin."""
+    """Return whether the code of a test, not an auto mode, marks it for another plugin."""
     own: list[Any] = [*getattr(_main(item), "pytestmark", [])]
     around = [mark for node in item.listchain()[:-1] for mark in node.own_markers]
     return any(mark.name in _OTHERS for mark in (*own, *around))
@@ -56,7 +56,7 @@ def has_no_frame_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExcepti
 
 @contextlib.contextmanager
 def simulated(item: pytest.Function) -> Iterator[None]:
-    """Let pytest call a function that runs the test in simulations, in any order of plugins."""
+    """Let pytest call, for the async function of the test, one that runs it in simulations."""
     main, given = _main(item), getattr(item.obj, "hypothesis", None)
 
     def play(*args: Any, **kwargs: Any) -> None:
@@ -201,7 +201,7 @@ def _bound(function: Any, instance: object) -> Callable[..., Any]:
 
 @contextlib.asynccontextmanager
 async def entered(given: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """Run the pending fixtures among `given`, yield all values, and end the generators."""
+    """Run the pending fixtures among `given` in order, yield all values, and end them."""
     made: dict[int, Any] = {}
     async with contextlib.AsyncExitStack() as stack:
         yield {name: await _value(each, made, stack) for name, each in given.items()}

@@ -38,7 +38,7 @@ _MOST_NS = 2**63 - 1
 
 
 class Pieces(Entry, frozen=True, gc=False):
-    """Pieces that arrived one after another in the reply to `request`, as the first of them."""
+    """Pieces of the reply to `request`; `seq` and `at_ns` are those of the first."""
 
     request: Count
     text: str

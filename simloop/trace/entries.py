@@ -259,7 +259,7 @@ class Restarted(Entry, frozen=True, gc=False):
 
 
 class Sleep(Entry, frozen=True, gc=False):
-    """A sleep of a second or more begins at `place`: the file, the line and the function."""
+    """A sleep of a second or more begins in an agent's code: `place` is file, line, function."""
 
     duration_ns: Count
     place: str
@@ -326,7 +326,7 @@ class Classified(Entry, frozen=True, gc=False):
 
 
 class CallBegun(Entry, frozen=True, gc=False):
-    """A call begins, and hooks or an abort that is a flag may come before its tool starts."""
+    """A call begins: hooks run before its tool, or an abort is a flag that may come before it."""
 
     call_id: str
 

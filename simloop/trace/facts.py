@@ -275,7 +275,7 @@ class Facts:
             self._attribute(entry, waiting)
 
     def _attribute(self, entry: entries.ToolStarted, waiting: list[int]) -> None:
-        """Choose the call of a tool run among several with its id: of a reply that did not fail."""
+        """Choose the call of a tool run among several with its id; failed replies come last."""
         call = entry.call_id, entry.name
         good = (
             number

@@ -123,7 +123,7 @@ class Recorder:
 
 
 def _notifying(record: list[AnyEntry], listeners: list[Listener]) -> Listener:
-    """Return a function, no method, which would make a cycle for each run to leave."""
+    """Return a function that appends and notifies; a method would make a reference cycle."""
     append = record.append
 
     def append_and_notify(entry: AnyEntry) -> None:

@@ -122,7 +122,7 @@ class RequestCoder:
     def code(
         self, request: Request, seq: int, at_ns: int, tokens: int
     ) -> tuple[entries.Request, int]:
-        """Return the entry of `request`, as changes of the likest one, and its characters."""
+        """Return the entry of `request`, with the changes since a like one, and its characters."""
         sent: Any = request.messages
         if type(sent) is not View:
             sent = snapshot(sent)

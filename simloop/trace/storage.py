@@ -22,7 +22,7 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def read_file(path: Path, most: int, too_long: str = "") -> bytes:
-    """Return a regular file of at most `most` bytes. Raises ScenarioError, with a hint."""
+    """Return the bytes of a regular file of at most `most`. Raises ScenarioError."""
     try:
         # Opening a device can have effects of its own (a tape rewinds), so its kind comes first;
         # the open file is judged again, because the name may have been given to another node.
