@@ -212,7 +212,7 @@ class ModelCalls:
                 elif type(part) is TextDelta:
                     reply.pieces.append(part.text)
                     if reply.announces:
-                        await self._announce_text(part, timeouts)
+                        await self._announce(part, reply)
                 elif type(part) is Finish and stream.keeps_finish:
                     return part
                 else:
@@ -237,18 +237,13 @@ class ModelCalls:
         reply.found_here = True
         return False
 
-    async def _announce_text(self, part: TextDelta, timeouts: Timeouts) -> None:
-        callbacks = self._callbacks
-        if callbacks.on_chunk is not None:
-            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
-        if callbacks.on_text is not None:
-            await self._user_code.notify(callbacks.on_text, (part.text,), timeouts)
-
     async def _announce(self, part: Part, reply: ReplySoFar) -> None:
         callbacks, announces, timeouts = self._callbacks, reply.announces, reply.timeouts
         if announces and callbacks.on_chunk is not None:
             await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
-        if type(part) is ToolCallPart:
+        if type(part) is TextDelta and announces and callbacks.on_text is not None:
+            await self._user_code.notify(callbacks.on_text, (part.text,), timeouts)
+        elif type(part) is ToolCallPart:
             if announces and callbacks.on_tool_call is not None:
                 await self._user_code.notify(callbacks.on_tool_call, (reply.calls[-1],), timeouts)
             if reply.on_call is not None:

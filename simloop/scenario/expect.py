@@ -239,9 +239,8 @@ class Expect(fields.Strict):
         if self.error is not None:
             for field in _AT_AN_OUTCOME:
                 if fields.differs(self, field):
-                    raise fields.wrong(
-                        field, f"a run that ends in {self.error} has no outcome to judge"
-                    )
+                    message = f"a run that ends in {self.error} has no outcome to judge"
+                    raise fields.wrong(field, message)
         return self
 
     def unknown_party(self, parties: Collection[str]) -> tuple[str, str] | None:

@@ -131,9 +131,8 @@ def check_programs(programs: Mapping[str, Any], *, has_files: bool) -> None:
         if answers != FILES:
             continue
         if program_scripts.words_of(key)[-1] not in SHELLS:
-            raise wrong(
-                f"programs.{key}", f"only a shell works on files: {', '.join(sorted(SHELLS))}"
-            )
+            message = f"only a shell works on files: {', '.join(sorted(SHELLS))}"
+            raise wrong(f"programs.{key}", message)
         if not has_files:
             raise wrong(f"programs.{key}", "the scenario has no files: add `files`, if only {}")
 

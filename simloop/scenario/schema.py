@@ -132,10 +132,8 @@ class ScriptedTool(Strict):
         try:
             Tool(lambda: None, name="tool", parameters=schema)
         except ScenarioError as error:
-            raise wrong(
-                "json_schema",
-                f"this is not a JSON Schema{error.message.partition('JSON Schema')[2]}",
-            ) from error
+            message = f"this is not a JSON Schema{error.message.partition('JSON Schema')[2]}"
+            raise wrong("json_schema", message) from error
 
     def schema_of_arguments(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments; the short form allows no others."""

@@ -235,7 +235,12 @@ class Cancellation:
         if (self.pending is not None and not self._found_by_asking) or self.closed:
             return
         if self.note_abort is not None and type(signal) is AbortRequested:
-            self._flag_abort(signal, self.note_abort)
+            if not self._aborted:
+                self._aborted = True
+                self._on_stop(signal)
+                self.note_abort()
+                for timeout in tuple(self._breakable):
+                    timeout.break_off()
             return
         self._found_by_asking = self.polls and type(signal) is AbortRequested
         self.pending = signal
@@ -257,14 +262,6 @@ class Cancellation:
             self._cancels += 1
             again_ns = self._loop.now_ns + GRACE_NS
             self._timers.append(self._loop.call_at_ns(again_ns, self._cancel))
-
-    def _flag_abort(self, signal: Signal, note: Callable[[], None]) -> None:
-        if not self._aborted:
-            self._aborted = True
-            self._on_stop(signal)
-            note()
-            for timeout in tuple(self._breakable):
-                timeout.break_off()
 
     @contextmanager
     def breaking(self, timeout: Timeout) -> Iterator[None]:

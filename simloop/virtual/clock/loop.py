@@ -189,7 +189,10 @@ class VirtualLoop(ReachingLoop):
         __tracebackhide__ = True
         ready = self._ready
         if not ready:
-            self._jump()
+            next_ns = self.next_timer_ns()
+            if next_ns is None:
+                raise Deadlock(self.report("nothing can run and no timer is set"))
+            self.advance_ns(max(0, next_ns - self.now_ns))
         timers = self._timers
         now_ns = self.now_ns
         while timers and timers[0][0] <= now_ns:
@@ -201,13 +204,6 @@ class VirtualLoop(ReachingLoop):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
-
-    def _jump(self) -> None:
-        __tracebackhide__ = True
-        next_ns = self.next_timer_ns()
-        if next_ns is None:
-            raise Deadlock(self.report("nothing can run and no timer is set"))
-        self.advance_ns(max(0, next_ns - self.now_ns))
 
     def next_timer_ns(self) -> int | None:
         timers = self._timers

@@ -271,9 +271,8 @@ class InnerLoop(ReachingLoop):
     def _check_signals(self, name: str) -> None:
         me = scheduler.thread_here()
         if me is None or me.real is not None or me is me.threads.of_loop:
-            raise self.outer.refuse(
-                name, "only a whole program gets signals: call the handler itself"
-            )
+            message = "only a whole program gets signals: call the handler itself"
+            raise self.outer.refuse(name, message)
 
     def _process_events(self, events: list[asyncio.Handle]) -> None:
         self._ready.extend(events)

@@ -122,9 +122,8 @@ class _Reader:
         self._end_reply()
         call_id, output = payload.text_at(item, "call_id", key), item.get("output")
         if call_id not in self._call_ids:
-            raise WrongRequest(
-                "input", f"No tool call found for function call output with call_id {call_id}."
-            )
+            message = f"No tool call found for function call output with call_id {call_id}."
+            raise WrongRequest("input", message)
         self._answered.append(call_id)
         if isinstance(output, dict):
             output = [output]

@@ -131,9 +131,8 @@ def tool_spec(tool: JsonObject, key: str, schema: str) -> ToolSpec:
     """Return a tool whose JSON Schema stands in the field `schema`."""
     name = text_at(tool, "name", key)
     if not name:
-        raise WrongRequest(
-            _place(key, "name"), f"Missing required parameter: '{_place(key, 'name')}'."
-        )
+        message = f"Missing required parameter: '{_place(key, 'name')}'."
+        raise WrongRequest(_place(key, "name"), message)
     parameters = object_text(object_at(tool, schema, key) or ANY_OBJECT, _place(key, schema))
     return ToolSpec(name, text_at(tool, "description", key), msgspec.Raw(parameters.encode()))
 

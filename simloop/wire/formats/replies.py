@@ -26,8 +26,6 @@ JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"
 REFUSAL = "refusal"
 """The finish of a model that refuses: the text of the reply says why."""
 
-# ---------------------------------------------------------------- server-sent events
-
 
 def framed(events: Sequence[WireEvent], framing: FramingName) -> list[bytes]:
     """Return the pieces of server-sent events. A framing changes lines and pieces, no event."""
@@ -43,8 +41,6 @@ def framed(events: Sequence[WireEvent], framing: FramingName) -> list[bytes]:
         return [data[at : at + 1] for at in range(len(data))]
     return [data] if data else []
 
-
-# ---------------------------------------------------------------- blocks
 
 BlockKind = Literal["reasoning", "text", "call"]
 ModelOutput = values.TextDelta | values.ReasoningDelta | values.ToolCallDelta | values.ToolCallPart
@@ -235,9 +231,6 @@ class BlockEncoder(ABC):
         """Return the body of a reply that does not stream, after its last part."""
 
 
-# ---------------------------------------------------------------- how a reply ends
-
-
 class FinishWords:
     """The words of a format: one for each reason that it can say, and all that it knows."""
 
@@ -259,8 +252,6 @@ _SAID = (
 )  # fmt: skip
 """The reasons, in the order of a format's words; few formats have one for the last."""
 
-
-# ---------------------------------------------------------------- failed calls
 
 INVALID = "invalid_request_error"
 OVERFLOW = "context_length_exceeded"
