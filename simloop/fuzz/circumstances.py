@@ -14,8 +14,9 @@ from simloop.fuzz.offers import Asked, Offer
 from simloop.kernel.limits import Limits
 from simloop.messages import json_value
 from simloop.scenario.people import Line
+from simloop.scenario.programs import Program
 from simloop.scenario.programs import with_fault as with_program_fault
-from simloop.scenario.replies import Http, Pace, Reply, calls_of, reply_of_fault
+from simloop.scenario.replies import Http, Pace, Reply, When, calls_of, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import with_fault
 from simloop.world.faults import (
@@ -25,6 +26,7 @@ from simloop.world.faults import (
     SERVICE_FAULTS,
     WAITS,
     ReplyFault,
+    SiteFault,
     Stage,
 )
 
@@ -88,13 +90,17 @@ class Circumstance(NamedTuple):
 
 
 def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Circumstance]:
-    """Return the circumstances that the agent can meet: by turns one of each kind."""
+    """Return the circumstances that the agent can meet: by turns one of each kind.
+
+    Those that most agents have to deal with come before the others.
+    """
     kinds = (
         _failures(), _cuts(), chain(_answers(offer), _calls(offer)), _tools(base, offer),
         chain(_people(offer), _user()),
-        chain(_limits(offer, abilities.limits), _others(base)),
+        chain(_others(base), _limits(offer, abilities.limits)),
     )  # fmt: skip
-    turns = chain.from_iterable(zip_longest(*kinds))
+    ordered = [sorted(kind, key=lambda each: not each.name.startswith(_FIRST)) for kind in kinds]
+    turns = chain.from_iterable(zip_longest(*ordered))
     return [
         each
         for each in turns
@@ -102,6 +108,16 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
         and (abilities.breaches or not each.is_breach)
         and (abilities.bounds_streams or not each.stalls)
     ]
+
+
+_FIRST = (
+    "unknown tool", "http 401", "http 429 with a wait", "3 times http 500", "empty",
+    "finish length in a text", "finish content_filter in a text", "lost mid output",
+    "two calls", "malformed arguments", "one tool twice", "broken 0", "12 calls",
+    "abort after tool-started 1", "an answer and a further prompt", "a long conversation",
+    "a message after tool-started",
+)  # fmt: skip
+"""The beginnings of the names of the circumstances that come first."""
 
 
 # ---------------------------------------------------------------- the model
@@ -273,7 +289,7 @@ def _limits(offer: Offer, limits: Limits | None) -> Iterator[Circumstance]:
 # ---------------------------------------------------------------- tools, the user, other parties
 
 _TOOLS: Sequence[Mapping[str, Any]] = (
-    {"raises": "the disk is full"}, {"takes": "20s"}, {"takes": "45s"}, {"takes": "120s"},
+    {"raises": "the disk is full"}, {"takes": "120s"}, {"takes": "20s"}, {"takes": "45s"},
     {"takes": "30s"}, {"takes": "60s"},
     {"returns": ""}, {"returns": None}, {"returns": {"of": [1, 2]}}, {"returns_chars": 60_000},
     {"returns": "\x1b[2J \U0001f600"}, {"cancels": True}, {"hangs": True, "timeout": "180s"},
@@ -359,7 +375,8 @@ def _user() -> Iterator[Circumstance]:
     yield Circumstance("a further prompt after a failure", _both(failing, _further))
     refused = _inserted({"http": {"status": 401}})
     yield Circumstance("a further prompt after a refusal", _both(refused, _further))
-    yield Circumstance("a long conversation", _long)
+    for what, summary in _SUMMARIES.items():
+        yield Circumstance(f"a long conversation{what}", _long(summary))
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
 
@@ -389,11 +406,30 @@ def _further(draft: WorldDraft, _: int) -> None:
     draft.keys["then"] = draft.get("then") or [FURTHER]
 
 
-def _long(draft: WorldDraft, _: int) -> None:
-    """Let the user and the model say so much that most agents shorten their history."""
-    draft.insert(0, Reply(say=["some words " * 3_000], times=2))
-    said = [*(f"{n}. " + "many words " * 3_000 for n in (1, 2)), FURTHER]
-    draft.keys["then"] = draft.get("then") or said
+_SUMMARIES: Mapping[str, Mapping[str, Any]] = {
+    ", a summary that fails": {"http": {"status": 500}},
+    ", an empty summary": {"finish": "stop"},
+    "": {"say": "In short."},
+}
+
+
+def _long(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+    """Let all say and call so much that most agents shorten their history, with a summary.
+
+    An agent asks for a summary without its tools.
+    """
+
+    def act(draft: WorldDraft, _: int) -> None:
+        calls: Any = (
+            {"call": [draft.offer.call(n, n) for n in range(12)]} if draft.offer.first else {}
+        )
+        draft.insert(0, Reply(say=["some words " * 3_000], **calls, times=2))
+        if calls and not draft.offer.answers:
+            draft.rules.append(Reply(when=When(tools=[]), **keys, times="always"))
+        said = [f"{n}. " + "many words " * 3_000 for n in (1, 2) if "say" in keys]
+        draft.keys["then"] = draft.get("then") or [*said, FURTHER]
+
+    return act
 
 
 def _told(phase: str) -> Callable[[WorldDraft, int], None]:
@@ -407,6 +443,16 @@ def _told(phase: str) -> Callable[[WorldDraft, int], None]:
 
 def _others(base: Scenario) -> Iterator[Circumstance]:
     """Yield the faults of the services, the programs and the other agents of a scenario."""
+    for name in base.services:
+        act = _disturbed("services", name, _REFUSAL, with_fault, 4)
+        yield Circumstance(f"{name} refuses", act)
+    for name, given in base.programs.items():
+        silent = [
+            each.model_copy(update={"exit": 3}) if isinstance(each, Program) else each
+            for each in (given if isinstance(given, list) else [given])
+        ]
+        for what, answers in (("is not there", {}), ("fails without a word of it", {name: silent})):
+            yield Circumstance(f"{name} {what}", _with_programs(name, answers))
     for key, faults, change in (
         ("services", SERVICE_FAULTS, with_fault),
         ("programs", PROGRAM_FAULTS, with_program_fault),
@@ -430,6 +476,17 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
         each.act(inner, place)
         changed = known[name].model_copy(update={"replies": inner.scenario().model})
         draft.keys["models"] = {**known, name: changed}
+
+    return act
+
+
+_REFUSAL = SiteFault("service.422", Stage.INSTEAD, {"status": 422, "json": {"detail": "refused"}})
+
+
+def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, _: int) -> None:
+        others = {one: each for one, each in draft.get("programs").items() if one != name}
+        draft.keys["programs"] = {**others, **answers}
 
     return act
 

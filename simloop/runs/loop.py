@@ -128,6 +128,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     def mutating(self) -> frozenset[str] | None:
         """Return the tools and services that the agent declares to change the world, if any."""
         names = self._declared("mutating")
+        names = [names] if isinstance(names, str) else names
         return frozenset(names) if isinstance(names, Iterable) and names else None
 
     def _declared(self, name: str) -> Any:

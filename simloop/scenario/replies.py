@@ -138,8 +138,8 @@ class When(Strict):
     """The text of any of its messages; {contains: ...} for a part of one."""
     system: fields.Written[AnyText | None, GivenText | None] = kept(None)
     """The system prompt, exactly; {contains: ...} for a part of it."""
-    tools: list[str] = Field(default_factory=no_items)
-    """Tools that it offers, perhaps among others."""
+    tools: list[str] | None = None
+    """Tools that it offers, perhaps among others; an empty list for a request without tools."""
     output: fields.Written[AnyText | None, GivenText | None] = kept(None)
     """The JSON Schema of the object that it asks for as its answer, as JSON; {contains: ...} for a
     part of it."""
@@ -153,7 +153,8 @@ class When(Strict):
             and (self.contains or "") in newest.text
             and fits(self.system, request.system_prompt)
             and (self.conversation is None or any(fits(self.conversation, m.text) for m in sent))
-            and {each.name for each in request.tools}.issuperset(self.tools)
+            and {each.name for each in request.tools}.issuperset(self.tools or ())
+            and (self.tools != [] or not request.tools)
             and (self.output is None or fits(self.output, request.asked_for))
         )
 

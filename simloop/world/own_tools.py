@@ -15,7 +15,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.escape import writable
-from simloop.messages import ToolCall, json_value
+from simloop.messages import Outcome, ToolCall, json_value
 from simloop.trace import entries
 from simloop.trace.facts import MAY_ACT
 from simloop.trace.recorder import Recorder
@@ -157,6 +157,8 @@ class OwnTools(msgspec.Struct, eq=False):
             elif kind is entries.Finish:
                 if entry.reason not in MAY_ACT:
                     self._broken.add(entry.request)
+            elif kind is entries.Ended and entry.outcome is not Outcome.COMPLETED:
+                self._open.clear()  # nothing runs for the calls of a run that has failed
             elif kind is entries.ToolStarted and not entry.own:
                 taken = next((c for c in self._open if c.call_id == entry.call_id), None)
                 if taken is not None:

@@ -194,10 +194,14 @@ def is_of_the_program(error: BaseException, loop: VirtualLoop) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return the type's name and the message of an exception, never an address."""
+    """Return the type's name and the message of an exception, never an address.
+
+    Those of the first exception in a group follow.
+    """
     kind = type(error).__name__
     text = message_of(error)
-    return f"{kind}: {text}" if text else kind
+    first = f": {describe(error.exceptions[0])}" if isinstance(error, BaseExceptionGroup) else ""
+    return f"{kind}: {text}{first}" if text else kind
 
 
 def message_of(error: BaseException) -> str:

@@ -447,7 +447,9 @@ def test_a_file_of_declarations_reaches_the_judge_and_the_file_of_a_failure(
     Path("intention.yaml").write_text(DECLARED)
     found = cli.json(*search, "--declare", "intention.yaml", "--out", "found")["failures"]
     names = {each["name"] for each in found}
-    assert names - before == {"agent-respects-its-limits", "agent-backoff-matches-policy"}
+    assert names - before == {
+        "agent-respects-its-limits", "agent-backoff-matches-policy", "no-empty-answers",
+    }  # fmt: skip
     assert before - names == {"retry-after-respected"}
     file = Path("found/agent-respects-its-limits.simloop.yaml")
     declares = load_scenario(file).declares

@@ -75,6 +75,11 @@ def test_declarations_of_a_scenario_replace_attributes_and_join_the_deviations()
     assert loop.deviations == {"accepted-requests": "the scenario's"}
 
 
+def test_one_tool_that_changes_the_world_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Own, "mutating", "delete")
+    assert loop_of(Scenario(prompt="Go."), {"loop": Own}).mutating == frozenset({"delete"})
+
+
 @plain
 async def hastens(prompt: str, world: World) -> str:
     """Ask at once again after two failures."""

@@ -199,14 +199,16 @@ def request_ending_with(newest: Message) -> Request:
         ({"contains": "first"}, UserMessage("hello"), False),
         ({"role": "tool", "contains": "ell"}, UserMessage("hello"), False),
         ({}, UserMessage("hello"), True),
+        ({"tools": []}, UserMessage("hello"), True),
+        ({"tools": ["look"]}, UserMessage("hello"), False),
     ],
     ids=[
         *("tool", "not-user", "user", "assistant", "summary", "contains", "older-text"),
-        *("both", "nothing-asked"),
+        *("both", "nothing-asked", "no-tools", "a-tool"),
     ],
 )
 def test_a_rule_fits_if_all_of_it_holds_of_the_newest_message(
-    when: dict[str, str], newest: Message, *, fits: bool
+    when: dict[str, Any], newest: Message, *, fits: bool
 ) -> None:
     assert When.model_validate(when).matches(request_ending_with(newest)) is fits
 

@@ -93,6 +93,19 @@ def test_a_call_takes_the_id_under_which_the_model_asked() -> None:
     ]
 
 
+def test_a_call_of_a_run_that_has_failed_is_not_answered_in_the_next_run() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+        if prompt == "Go.":
+            raise ValueError(prompt)
+        shout("a")
+
+    call = {"shout": {"word": "a"}}
+    scenario = Scenario(prompt="Go.", then=["Again."], model=[Reply(call=call), Reply(call=call)])
+    result = run(scenario, loop=agent)
+    assert [call_id for call_id, *_ in started(result)] == ["call-2"]
+
+
 def test_each_of_two_calls_with_one_id_is_answered_under_it() -> None:
     async def agent(prompt: str, world: World) -> None:
         await world.model.reply([UserMessage(prompt)])

@@ -13,9 +13,10 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.requests import WHOLE
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.limits import DeclaredLimits
+from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
 from simloop.messages import Fault, FinishReason, Outcome
+from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
@@ -245,7 +246,10 @@ def no_mistake_in_the_code(subject: Subject, entry: Any) -> str:
     An agent that means to give up raises an error that says so. A scenario may expect the failure.
     """
     cause = entry.message.removeprefix("Error: ")
-    may_fail = subject.expected.outcome is Outcome.FAILED
+    if cause.startswith("ExceptionGroup: "):
+        cause = cause.partition("): ")[2]
+    expected = subject.expected
+    may_fail = Outcome.FAILED in (expected.outcome, *(expected.outcomes or ()))
     if may_fail or entry.outcome is not Outcome.FAILED or cause.partition(":")[0] not in _MISTAKES:
         return ""
     reply = subject.facts.reply
@@ -257,22 +261,31 @@ class _Spent:
     """The steps and the errors of a conversation in the run, counted as the limits define them.
 
     `unsure` is the number of further failures, which may count as errors or not, and `results`
-    that of the tool results since the newest request.
+    that of the tool results since the newest request. `failing` counts the requests in a row that
+    tell of a failed tool. `aside` counts the requests without tools, for a summary perhaps, amid
+    those that offer some: an agent may count them as steps, or not.
     """
 
     def __init__(self, subject: Subject) -> None:
         assert subject.limits is not None
         self.facts, self.limits = subject.facts, subject.limits
         self.steps = self.errors = self.unsure = self.overflows = self.results = 0
+        self.failing = self.aside = 0
+        self.has_failed = False
         self.newest: object = None
 
     def read(self, entry: Any) -> None:
         """Count the reply before a main request, or before the end of a run that fails."""
         if type(entry) is ToolResult:
             self.results += 1
+            self.has_failed |= entry.is_error
         elif type(entry) is Request:
-            self.results = 0
-            self._add(reply_before(self.facts, entry), retried=not self.facts.added)
+            self.failing = self.failing + 1 if self.has_failed else 0
+            self.results, self.has_failed = 0, False
+            if is_aside(self.facts.previous, self.facts.request):
+                self.aside += 1
+            else:
+                self._add(reply_before(self.facts, entry), retried=not self.facts.added)
         elif type(entry) is Ended:
             self._add(self.facts.reply, retried=True)
 
@@ -296,8 +309,9 @@ class _Spent:
         An agent may have a bound that it does not declare.
         """
         errors, steps = self.limits.max_error_count, self.limits.max_steps
-        may_have_failed = self.errors + self.unsure >= (1 if errors == inf else errors)
-        return may_have_failed or self.steps >= (1 if steps == inf else steps)
+        unsure = self.unsure + self.aside
+        may_have_failed = self.errors + unsure >= (1 if errors == inf else errors)
+        return may_have_failed or self.steps + self.aside >= (1 if steps == inf else steps)
 
     @property
     def limit(self) -> str:
@@ -344,8 +358,8 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
 
 
 @invariant(
-    "An agent that declares limits does not fail below them after a reply whose tools have run, or "
-    "while the retry policy that it declares allows a retry.",
+    "An agent that declares limits does not fail below them after a reply that calls its tools, "
+    "over a summary that it asks for, or while the retry policy that it declares allows a retry.",
     "BUGS.md C4, C6, E1, E6, E9",
     sees=_SPENDING,
     needs=[Need.AGENT, Need.LIMITS],
@@ -353,23 +367,68 @@ def agent_respects_its_limits(subject: Subject, entry: Any) -> str:
 def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     """A second run begins like the first: with no failure and no step.
 
-    Of several agents, nobody knows which one has made the run fail.
+    Of several agents, nobody knows which one has made the run fail. One may have a bound on tools
+    that fail again and again. Without a policy, two failures of a server can be retried.
     """
     spent, facts, policy = _spent(subject, entry), subject.facts, subject.retry
     reply = facts.reply if len(facts.conversations) == 1 else None
     if type(entry) is not Ended or entry.outcome is not Outcome.FAILED or facts.stop is not None:
         return ""
-    if reply is None or spent.may_be_at_limit:
+    if reply is None or facts.request is None:
         return ""
-    after = f"the run fails after {spent.steps} steps and {spent.errors} errors"
-    if reply.fault is not None and policy and policy.retryable(policy.classify(reply.fault)):
-        most = spent.limits.max_error_count
-        return (
-            f"{after}, of which the last can be retried; the agent declares max_error_count={most}"
-        )
-    if reply.finish in WHOLE and 0 < len(reply.calls) <= spent.results:
-        return f"{after}, and the agent declares max_steps={spent.limits.max_steps}"
+    limits, why = spent.limits, f"the run fails ({entry.message:.80})"
+    if is_aside(facts.request, facts.previous) and spent.steps < limits.max_steps:
+        return f"{why} over a request without tools" if is_useless(reply) else ""
+    if spent.may_be_at_limit:
+        return ""
+    why = f"{why} after {spent.steps} steps and {spent.errors} errors"
+    if _can_be_retried(reply, policy, limits):
+        most = limits.max_error_count
+        return f"{why}, of which the last can be retried; the agent declares max_error_count={most}"
+    if reply.finish in WHOLE and reply.calls and not spent.failing:
+        missing = {call.name for call in reply.calls} - {each.name for each in facts.request.tools}
+        is_usual = not missing and len({call.id for call in reply.calls}) == len(reply.calls)
+        is_bound = any(word in entry.message.lower() for word in _OF_BOUNDS)
+        if len(reply.calls) <= spent.results or (is_usual and not is_bound):
+            return f"{why}, and the agent declares max_steps={limits.max_steps}"
     return ""
+
+
+def _can_be_retried(
+    reply: ReceivedReply, policy: RetryPolicy | None, limits: Limits | DeclaredLimits
+) -> bool:
+    if reply.fault is None or policy is None:
+        is_declared = limits.max_error_count < inf
+        return is_declared and reply.fault is not None and reply.fault.status in _OF_SERVERS
+    return policy.retryable(policy.classify(reply.fault))
+
+
+_OF_SERVERS = frozenset({500, 503})
+_OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
+"""Words of an agent that has reached a bound of its own, which it need not declare."""
+
+
+def is_aside(request: SentRequest | None, other: SentRequest | None) -> bool:
+    """Return whether a request offers no tools, unlike another one of its conversation."""
+    return request is not None and other is not None and bool(other.tools) > bool(request.tools)
+
+
+@invariant(
+    "A run of an agent that declares `max_error_count` is not completed by an empty reply.",
+    "BUGS.md C6, E8",
+    sees=[Ended],
+    needs=[Need.AGENT, Need.LIMITS],
+)
+def no_empty_answers(subject: Subject, entry: Any) -> str:
+    """An empty reply is an error, which `max_error_count` counts."""
+    facts, reply, limits = subject.facts, subject.facts.reply, subject.limits
+    is_empty = entry.outcome is Outcome.COMPLETED and not entry.text.strip()
+    if not is_empty or limits is None or limits.max_error_count == inf or reply is None:
+        return ""
+    if reply.fault is not None or not is_useless(reply):
+        return ""
+    number = facts.request.number if facts.request else 0
+    return f"the run is completed without words, and the reply to request {number} has none"
 
 
 @invariant(
@@ -422,11 +481,12 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue
         if entry.outcome is not Outcome.FAILED or facts.stop is not None:
             continue
-        if replies and all(map(_is_answer, replies)):
+        if replies and all(map(is_answer, replies)):
             return f"the run fails ({entry.message!r:.80}), and the model has answered"
 
 
-def _is_answer(reply: ReceivedReply) -> bool:
+def is_answer(reply: ReceivedReply) -> bool:
+    """Return whether a reply has words, no calls, and an end of its own."""
     if reply.calls or reply.has_half_call:
         return False
     return reply.finish is FinishReason.STOP and bool(reply.text.strip())

@@ -6,7 +6,7 @@ conversations, so it must obey the law only in a request that continues the requ
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
@@ -199,6 +199,78 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
 _ANY = object()
 
 
+@invariant(
+    "A request that offers tools has the system prompt that the one before it has, and a retry "
+    "offers the tools that the failed request offers.",
+    "BUGS.md B10, B12",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def prompt_and_tools_kept(subject: Subject) -> Watch:
+    """A compaction may drop the first message, which is the system prompt, and so may a retry."""
+    facts, offering = subject.facts, dict[int, SentRequest]()  # the newest of each conversation
+    while True:
+        entry = yield
+        request, before = facts.request, offering.get(facts.conversation)
+        if entry.purpose != "main" or request is None:
+            continue
+        if (
+            before
+            and before.tools == request.tools
+            and before.system_prompt > request.system_prompt == ""
+        ):
+            return f"request {entry.number} lacks the system prompt of request {before.number}"
+        if request.tools:
+            offering[facts.conversation] = request
+        elif before is facts.before and before and facts.goes_on and not facts.added:
+            reply = facts.replies.get(before.number)
+            if reply is not None and reply.fault is not None:
+                return f"request {entry.number} repeats request {before.number} without its tools"
+
+
+@invariant(
+    "A history is not replaced by the words of a failed model call, or by an empty summary.",
+    "BUGS.md B1, B10, B18",
+    sees=[Prompt, Queued, Request],
+    needs=[Need.AGENT],
+)
+def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
+    """A request for a summary offers no tools, and stands between two that do.
+
+    After an empty reply, an agent may drop messages, but has no summary to add.
+    """
+    facts, said = subject.facts, set[str]()
+    asked: SentRequest | None = None  # the newest request for a summary
+    while True:
+        entry = yield
+        if type(entry) is not Request:
+            said.add(entry.text)
+            continue
+        request, before = facts.request, facts.before
+        if entry.purpose != "main" or request is None:
+            continue
+        if not request.tools:
+            asked = request if asked or (before and before.tools) else None
+            continue
+        reply = None if asked is None else facts.replies.get(asked.number)
+        if asked is None or reply is None:
+            continue
+        known, asked = {*asked.messages}, None
+        new = [each.text for each in request.messages if not _is_old(each, known, said)]
+        fault = reply.fault
+        signs = () if fault is None else (str(fault.status or fault.code), fault.message)
+        is_told = any(sign in text for text in new for sign in signs if sign)
+        is_empty = reply.finish is not None and not (reply.text.strip() or reply.calls)
+        if new and len(request.messages) + 2 < len(known) and (is_told or is_empty):
+            why = "failed" if is_told else "has no words"
+            return f"request {entry.number} has {new[0]!r:.80} for its history: the summary {why}"
+
+
+def _is_old(message: Message, known: Collection[Message], said: Collection[str]) -> bool:
+    is_prompt = message.text in said
+    return type(message) is not UserMessage or message in known or is_prompt
+
+
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 
 
@@ -235,6 +307,8 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         reply = None if facts.before is None else facts.replies.get(facts.before.number)
         if reply is None or reply.finish not in WHOLE or not facts.goes_on:
             continue
+        if not machine and facts.previous is None and not facts.added:
+            continue  # the turn was taken back as a whole, and the same prompt came again
         if not machine:
             results = {one.call_id for one in facts.added if type(one) is ToolMessage}
             newly_ran |= results - facts.ran

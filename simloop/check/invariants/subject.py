@@ -177,6 +177,7 @@ class Subject:
     retry: RetryPolicy | None = None
     deviations: Mapping[str, str] = field(default_factory=dict)
     mutating: Collection[str] | None = None  # what changes the world
+    is_instance: bool = False  # of a class: the agent keeps its conversation
     tools: Mapping[str, Tool] = field(default_factory=dict)  # those of the world
     facts: Facts = field(default_factory=Facts)
     shared: dict[object, Any] = field(default_factory=dict)  # what invariants keep together
@@ -203,6 +204,7 @@ class Subject:
             retry=loop.retry if settings is None else settings.retry,
             deviations=loop.deviations,
             mutating=loop.mutating,
+            is_instance=settings is None and isinstance(loop.declares, type),
             tools=run.tools,
         )
 

@@ -19,6 +19,9 @@ from simloop.trace.entries import (
     Answered,
     CallRenamed,
     Ended,
+    ProgramEnded,
+    ProgramOutput,
+    ProgramStarted,
     Prompt,
     Queued,
     Request,
@@ -87,6 +90,34 @@ def changes_made_once(subject: Subject) -> Watch:
                 return f"{described(entry)} is run {runs}; the model has asked for {calls}"
 
 
+@invariant(
+    "A service that refuses a request is not sent it again, unless the model calls a tool again.",
+    "BUGS.md C7, B15",
+    sees=[Request, ServiceRequest, ServiceReply],
+    needs=[Need.AGENT],
+    begins=[ServiceRequest],
+)
+def refused_changes_not_repeated(_: Subject) -> Watch:
+    """A service refuses by a status that tells of the request, and not of itself or of the rate."""
+    sent: dict[int, ServiceRequest] = {}
+    refused: dict[tuple[str, str, str, str], int] = {}
+    while True:
+        entry = yield
+        if type(entry) is Request:
+            refused.clear()
+        elif type(entry) is ServiceReply:
+            first = sent.pop(entry.request, None)
+            if first is not None and entry.status in _REFUSALS:
+                refused[_what(first)] = entry.status
+        else:
+            sent[entry.number] = entry
+            status = refused.get(_what(entry))
+            if status is not None and entry.method in _CHANGING:
+                what = f"{entry.method} {entry.service}{entry.path}"
+                return f"{what} is sent again as request {entry.number} after status {status}"
+
+
+_REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 
@@ -192,6 +223,33 @@ def tool_arguments_fit_the_schema(subject: Subject, entry: Any) -> str:
     if validator_of(bytes(spec.parameters), entry.name).is_valid(arguments):
         return ""
     return f"{described(entry)} runs, and the schema in the request does not allow these"
+
+
+@invariant(
+    "A tool gets no required argument that its call lacks.",
+    "BUGS.md D11",
+    sees=[ToolStarted],
+    needs=[Need.AGENT],
+)
+def no_arguments_invented(subject: Subject, entry: Any) -> str:
+    """An agent reports such a call to the model. It may mend the JSON of a call that is cut off.
+
+    Of a tool that is called several times in a reply, nobody knows which call a run belongs to.
+    """
+    facts, number = subject.facts, subject.facts.asked.get(entry.call_id, 0)
+    reply, request, given = facts.replies.get(number), facts.sent.get(number), None
+    calls = [] if reply is None else [one for one in reply.calls if one.name == entry.name]
+    spec = next((one for one in (request.tools if request else ()) if one.name == entry.name), None)
+    ran = json_value(entry.arguments)
+    if len(calls) != 1 or spec is None or not isinstance(ran, dict):
+        return ""
+    given, schema = json_value(calls[0].arguments), json_value(bytes(spec.parameters).decode())
+    required = schema.get("required") if isinstance(schema, dict) else None
+    for name in required if isinstance(required, list) else ():
+        is_told = name in given if isinstance(given, dict) else str(name) in calls[0].arguments
+        if name in ran and not is_told and (given is None or isinstance(given, dict)):
+            return f"{described(entry)} runs, and the call has no {name!r}"
+    return ""
 
 
 class _Run:
@@ -306,6 +364,84 @@ def _same(arguments: str, others: str) -> bool:
 
 
 @invariant(
+    "The model is told of a tool that fails.",
+    "BUGS.md D8, D16; openai-agents #2013",
+    sees=[Prompt, Queued, StopRequested, ToolStarted, ToolResult, Request],
+    needs=[Need.AGENT],
+    begins=[ToolStarted],
+)
+def failures_told(subject: Subject) -> Watch:
+    """An agent has its own words for it; a result without any word of a failure tells of none.
+
+    A tool that the agent has called again, with success, has not failed.
+    """
+    failed: dict[str, tuple[str, str]] = {}
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolResult:
+            failed = {one: each for one, each in failed.items() if each[0] != entry.name}
+            if entry.is_error:
+                failed[entry.call_id] = entry.name, entry.text.removeprefix("Error: ")
+        elif kind is not ToolStarted and kind is not Request:
+            failed.clear()
+        elif kind is Request and entry.purpose == "main":
+            for message in subject.facts.added:
+                if type(message) is ToolMessage and (found := failed.pop(message.call_id, None)):
+                    name, why = found
+                    if not (message.is_error or why in message.text or tells(message.text)):
+                        return (
+                            f"request {entry.number} has {message.text!r:.60} for call "
+                            f"{message.call_id!r}, and the tool {name!r} failed: {why:.80}"
+                        )
+
+
+def tells(text: str) -> bool:
+    """Return whether a text has a word of a failure."""
+    return any(word in text.lower() for word in _OF_FAILURES)
+
+
+_OF_FAILURES = (
+    "error", "fail", "exception", "not ", "n't", "cannot", "no ", "unable", "invalid", "wrong",
+    "timeout", "timed", "took", "stopp", "abort", "interrupt", "cancel", "denied", "unavail",
+    "refuse", "reject", "missing", "unknown", "problem", "try again", "retry", "sorry", "status",
+    "exit", "fix", "raise",
+)  # fmt: skip
+
+
+@invariant(
+    "The model is told of a program that fails and says nothing of it itself.",
+    "BUGS.md D8, D16",
+    sees=[ProgramStarted, ProgramOutput, ProgramEnded, Request],
+    needs=[Need.AGENT],
+    begins=[ProgramStarted],
+)
+def failed_programs_told(subject: Subject) -> Watch:
+    """A result that is what the program has printed, and no more, looks like that of a success."""
+    printed: dict[int, str] = {}
+    failed: dict[str, int] = {}
+    while True:
+        entry = yield
+        if type(entry) is ProgramStarted:
+            printed[entry.number] = ""
+        elif type(entry) is ProgramOutput:
+            printed[entry.program] = printed.get(entry.program, "") + entry.text
+        elif type(entry) is ProgramEnded:
+            text = printed.pop(entry.program, "").strip()
+            if entry.exit and text and not tells(text):
+                failed[text] = entry.exit
+        elif entry.purpose == "main":
+            for message in subject.facts.added:
+                if type(message) is ToolMessage and message.text.strip() in failed:
+                    status = failed[message.text.strip()]
+                    return (
+                        f"request {entry.number} has {message.text!r:.60} for call "
+                        f"{message.call_id!r}, and the program ended with exit status {status}"
+                    )
+            failed.clear()
+
+
+@invariant(
     "A tool ends before its call is answered in a request.",
     "BUGS.md D4, D8, D10",
     sees=[Prompt, ToolStarted, ToolResult, Answered, Request, Ended],
@@ -403,7 +539,8 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 
     A result that arrives at the time of a stop, or later, may not have reached the agent. An agent
     may break off its tools for a message of the user, and so miss that one of them has failed. A
-    framework has its own words for the result of a tool that `traced` records.
+    framework has its own words for the result of a tool that `traced` records, and cuts none of a
+    short one.
     """
     facts, own = subject.facts, set[str]()
     returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
@@ -413,7 +550,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is ToolResult:
-            if not stopped and entry.call_id not in own and not (broken_off and entry.is_error):
+            if not stopped and not (entry.is_error and (broken_off or entry.call_id in own)):
                 returned.setdefault(entry.call_id, []).append(entry)
         elif kind is ToolStarted:
             if entry.own:
@@ -435,7 +572,8 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
                 if type(message) is not ToolMessage:
                     continue
                 results = returned.get(message.call_id, [])
-                whys = [_changed(message, each) for each in results]
+                changed = _cut if message.call_id in own else _changed
+                whys = [changed(message, each) for each in results]
                 if whys and all(whys):
                     return f"request {entry.number}: {whys[0]}"
                 if len(results) == 1:
@@ -503,6 +641,14 @@ def _changed(message: ToolMessage, result: ToolResult) -> str:
     )
 
 
+def _cut(message: ToolMessage, result: ToolResult) -> str:
+    text, whole = message.text.strip(), result.text.strip()
+    is_cut = _CLEAR <= len(text) < len(whole) <= _LONG and whole.startswith(text)
+    if not is_cut or text.isnumeric():
+        return ""
+    return f"the result of call {message.call_id!r} is cut to {text!r:.80} from {whole!r:.80}"
+
+
 @invariant(
     "An agent answers a call with the result of a tool run for the same arguments.",
     "BUGS.md D9, D14",
@@ -513,7 +659,7 @@ def _changed(message: ToolMessage, result: ToolResult) -> str:
 def no_result_of_other_arguments(subject: Subject) -> Watch:
     """An agent may remember results, and answer a call without a tool in its own words.
 
-    A framework may convert the arguments of a tool that `traced` records.
+    A framework may convert the arguments of a tool that `traced` records, which is not judged then.
     """
     facts = subject.facts
     own: set[str] = set()
@@ -523,8 +669,12 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is ToolStarted:
-            ran[entry.call_id] = entry.name, json_value(entry.arguments)
-            if entry.own:
+            ran[entry.call_id] = work = entry.name, json_value(entry.arguments)
+            reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
+            asked = () if reply is None else reply.calls
+            if entry.own and not any(
+                (one.name, json_value(one.arguments)) == work for one in asked
+            ):
                 own.add(entry.call_id)
         elif kind is ToolResult:
             if entry.call_id not in own and entry.text and not entry.is_error:

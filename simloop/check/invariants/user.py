@@ -10,11 +10,21 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from simloop.check.invariants.agents import is_answer
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.messages import FinishReason, Message, Outcome, Queue, StopCause, UserMessage
+from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
-from simloop.trace.entries import Ended, Footer, Prompt, Queued, Request, StopRequested, ToolStarted
+from simloop.trace.entries import (
+    Ended,
+    Footer,
+    Prompt,
+    Queued,
+    Request,
+    Restarted,
+    StopRequested,
+    ToolStarted,
+)
 from simloop.trace.facts import ReceivedReply
 from simloop.virtual.clock.timeouts import GRACE_NS
 
@@ -145,14 +155,14 @@ def _out_of_order(text: str, passed: str) -> str:
 
 
 @invariant(
-    "An agent that continues its conversation after one run continues it after every run, with the "
-    "answer to the prompt before.",
+    "An agent that is an instance of a class, or continues its conversation after one run, "
+    "continues it after every run, with the answer to the prompt before.",
     "BUGS.md E4, E9",
-    sees=[Prompt, Request, Ended],
+    sees=[Prompt, Restarted, Request, Ended],
     needs=[Need.AGENT],
 )
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
-    """An agent may also begin a new conversation with every prompt.
+    """A function may also begin anew with every prompt, and any agent after a failure.
 
     An agent may shorten a long conversation, so only short ones are judged.
     """
@@ -163,6 +173,8 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
         entry = yield
         if type(entry) is Ended:
             completed = entry.outcome is Outcome.COMPLETED
+        elif type(entry) is Restarted:
+            completed = False
         elif type(entry) is Prompt:
             is_first = True
         elif entry.purpose == "main" and is_first:
@@ -181,6 +193,11 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
                 newest = _of_user(request.messages[-1:])
                 if not any(each.text in text for text in newest for each in old):
                     forgot = entry.number
+                    if subject.is_instance and completed and reply and is_answer(reply):
+                        return (
+                            f"request {forgot} has nothing of the conversation before its prompt, "
+                            f"which ended with the answer {reply.text!r:.80}"
+                        )
             else:
                 kept = entry.number
                 if completed and reply is not None and not _has_answer(reply, request.messages):
@@ -194,8 +211,7 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
 def _has_answer(reply: ReceivedReply, messages: Sequence[Message]) -> bool:
     said = reply.text.strip()
-    is_answer = said and reply.finish is FinishReason.STOP and not reply.calls
-    return not is_answer or any(
+    return not is_answer(reply) or any(
         type(each) is not UserMessage and said in each.text for each in messages
     )
 

@@ -1,8 +1,9 @@
 from itertools import product
+from typing import Any
 
 import pytest
 from incases import in_cases
-from recording import Recording, said
+from recording import Recording, returned, said
 
 from simloop import ExponentialBackoff, Limits
 from simloop.check.invariants.agents import (
@@ -12,6 +13,7 @@ from simloop.check.invariants.agents import (
     agent_uses_its_limits,
     event_loop_not_blocked,
     further_prompts_reach_the_model,
+    no_empty_answers,
     no_failure_after_an_answer,
     no_failure_unseen,
     no_mistake_in_the_code,
@@ -24,13 +26,16 @@ from simloop.check.invariants.judge import choose
 from simloop.check.invariants.requests import one_system_prompt
 from simloop.check.invariants.subject import Subject
 from simloop.fuzz.search import Group
+from simloop.kernel.limits import DeclaredLimits
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Fault, FinishReason, Message, Outcome, UserMessage
 from simloop.scenario.expect import Expect
 from simloop.trace.entries import Error, LeftBehind, LoopBlocked, ToolCallDelta
+from simloop.world.user_functions import describe
 
 GO = UserMessage("Go.")
+ASKED: list[Message] = [GO, said("", "a")]
 FAILED = Outcome.FAILED
 
 
@@ -102,6 +107,13 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
      "and 1 errors"),
     (agent_uses_its_limits, asked().replied("", "a").started("a").result("a").ended(FAILED),
      "after 1 steps and 0 errors, and the agent declares max_steps=2"),
+    (agent_uses_its_limits, asked().replied("", "a").started("a").ended(FAILED, message="late"),
+     "the run fails (late) after 1 steps and 0 errors, and the agent declares max_steps=2"),
+    (agent_uses_its_limits,
+     asked().replied("", "a").started("a").result("a").request([*ASKED, UserMessage("Sum up.")],
+                                                               tools=[]).failed().ended(FAILED),
+     "over a request without tools"),
+    (no_empty_answers, asked().finish().ended(), "the reply to request 1 has none"),
     (agent_uses_its_limits,
      looking(1).replied("", "a").started("a").result("a").ended(FAILED).prompt().request([GO])
      .replied("", "b").started("b").result("b").ended(FAILED), "after 1 steps and 0 errors"),
@@ -137,6 +149,9 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (agent_stops_without_progress, failing(25, 30), "after 25 useless replies in a row"),
     (no_mistake_in_the_code, asked().ended(FAILED, message="Error: AssertionError"),
      "AssertionError"),
+    (no_mistake_in_the_code,
+     asked().ended(FAILED, message="Error: " + describe(ExceptionGroup("two", [KeyError("x")]))),
+     "KeyError: 'x'"),
     (no_mistake_in_the_code, asked().replied("", "a").ended(FAILED, message="Error: KeyError: 'x'"),
      "KeyError: 'x' after a reply that calls look"),
 ]  # fmt: skip
@@ -168,12 +183,12 @@ GOOD = [
     failing(1, 1).failed().after(2).request([GO]).failed().ended(FAILED),
     looking(1).replied("", "a").started("a").result("a").ended(FAILED),
     asked().text("Half").add(ToolCallDelta, 1, "a", "look", "{").finish().ended(FAILED),
-    asked().replied("", "a").started("a").ended(FAILED),
+    asked().replied("", "a").started("a").ended(FAILED, message="Error: GaveUp: too many steps"),
     given_up(1).failed().after(1).request([GO]).replied("Done.").ended(text="Done."),
     given_up(1).failed().after(2).request([GO]).replied("Done.").ended(text="Done."),
     given_up(2).failed().ended(FAILED),
-    overflowed().failed().after(1).request([GO]).failed().after(2).request([GO]).replied("")
-     .ended(),
+    overflowed().failed().after(1).request([GO]).failed().after(2).request([GO])
+     .replied("Done.").ended(text="Done."),
     overflowed().failed().after(2).request([GO]).failed().ended(FAILED),
     asked().finish().request([GO, UserMessage("Answer!")]).failed().after(2)
      .request([GO, UserMessage("Answer!")]).failed().ended(FAILED),
@@ -243,9 +258,30 @@ def test_a_failed_request_with_another_system_prompt_or_other_tools_is_not_repea
         assert run.found(no_retry_of_permanent_failure) == []
 
 
-def test_an_agent_may_fail_before_the_tools_of_its_last_reply_have_run() -> None:
+@in_cases([
+    looking(1).replied("", "a").ended(FAILED, message="Error: GaveUp: the limit is 1 look"),
+    asked().replied("", "a").started("a").result("a", "Error: full", is_error=True)
+     .request([*ASKED, returned("a", "Error: full")]).replied("", "b").started("b").ended(FAILED),
+    asked().call("a", name="other").finish(FinishReason.TOOL_CALLS).ended(FAILED),
+])  # fmt: skip
+def test_an_agent_may_have_other_bounds_and_give_up_where_a_tool_fails_again(
+    run: Recording,
+) -> None:
     roomy = Subject(limits=Limits(max_steps=9, max_error_count=9))
-    assert looking(1).replied("", "a").ended(FAILED).found(agent_uses_its_limits, roomy) == []
+    assert run.found(agent_uses_its_limits, roomy) == []
+
+
+def test_a_request_for_a_summary_need_not_count_as_a_step() -> None:
+    summed = [*ASKED, returned("a"), UserMessage("Sum up.")]
+    run = asked().replied("", "a").started("a").result("a").request(summed, tools=[])
+    run.replied("They looked.").request([*ASKED, returned("a")])
+    assert run.found(agent_respects_its_limits, declaring()) == []
+    assert run.failed().ended(FAILED).found(agent_uses_its_limits, declaring()) == []
+
+
+def test_an_empty_reply_may_be_the_end_where_no_errors_are_counted() -> None:
+    run = asked().finish().ended()
+    assert run.found(no_empty_answers, Subject(limits=DeclaredLimits(max_steps=9))) == []
 
 
 def test_a_stopped_run_may_fail_while_a_retry_is_left() -> None:
@@ -304,9 +340,13 @@ def test_an_error_that_an_agent_means_to_raise_is_no_mistake(run: Recording) -> 
     assert run.found(no_mistake_in_the_code) == []
 
 
-@pytest.mark.parametrize(("outcome", "is_found"), [("failed", False), ("completed", True)])
-def test_a_mistake_that_is_expected_is_none(outcome: str, *, is_found: bool) -> None:
-    expected = Expect.model_validate({"outcome": outcome})
+@pytest.mark.parametrize(
+    ("expects", "is_found"),
+    [({"outcome": "failed"}, False), ({"outcome": "completed"}, True),
+     ({"outcomes": ["completed", "failed"]}, False), ({"outcomes": ["completed"]}, True)],
+)  # fmt: skip
+def test_a_mistake_that_is_expected_is_none(expects: dict[str, Any], *, is_found: bool) -> None:
+    expected = Expect.model_validate(expects)
     run = asked().ended(FAILED, message="Error: KeyError: 'x'")
     assert bool(run.found(no_mistake_in_the_code, Subject(expected=expected))) is is_found
 

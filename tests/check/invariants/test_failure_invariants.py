@@ -1,0 +1,153 @@
+"""The invariants on failures that an agent hides, and on what it does in their place."""
+
+import pytest
+from msgspec import Raw
+from recording import Recording, returned, said
+
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.requests import (
+    no_failure_in_place_of_the_history,
+    prompt_and_tools_kept,
+)
+from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.tools import (
+    failed_programs_told,
+    failures_told,
+    no_arguments_invented,
+    no_result_of_other_arguments,
+    refused_changes_not_repeated,
+    sent_result_matches_tool_result,
+)
+from simloop.check.invariants.user import conversation_kept_between_prompts
+from simloop.messages import AssistantMessage, Message, ToolSpec, UserMessage
+from simloop.trace import entries
+
+GO = UserMessage("Go.")
+CALLED: list[Message] = [GO, said("", "a")]
+SUMMED: list[Message] = [
+    *CALLED,
+    returned("a"),
+    said("", "b"),
+    returned("b"),
+    UserMessage("Sum up."),
+]
+
+
+def asked(system_prompt: str = "") -> Recording:
+    return Recording().prompt().request([GO], system_prompt=system_prompt)
+
+
+def looked(text: str, *, is_error: bool = False) -> Recording:
+    run = asked().replied("", "a").add(entries.ToolStarted, "a", "look", "{}", own=True)
+    return run.result("a", text, is_error=is_error)
+
+
+def sent(run: Recording, text: str) -> Recording:
+    return run.request([*CALLED, returned("a", text)])
+
+
+def printed(text: str, exit_status: int) -> Recording:
+    run = asked().replied("", "a").add(entries.ProgramStarted, 1, ("pytest",))
+    run.add(entries.ProgramOutput, 1, "stdout", text).add(entries.ProgramEnded, 1, exit_status)
+    return run
+
+
+def booked(status: int, method: str = "POST") -> Recording:
+    run = asked().replied("", "a")
+    for number in (1, 2):
+        run.add(entries.ServiceRequest, number, "https://b.example", method, "/b", "{}")
+        run.add(entries.ServiceReply, number, status)
+    return run
+
+
+def summed(history: list[Message], *, fails: bool = False, words: str = "") -> Recording:
+    run = asked().replied("", "a").request(SUMMED[:3]).replied("", "b").request(SUMMED, tools=[])
+    run = run.failed(503) if fails else run.replied(words)
+    return run.request(history)
+
+
+def ordered(given: str, ran: str) -> Recording:
+    spec = ToolSpec("pay", "", Raw(b'{"required": ["sum"]}'))
+    run = Recording().prompt().add(entries.Request, 1, "main", "", 0, 0, (GO,), "", (spec,))
+    run.requests = 1
+    return run.call("a", given, "pay").finish().started("a", ran, "pay")
+
+
+def again(*messages: Message, text: str = "Done.") -> Recording:
+    run = asked().replied(text).ended(text=text).prompt("More.")
+    return run.request([*messages, UserMessage("More.")])
+
+
+MORE: list[tuple[Invariant, Recording, str]] = [
+    (failures_told, sent(looked("Error: the disk is full", is_error=True), "done"),
+     "has 'done' for call 'a', and the tool 'look' failed: the disk is full"),
+    (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed"), "ended with exit status 3"),
+    (sent_result_matches_tool_result, sent(looked("seen by all of us"), "seen by"),
+     "is cut to 'seen by'"),
+    (refused_changes_not_repeated, booked(422), "is sent again as request 2 after status 422"),
+    (no_arguments_invented, ordered("{}", '{"sum":1}'), "the call has no 'sum'"),
+    (no_arguments_invented, ordered('{"to":', '{"sum":1}'), "the call has no 'sum'"),
+    (prompt_and_tools_kept,
+     asked("Be kind.").replied("", "a").request([*CALLED, returned("a")]),
+     "request 2 lacks the system prompt of request 1"),
+    (prompt_and_tools_kept, asked().failed().after(1).request([GO], tools=[]),
+     "request 2 repeats request 1 without its tools"),
+    (no_failure_in_place_of_the_history,
+     summed([UserMessage("Before: error 503"), GO], fails=True), "the summary failed"),
+    (no_failure_in_place_of_the_history, summed([UserMessage("Before: "), GO]), "has no words"),
+    (conversation_kept_between_prompts, again(), "request 2 has nothing of the conversation"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("invariant", "run", "why"), MORE)
+def test_a_failure_that_is_hidden_or_filled_up_is_found(
+    invariant: Invariant, run: Recording, why: str
+) -> None:
+    (found,) = run.found(invariant, Subject(is_instance=True))
+    assert why in found
+
+
+GOOD: list[tuple[Invariant, Recording]] = [
+    (failures_told, sent(looked("Error: the disk is full", is_error=True), "It failed.")),
+    (failures_told,
+     sent(looked("Error: x", is_error=True).started("own-1").result("own-1", "seen"), "seen")),
+    (failures_told, sent(looked("Error: x", is_error=True).stop(), "")),
+    (failed_programs_told, sent(printed("2 passed\n", 0), "2 passed")),
+    (failed_programs_told, sent(printed("2 passed\n", 3), "2 passed\nexit status 3")),
+    (failed_programs_told, sent(printed("1 failed\n", 1), "1 failed\n")),
+    (sent_result_matches_tool_result, sent(looked("seen"), "I have seen it")),
+    (refused_changes_not_repeated, booked(503)),
+    (refused_changes_not_repeated, booked(404, "GET")),
+    (no_arguments_invented, ordered('{"sum":"1"}', '{"sum":1}')),
+    (no_arguments_invented, ordered('{"sum":1', '{"sum":1}')),
+    (prompt_and_tools_kept,
+     asked("Be kind.").replied("", "a").request([*CALLED, returned("a")], tools=[])),
+    (no_failure_in_place_of_the_history, summed([UserMessage("Before: x"), GO], words="x")),
+    (no_failure_in_place_of_the_history, summed(SUMMED[:5], fails=True)),
+    (no_failure_in_place_of_the_history, summed([GO, *SUMMED[3:5]])),
+    (conversation_kept_between_prompts, again(GO, AssistantMessage("Done."))),
+    (conversation_kept_between_prompts, again(text="")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("invariant", "run"), GOOD)
+def test_a_failure_that_is_told_or_left_out_is_not_found(
+    invariant: Invariant, run: Recording
+) -> None:
+    assert run.found(invariant, Subject(is_instance=True)) == []
+
+
+def test_a_function_may_begin_a_new_conversation_with_every_prompt() -> None:
+    assert again().found(conversation_kept_between_prompts) == []
+
+
+@pytest.mark.parametrize(("arguments", "times"), [('{"n":2}', 1), ('{"n":1}', 0)])
+def test_a_remembered_result_of_an_own_tool_is_one_for_the_arguments(
+    arguments: str, times: int
+) -> None:
+    run = asked().call("a", '{"n":1}').finish()
+    run.add(entries.ToolStarted, "a", "look", '{"n":1}', own=True).result("a")
+    first: list[Message] = [GO, said("", "a", arguments='{"n":1}'), returned("a")]
+    run.request(first).call("b", arguments).finish()
+    run.request([*first, said("", "b", arguments=arguments), returned("b")])
+    assert len(run.found(no_result_of_other_arguments)) == times
