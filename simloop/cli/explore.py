@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from simloop.cli.options import Decorator, formats, loop_names, loop_options
+from simloop.cli.options import Decorator, formats, loop_option, loop_options
 from simloop.cli.report import FORMAT_VERSION, status_for
 from simloop.cli.terminal import StatusLine, out, out_lines, plain
 from simloop.kernel.checks import as_written
@@ -44,12 +44,10 @@ def _limit(name: str, least: int) -> Decorator:
 
 
 @click.command("explore")
-@click.option(
+@loop_option(
     "--loop",
     default="reference",
     show_default=True,
-    metavar="NAME",
-    shell_complete=loop_names,
     help="The loop design: a name, a name@version, or module:attribute for one of your own.",
 )
 @_limit("max_steps", 1)

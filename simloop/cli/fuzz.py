@@ -48,10 +48,8 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
 
 @click.command("fuzz")
 @options.invariants_of_ones_own
-@click.option(
+@options.loop_option(
     "--loop",
-    metavar="NAME",
-    shell_complete=options.loop_names,
     help="The loop to test: a design, a version of one, or module:attribute for your own; by "
     "default the design `reference`.",
 )

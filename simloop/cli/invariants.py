@@ -7,7 +7,7 @@ import click
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import all_invariants, choose
 from simloop.check.invariants.subject import Subject
-from simloop.cli.options import invariants_of_ones_own, loop_names
+from simloop.cli.options import invariants_of_ones_own, loop_option
 from simloop.cli.terminal import out, out_lines, plain
 from simloop.runs.loop import check_loop_exists
 from simloop.runs.plan import Plan
@@ -17,10 +17,8 @@ from simloop.scenario.schema import Scenario
 
 @click.command("invariants")
 @invariants_of_ones_own
-@click.option(
+@loop_option(
     "--loop",
-    metavar="NAME",
-    shell_complete=loop_names,
     help="Also show the invariants that are not judged for this loop, with the reasons. NAME is a "
     "design, a version of one, or module:attribute for your own.",
 )

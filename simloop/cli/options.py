@@ -140,22 +140,19 @@ _SEED = click.option(
     type=click.IntRange(0, 2**63, max_open=True),
     help="Use this seed instead of the scenario's.",
 )
-_loop = partial(click.option, "--loop", metavar="NAME", callback=_known, shell_complete=loop_names)
-_LOOP = _loop(help=f"{_INSTEAD}.")
-_LOOPS = click.option(
+loop_option = partial(click.option, metavar="NAME", shell_complete=loop_names)
+_LOOP = loop_option("--loop", callback=_known, help=f"{_INSTEAD}.")
+_LOOPS = loop_option(
     "--loop",
     "loops",
-    metavar="NAME",
     multiple=True,
     callback=_known_each,
-    shell_complete=loop_names,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )
-_JUDGE_AS = click.option(
+_JUDGE_AS = loop_option(
     "--judge-as",
     metavar="DESIGN",
     default="",
-    shell_complete=loop_names,
     help="Check a loop of your own against the expectations for this bundled design.",
 )
 loop_options = click.option(
@@ -182,9 +179,11 @@ _ISOLATE = click.option(
     is_flag=True,
     help="Make each run in a process of its own, so that it shares nothing with the others.",
 )
-replay_loop = _loop(
+replay_loop = loop_option(
+    "--loop",
+    callback=_known,
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
-    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}."
+    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
 )
 
 invariants_of_ones_own = click.option(

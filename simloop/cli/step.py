@@ -9,7 +9,7 @@ import click
 
 from simloop.cli.options import (
     invariants_of_ones_own,
-    loop_names,
+    loop_option,
     run_settings,
     scenarios_and_files,
 )
@@ -27,12 +27,7 @@ _CRASHED = 3  # Textual has printed the traceback
 @click.command("step")
 @invariants_of_ones_own
 @run_settings
-@click.option(
-    "--against",
-    metavar="NAME",
-    shell_complete=loop_names,
-    help="Show the run beside one of the same scenario on this other loop.",
-)
+@loop_option("--against", help="Show the run beside one of the same scenario on this other loop.")
 @click.argument(
     "named", metavar="[TRACE|SCENARIO|NAME]", required=False, shell_complete=scenarios_and_files
 )

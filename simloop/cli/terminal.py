@@ -23,6 +23,7 @@ _INTERNAL, _OUTPUT_CLOSED = 3, 141
 _SEQUENCE = re.compile("\x1b\\[[0-9;]*m")
 
 T = TypeVar("T")
+plain = escape  # one line that is safe to print, and long enough for a path and a message
 
 
 def wants_colour() -> bool:
@@ -67,11 +68,6 @@ def out_lines(lines: Iterable[str]) -> None:
 def note(text: str) -> None:
     """Print a message to stderr."""
     click.echo(text, err=True)
-
-
-def plain(text: str) -> str:
-    """Return one line that is safe to print and long enough for a path and a message."""
-    return escape(text)
 
 
 def json_text(document: object, indent: int | None = None) -> str:

@@ -12,11 +12,7 @@ from simloop.kernel.durations import Lasting, Milliseconds
 MAX_TRANSITIONS = 1_000_000
 """The highest `max_transitions` that a scenario can state."""
 USUAL_MOVES, USUAL_REQUESTS = 100_000, 100
-"""The moves of a machine, and the requests of an agent, after which a prompt is a runaway.
-
-They hold where no scenario states `max_transitions`. An SDK converts the whole conversation for
-each request, which takes a framework a minute for 500 of them.
-"""
+"""The moves of a machine, and the requests of an agent, after which a prompt is a runaway."""
 
 
 class Usual(int):

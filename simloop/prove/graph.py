@@ -81,10 +81,7 @@ class Graph(Struct):
 
 
 Came = dict[int, tuple[int, Signal, bool]]
-"""For each node of a search from where, and by which signal, it was reached; whether first of all.
-
-The first is an arrow that the search begins with, such as an abort.
-"""
+"""For each node of a search: the node and the signal before it, and whether the search began so."""
 
 
 def way_back(came: Came, node: int) -> tuple[int, tuple[Arrow, ...]]:

@@ -382,11 +382,7 @@ Boundary = (
     | ProgramEnded | Input | Output | Restarted
     | Sleep | LoopBlocked | TaskCancelled | LeftBehind
 )  # fmt: skip
-"""The entries that every agent leaves; the others come from the engine that drives a machine.
-
-A machine leaves no sleep, blocked loop, cancelled task or task left behind: its engine waits
-itself, and says so in entries of its own.
-"""
+"""The entries that every agent leaves; the others come from the engine that drives a machine."""
 
 AnyEntry = (
     Boundary | Transition | CallRenamed | CallBegun | Answered | Classified | Hook | Callback
