@@ -20,15 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from simloop import messages
-from simloop.engine.hooks import (
-    POINTS,
-    AfterLLMCall,
-    AfterToolCall,
-    BeforeLLMCall,
-    BeforeToolCall,
-    HookInput,
-    Hooks,
-)
+from simloop.engine import hooks as hook_points
+from simloop.engine.hooks import POINTS, HookInput, Hooks
 from simloop.engine.user_code import UserCode
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
@@ -57,10 +50,10 @@ _STEP = (
 )
 _TOOLS = {"read_file": Tool(lambda path: path, name="read_file")}
 _MAKERS: tuple[Callable[[], HookInput], ...] = (
-    lambda: BeforeLLMCall(1, _STEP * 10, "You help.", _TOOLS),
-    lambda: AfterLLMCall(1, "Let me look.", (_CALL,), _ASKS, "tool-calls", None),
-    lambda: BeforeToolCall(_CALL, {"path": "README.md"}),
-    lambda: AfterToolCall(_CALL, {"path": "README.md"}, _RESULT),
+    lambda: hook_points.BeforeLLMCall(1, _STEP * 10, "You help.", _TOOLS),
+    lambda: hook_points.AfterLLMCall(1, "Let me look.", (_CALL,), _ASKS, "tool-calls", None),
+    lambda: hook_points.BeforeToolCall(_CALL, {"path": "README.md"}),
+    lambda: hook_points.AfterToolCall(_CALL, {"path": "README.md"}, _RESULT),
 )
 INPUTS = dict(zip(POINTS, _MAKERS, strict=True))
 """The input of the hooks of each point, in the middle of a conversation of 30 messages."""

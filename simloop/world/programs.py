@@ -16,6 +16,7 @@ from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.border.processes import Process, ProcessScript, Signalled
 from simloop.virtual.real_world import SHELLS
+from simloop.world import program_scripts
 from simloop.world.chance import FaultSites
 from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
 from simloop.world.files import Files
@@ -25,8 +26,6 @@ from simloop.world.program_scripts import (
     ProgramCall,
     ProgramFunction,
     ProgramScript,
-    line_of_shell,
-    takes_input,
 )
 from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, is_simple_command, is_whole, knows
 from simloop.world.user_functions import UserError, describe, keep
@@ -53,7 +52,7 @@ class Programs(Struct, eq=False):
     def launch(self, process: Process) -> ProcessScript | None:
         """Return the script of a process; None if it is absent."""
         args = process.start.args
-        line = line_of_shell(args)
+        line = program_scripts.line_of_shell(args)
         script, words = self._script_for(args, line)
         if script is None and args[0].rpartition("/")[2] not in SHELLS:
             return None
@@ -172,7 +171,7 @@ class _Running:
     async def _of_function(
         self, function: ProgramFunction, args: Sequence[str], text: str, write: Write
     ) -> int:
-        given = (tuple(args), text) if takes_input(function) else (tuple(args),)
+        given = (tuple(args), text) if program_scripts.takes_input(function) else (tuple(args),)
         try:
             made = await self._process.call(partial(function, *given), args[0])
         except SimloopError as error:

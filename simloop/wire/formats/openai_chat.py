@@ -9,16 +9,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simloop import messages as values
-from simloop.wire.formats import payload, replies
+from simloop.wire.formats import payload, replies, wire_format
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import (
-    ErrorReply,
-    Stamp,
-    WireEvent,
-    WireRequest,
-    WrongRequest,
-)
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 from simloop.world.wire_options import WireOptions
 
@@ -96,11 +90,13 @@ class OpenAIFormat(replies.EventFormat):
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         return {"error": openai_error(fault, is_responses=self.is_responses)}
 
-    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> ErrorReply:
+    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> wire_format.ErrorReply:
         param, code = wrong.key or None, wrong.code or None
         error = {"message": wrong.message, "type": INVALID, "param": param, "code": code}
         headers = (("content-type", replies.JSON), *self.every(stamp))
-        return ErrorReply(wrong.status, headers, payload.wire_json({"error": error}).encode())
+        return wire_format.ErrorReply(
+            wrong.status, headers, payload.wire_json({"error": error}).encode()
+        )
 
     def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         """Return the headers of every reply; limits reset after a duration."""
