@@ -33,6 +33,23 @@ from simloop.virtual.clock.instants import EPOCH_NS
 
 NS_PER_MS = 1_000_000
 _MOST_DRAW = 1 - 2**-53
+_CLOCK_NS = NS_PER_MS
+"""The finest difference in time that an agent is judged by: many programs count in milliseconds."""
+_MINUTE_NS = 60_000 * NS_PER_MS
+_HOUR_NS = 60 * _MINUTE_NS
+_RATE_LIMIT = 429
+_AT_ONCE = 3  # retries in a row without a wait
+_USUAL = ExponentialBackoff()
+_HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
+_MISTAKES = {
+    "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
+    "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
+}  # fmt: skip
+_SPENDING = (Prompt, Request, ToolResult, Ended)
+_FAILING = 25  # useless replies in a row
+_OF_SERVERS = frozenset({500, 503})
+_OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
+"""Words of an agent that has reached a bound of its own, which it need not declare."""
 
 
 def _wait_range(
@@ -41,19 +58,6 @@ def _wait_range(
     draws = 0.0, _MOST_DRAW
     waits = [policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in draws]
     return min(waits), max(waits)
-
-
-_CLOCK_NS = NS_PER_MS
-"""The finest difference in time that an agent is judged by.
-
-Programs count in milliseconds, in microseconds (`datetime`), or in seconds since 1970 as a float,
-whose values are 238 ns apart.
-"""
-_MINUTE_NS = 60_000 * NS_PER_MS
-_HOUR_NS = 60 * _MINUTE_NS
-_RATE_LIMIT = 429
-_AT_ONCE = 3
-_USUAL = ExponentialBackoff()
 
 
 def is_useless(reply: ReceivedReply) -> bool:
@@ -198,9 +202,6 @@ def repeated_retries_wait(subject: Subject) -> Watch:
             return f"request {entry.number} is retry {count} in a row without a wait"
 
 
-_HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
-
-
 @invariant(
     "An agent does not repeat a request that failed permanently.",
     "BUGS.md C7, B15, C1",
@@ -226,12 +227,6 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
         return ""
     words = f"{fault.message!r:.80} (status {fault.status})"
     return f"request {entry.number} repeats one that failed permanently: {words}"
-
-
-_MISTAKES = {
-    "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
-    "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
-}  # fmt: skip
 
 
 @invariant(
@@ -323,9 +318,6 @@ class _Spent:
         return ""
 
 
-_SPENDING = (Prompt, Request, ToolResult, Ended)
-
-
 def _spent(subject: Subject, entry: Any) -> _Spent:
     """Return the count that the invariants on limits share, after they have seen an entry."""
     facts, prompt = subject.facts, subject.facts.prompt
@@ -401,11 +393,6 @@ def _can_be_retried(
         is_declared = limits.max_error_count < inf
         return is_declared and reply.fault is not None and reply.fault.status in _OF_SERVERS
     return policy.retryable(policy.classify(reply.fault))
-
-
-_OF_SERVERS = frozenset({500, 503})
-_OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
-"""Words of an agent that has reached a bound of its own, which it need not declare."""
 
 
 def is_aside(request: SentRequest | None, other: SentRequest | None) -> bool:
@@ -490,9 +477,6 @@ def is_answer(reply: ReceivedReply) -> bool:
     if reply.calls or reply.has_half_call:
         return False
     return reply.finish is FinishReason.STOP and bool(reply.text.strip())
-
-
-_FAILING = 25
 
 
 @invariant(

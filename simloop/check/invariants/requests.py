@@ -45,6 +45,11 @@ from simloop.trace.entries import (
 )
 from simloop.trace.facts import Facts, ReceivedReply
 
+WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
+_ANY = object()
+_STOPS = (StopRequested, HookFailed)
+_SEEN = (*_STOPS, ModelFailed, Backoff, Request)
+
 
 def _broken(subject: Subject, *whys: str) -> str:
     return next((str(found) for found in subject.breaks if found.why in whys), "")
@@ -196,9 +201,6 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     )
 
 
-_ANY = object()
-
-
 @invariant(
     "A request that offers tools has the system prompt that the one before it has, and a retry "
     "offers the tools that the failed request offers.",
@@ -271,9 +273,6 @@ def _is_old(message: Message, known: Collection[Message], said: Collection[str])
     return type(message) is not UserMessage or message in known or is_prompt
 
 
-WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
-
-
 @invariant(
     "If a tool of a reply has run, the next request contains the reply, with its text and its "
     "calls unchanged.",
@@ -332,10 +331,6 @@ def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
         return "has other calls than those of the reply to the one before it"
     changed = f"has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
     return "" if reply.text in texts else changed
-
-
-_STOPS = (StopRequested, HookFailed)
-_SEEN = (*_STOPS, ModelFailed, Backoff, Request)
 
 
 def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:

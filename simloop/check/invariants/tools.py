@@ -35,6 +35,22 @@ from simloop.trace.entries import (
 from simloop.trace.facts import MAY_ACT
 from simloop.world.tools import validator_of
 
+_REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
+_CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
+_SOON_NS = 10 * 1_000_000_000  # less than a timeout of an agent
+_CLEAR = 4
+"""The length in characters from which a result is hardly that of two tools by chance."""
+_LONG = 1_000
+"""The length in characters from which an agent may cut a result."""
+_BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
+_OF_FAILURES = (
+    "error", "fail", "exception", "not ", "n't", "cannot", "no ", "unable", "invalid", "wrong",
+    "timeout", "timed", "took", "stopp", "abort", "interrupt", "cancel", "denied", "unavail",
+    "refuse", "reject", "missing", "unknown", "problem", "try again", "retry", "sorry", "status",
+    "exit", "fix", "raise",
+)  # fmt: skip
+
 
 @invariant(
     "The tool of a call runs at most once.",
@@ -115,11 +131,6 @@ def refused_changes_not_repeated(_: Subject) -> Watch:
             if status is not None and entry.method in _CHANGING:
                 what = f"{entry.method} {entry.service}{entry.path}"
                 return f"{what} is sent again as request {entry.number} after status {status}"
-
-
-_REFUSALS = frozenset({400, 402, 403, 404, 405, 410, 413, 415, 422})
-_CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_UNCERTAIN = frozenset({"lost", "timed-out", "closed"})
 
 
 @invariant(
@@ -401,14 +412,6 @@ def tells(text: str) -> bool:
     return any(word in text.lower() for word in _OF_FAILURES)
 
 
-_OF_FAILURES = (
-    "error", "fail", "exception", "not ", "n't", "cannot", "no ", "unable", "invalid", "wrong",
-    "timeout", "timed", "took", "stopp", "abort", "interrupt", "cancel", "denied", "unavail",
-    "refuse", "reject", "missing", "unknown", "problem", "try again", "retry", "sorry", "status",
-    "exit", "fix", "raise",
-)  # fmt: skip
-
-
 @invariant(
     "The model is told of a program that fails and says nothing of it itself.",
     "BUGS.md D8, D16",
@@ -525,9 +528,6 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
             running, stopped = {}, kind is StopRequested
 
 
-_SOON_NS = 10 * 1_000_000_000
-
-
 @invariant(
     "An agent sends a tool result as the tool returned it.",
     "BUGS.md D8, D9, D20",
@@ -581,10 +581,6 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             broken_off = False
 
 
-_CLEAR = 4
-"""The length in characters from which a result is hardly that of two tools by chance."""
-
-
 @invariant(
     "An agent does not send the result of one call as that of another.",
     "BUGS.md D14; langgraph #6533",
@@ -622,10 +618,6 @@ def _before_ns(
         for call_id, results in returned.items()
         if results[-1].at_ns < at_ns or (but_failed and not results[-1].is_error)
     }
-
-
-_LONG = 1_000
-"""The length in characters from which an agent may cut a result."""
 
 
 def _changed(message: ToolMessage, result: ToolResult) -> str:
@@ -710,9 +702,6 @@ def no_tools_for_broken_replies(subject: Subject, entry: ToolStarted) -> str:
         return ""
     why = "failed" if reply.finish is None else f"ended with {reply.finish}"
     return f"{described(entry)} runs, and its reply {why}"
-
-
-_BROKEN = (None, FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED)
 
 
 @invariant(

@@ -28,6 +28,13 @@ from simloop.trace.entries import (
 from simloop.trace.facts import ReceivedReply
 from simloop.virtual.clock.timeouts import GRACE_NS
 
+_SHORT = 4
+"""The number of messages and calls up to which a conversation counts as short."""
+
+
+_STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
+_CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
+
 
 class _Waiting:
     """The messages of each queue that no request has held, in the order of sending."""
@@ -214,14 +221,6 @@ def _has_answer(reply: ReceivedReply, messages: Sequence[Message]) -> bool:
     return not is_answer(reply) or any(
         type(each) is not UserMessage and said in each.text for each in messages
     )
-
-
-_SHORT = 4
-"""The number of messages and calls up to which a conversation counts as short."""
-
-
-_STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
-_CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
 
 
 def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
