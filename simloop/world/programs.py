@@ -20,13 +20,7 @@ from simloop.world import program_scripts
 from simloop.world.chance import FaultSites
 from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
 from simloop.world.files import Files
-from simloop.world.program_scripts import (
-    Completed,
-    ProgramAnswer,
-    ProgramCall,
-    ProgramFunction,
-    ProgramScript,
-)
+from simloop.world.program_scripts import Completed, ProgramAnswer, ProgramScript
 from simloop.world.shell import MISUSED, UNKNOWN, Shell, Write, is_simple_command, is_whole, knows
 from simloop.world.user_functions import UserError, describe, keep
 
@@ -126,7 +120,7 @@ class _Running:
         self, script: ProgramScript, args: Sequence[str], text: str, write: Write
     ) -> int:
         """Play an answer, and return the exit status. Raises Signalled."""
-        script.calls.append(ProgramCall(tuple(args), text))
+        script.calls.append(program_scripts.ProgramCall(tuple(args), text))
         port = self._port
         drawn = None if port.sites is None else port.sites.drawn(PROGRAM_FAULTS)
         if drawn and Stage.LATE in drawn:
@@ -169,7 +163,11 @@ class _Running:
                 return
 
     async def _of_function(
-        self, function: ProgramFunction, args: Sequence[str], text: str, write: Write
+        self,
+        function: program_scripts.ProgramFunction,
+        args: Sequence[str],
+        text: str,
+        write: Write,
     ) -> int:
         given = (tuple(args), text) if program_scripts.takes_input(function) else (tuple(args),)
         try:

@@ -21,20 +21,9 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from simloop.errors import SimloopError
-from simloop.virtual.border import absence
+from simloop.virtual.border import absence, pipes
 from simloop.virtual.border.answers import stand_in
 from simloop.virtual.border.exchange import NameExchange, StandIns
-from simloop.virtual.border.pipes import (
-    KEPT_BY,
-    PIPE_BUF,
-    PIPE_SIZE,
-    READ,
-    WRITE,
-    Pipes,
-    is_ready,
-    read_now,
-    run_with_pipes,
-)
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.transports import absent
 from simloop.virtual.real_world import is_exempt
@@ -114,11 +103,10 @@ class Process:
 
     def take(self, *descriptors: int) -> None:
         """Duplicate the descriptors that become standard input, output and error; -1: inherited."""
-        pipes = self._pipes
         for number, given in enumerate(descriptors):
             if given < 0:
                 continue
-            is_noted = pipes.has(given)
+            is_noted = self._pipes.has(given)
             # The real output may be the report of a test runner: it belongs to `sys.stdout`.
             if is_noted or given >= len(descriptors):
                 self._descriptors[number] = _dup(given)
@@ -164,7 +152,7 @@ class Process:
 
     def take_input(self) -> bytes:
         """Return what has come on its standard input, without waiting; of the agent's, nothing."""
-        return read_now(self._pipes, self._descriptors[0]) if 0 in self._descriptors else b""
+        return pipes.read_now(self._pipes, self._descriptors[0]) if 0 in self._descriptors else b""
 
     async def read_input(self) -> bytes:
         found = bytearray()
@@ -178,7 +166,7 @@ class Process:
         if descriptor < 0:
             return b""
         if 0 in self._noted:
-            await self._until(functools.partial(is_ready, descriptor, READ))
+            await self._until(functools.partial(pipes.is_ready, descriptor, pipes.READ))
         piece = _read(descriptor, 65_536)
         self._pipes.changed()
         return piece
@@ -186,8 +174,8 @@ class Process:
     async def write(self, stream: int, data: bytes) -> None:
         """Write to standard output (1) or error (2). Raises Signalled if nobody reads it."""
         if stream in self.outputs:
-            if self.unread >= PIPE_SIZE:
-                await self._until(lambda: self.unread < PIPE_SIZE)
+            if self.unread >= pipes.PIPE_SIZE:
+                await self._until(lambda: self.unread < pipes.PIPE_SIZE)
             self.outputs[stream].append(data)
             self.unread += len(data)
             self._pipes.changed()
@@ -199,10 +187,10 @@ class Process:
             return
         rest, is_noted = memoryview(data), stream in self._noted
         while rest:
-            if is_noted and not is_ready(descriptor, WRITE):
-                await self._until(functools.partial(is_ready, descriptor, WRITE))
+            if is_noted and not pipes.is_ready(descriptor, pipes.WRITE):
+                await self._until(functools.partial(pipes.is_ready, descriptor, pipes.WRITE))
             try:
-                rest = rest[_write(descriptor, rest[:PIPE_BUF]) :]
+                rest = rest[_write(descriptor, rest[: pipes.PIPE_BUF]) :]
             except BrokenPipeError:
                 raise Signalled(signal.SIGPIPE) from None
             if is_noted:
@@ -240,7 +228,7 @@ class Process:
 class Processes:
     """The processes of one run, by their numbers, until somebody has waited for them."""
 
-    def __init__(self, loop: VirtualLoop, pipes: Pipes, launcher: Any) -> None:
+    def __init__(self, loop: VirtualLoop, pipes: pipes.Pipes, launcher: Any) -> None:
         self.loop = loop
         self.pipes = pipes
         self.launcher = launcher
@@ -312,7 +300,7 @@ class Processes:
 
 def run_with_processes(loop: VirtualLoop, launcher: Any) -> None:
     """Let `launcher` answer the processes that the run on a loop starts."""
-    loop.processes = processes = Processes(loop, run_with_pipes(loop), launcher)
+    loop.processes = processes = Processes(loop, pipes.run_with_pipes(loop), launcher)
     _exchange.enter()
     loop.at_end += [processes.end, _exchange.leave]
 
@@ -474,4 +462,4 @@ METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     )
 )  # fmt: skip
 
-_exchange = NameExchange(StandIns(FUNCTIONS, METHODS, kept_by=KEPT_BY))
+_exchange = NameExchange(StandIns(FUNCTIONS, METHODS, kept_by=pipes.KEPT_BY))
