@@ -22,10 +22,7 @@ class SimloopError(Exception):
 
 
 class ScenarioError(SimloopError):
-    """The author's file or call is wrong.
-
-    Printed as `path:line:column: key: message (hint)`, with the parts that are known.
-    """
+    """The author's file or call is wrong: `path:line:column: key: message (hint)`."""
 
     exit_code = 2
 

@@ -111,11 +111,9 @@ def abandon_stdout() -> None:
 
 
 class StatusLine:
-    """A line on a terminal with the progress of a command that takes over a second.
+    """A line with the progress of a command of over a second; `clear` it before printing."""
 
-    `click.progressbar` draws at once and cannot be wiped. Call `clear` before anything is printed.
-    """
-
+    # Not `click.progressbar`, which draws at once, hides the cursor and cannot be wiped.
     def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._due_s = now() + PATIENCE_S

@@ -36,16 +36,12 @@ _AT_BOUNDARY = frozenset(get_args(Boundary))
 
 
 class Goal(NamedTuple):
-    """A situation that a search must reach sometimes, in loops with the features in `needs`.
-
-    Each of `steps` matches an entry; they match entries in a row among those of the kinds in
-    `sees`.
-    """
+    """A situation that a search must reach sometimes, which its name says."""
 
     name: str
-    steps: tuple[_Step, ...]
-    sees: tuple[type[AnyEntry], ...]
-    needs: tuple[Feature, ...] = ()
+    steps: tuple[_Step, ...]  # each matches an entry; they match entries in a row
+    sees: tuple[type[AnyEntry], ...]  # of these, and of those that may not come between
+    needs: tuple[Feature, ...] = ()  # of the loop
 
     def can_be_reached(self, abilities: Abilities) -> bool:
         reachable = abilities.has_engine or _AT_BOUNDARY.issuperset(self.sees)

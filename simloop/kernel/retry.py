@@ -70,12 +70,9 @@ class ExponentialBackoff(Checked, at="retry"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRetry:
-    """The retry policy of the reference loop as it was described: 2 s, 4 s, 8 s ... up to 30 s.
+    """The retry policy of the reference loop as it was described: 2 s, 4 s, 8 s ... up to 30 s."""
 
-    With `by_status` it retries the statuses 429, 500, 502 and 503, and nothing else.
-    """
-
-    by_status: bool = True
+    by_status: bool = True  # 429, 500, 502 and 503, whatever the error says, and nothing else
     honours_retry_after: bool = False
 
     def classify(self, fault: Fault) -> ErrorClass:

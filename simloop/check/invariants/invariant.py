@@ -1,8 +1,4 @@
-"""An invariant, and the decorator that makes one from a function.
-
-An invariant looks at one entry after the other and keeps its own state, so that a run can be
-stopped at the first violation.
-"""
+"""An invariant, which looks at one entry after the other, and the decorator that makes one."""
 
 from collections.abc import Callable, Collection, Generator, Iterable
 from enum import StrEnum

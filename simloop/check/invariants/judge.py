@@ -1,7 +1,4 @@
-"""The judge gives each entry of a run to the invariants that look at its kind.
-
-The catalogue has simloop's own invariants, in the order of the modules, and those that were added.
-"""
+"""The judge gives each entry of a run to the invariants that look at its kind."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
@@ -94,10 +91,7 @@ class Seen(NamedTuple):
 
 
 class Places(dict[object, Seen | None]):
-    """The invariants that see an entry, for each kind or moment of entries; None if none does.
-
-    The places that one run looks up are kept for the next run.
-    """
+    """The invariants that see an entry, by its kind or moment; what a run looks up is kept."""
 
     def __init__(self, judged: Sequence[Invariant]) -> None:
         super().__init__()
@@ -115,10 +109,7 @@ class Places(dict[object, Seen | None]):
 
 
 class Chosen(NamedTuple):
-    """The invariants that are judged, their places, and the reason for each other invariant.
-
-    The choice is the same for all runs of a plan, so a search makes it once for many runs.
-    """
+    """The invariants that are judged in all runs of a plan, and why each other one is not."""
 
     judged: tuple[Invariant, ...]
     unjudged: Mapping[str, str]
@@ -197,10 +188,7 @@ class Judge:
             self(Footer(last.seq + 1, last.at_ns))
 
     def _find(self, found: list[tuple[int, str]]) -> None:
-        """Note violations, in the order of the catalogue; their invariants are sent nothing more.
-
-        `found` has the place of each invariant, and the text.
-        """
+        """Note violations, by place and text; their invariants are sent nothing more."""
         entry = self.subject.facts.entry
         assert entry is not None
         for place, text in sorted(found):

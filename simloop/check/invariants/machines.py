@@ -1,8 +1,4 @@
-"""Invariants on loop machines: their counters, limits, retries and compactions.
-
-A machine declares in `bounds` which of its counters bound a run; other counters are free. A
-scripted context states its sizes itself, so only the reasons of its compactions are judged.
-"""
+"""Invariants on loop machines: their counters, limits, retries and compactions."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -264,14 +264,11 @@ def no_arguments_invented(subject: Subject, entry: Any) -> str:
 
 
 class _Run:
-    """A tool run that has returned `text`, with the request whose reply called it.
-
-    `is_forgotten`: the agent has gone back to such a request, or to one before it.
-    """
+    """A tool run that has returned `text`, with the request whose reply called it."""
 
     def __init__(self, call: ToolCalled, text: str, asked: SentRequest) -> None:
         self.call, self.text, self.asked = call, text, asked
-        self.is_forgotten = False
+        self.is_forgotten = False  # the agent has gone back to `asked`, or before it
 
     def is_in(self, messages: Iterable[Message]) -> bool:
         """Return whether the model can know of this run from one of the messages."""
@@ -343,10 +340,7 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
 
 
 def _told(messages: Iterable[Message], recorded: set[str]) -> Iterator[tuple[ToolCalled, str]]:
-    """Yield the calls of tools without runs in the trace, with the results that are sent.
-
-    Their ids are those of the agent, which may be equal for all calls.
-    """
+    """Yield the calls of tools without runs in the trace, with the results that are sent."""
     calls: dict[str, ToolCalled] = {}
     for message in messages:
         if isinstance(message, AssistantMessage):
