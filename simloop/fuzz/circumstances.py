@@ -134,6 +134,8 @@ def _failures() -> Iterator[Circumstance]:
         for wait in WAITS[1:]:
             keys = {"http": {"status": status, **wait}}
             yield Circumstance(f"http {status} {wait}", _inserted(keys))
+    waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
+    yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
     for body in BODIES[1:]:
         keys = {"http": {"status": body.statuses[-1], **body.keys}}
         yield Circumstance(f"http {body}", _inserted(keys))
@@ -379,6 +381,8 @@ def _user() -> Iterator[Circumstance]:
         yield Circumstance(f"a long conversation{what}", _long(summary))
     for phase in ("request", "tool-started", "finish"):
         yield Circumstance(f"a message after {phase}", _told(phase))
+    two = _both(_told("request"), _told("request"))
+    yield Circumstance("two messages after request", two)
 
 
 def _both(*acts: Callable[[WorldDraft, int], object]) -> Callable[[WorldDraft, int], None]:

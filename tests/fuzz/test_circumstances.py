@@ -86,7 +86,7 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
         "16 times http 503",
         "16 lost connections", "lost mid output in a text", "finish length in a call", "overflow",
         "pace {'first_part': '170s'}", "malformed arguments", "9 pieces", "two calls",
-        "unknown tool",
+        "unknown tool", "a wait, then nothing",
     ]),
     "a tool of the world": ("both", [
         *(f"{name} {fault}" for name in ("find", "cancel") for fault in (
@@ -98,7 +98,7 @@ PARTIES: dict[str, tuple[str, list[str]]] = {
         *(f"abort after {phase} {n}" for n in (1, 2) for phase in (
             "request", "part", "text-delta", "tool-call", "finish", "tool-started",
             "tool-result")),
-        "a further prompt after a failure", "a long conversation", "a message after tool-started",
+        "a further prompt after a failure", "a long conversation", "two messages after request",
         *(f"the user types {each}" for each in (
             "n", "always n", "an empty line", "the end", "late", "an odd text")),
     ]),
