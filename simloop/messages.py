@@ -171,6 +171,7 @@ class StructuredOutput(Struct, frozen=True, gc=False, omit_defaults=True):
 
     schema: Raw
     is_strict: bool = False  # the provider keeps to the schema
+    tool: str = ""  # the one that the model must call, if its arguments are the object
 
 
 class Request(Struct, frozen=True, gc=False):

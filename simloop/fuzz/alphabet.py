@@ -63,9 +63,9 @@ class CalledTools:
         """Return arguments of the tool at a place that its schema refuses, if it refuses any."""
         return ({"path": number}, {}, {"path": "a", "extra": number})[number % 3]
 
-    def answer(self, _number: int) -> str:
-        """Return the text of an object, if the agent asks for one as its answer."""
-        return ""
+    def answer(self, _number: int) -> Keys:
+        """Return the keys of a reply with an object, if the agent asks for one as its answer."""
+        return {}
 
     def name(self, place: int) -> str:
         return self.names[place % len(self.names)] if self.names else "nonesuch"
@@ -222,7 +222,7 @@ def _end_of(end: int) -> Keys:
 def _content_of(content: int, number: int, tools: CalledTools) -> Reply:
     keys = _CONTENT_LIST[content](number, tools)
     if "say" in keys and not keys.keys() & {"call", "half_call"}:
-        keys = {**keys, "say": tools.answer(number) or keys["say"]}
+        keys = {**keys, **tools.answer(number)}
     return Reply(**keys) if keys else Reply(finish="stop")
 
 

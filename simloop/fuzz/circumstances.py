@@ -55,7 +55,8 @@ class WorldDraft:
         at, asked = self.at(place), self.offer.asked
         for each in reversed(replies):
             if asked and each.say and not (each.call or each.half_call):
-                each = each.model_copy(update={"say": asked.plain.say})  # noqa: PLW2901
+                whole = {"say": asked.plain.say, "call": asked.plain.call}
+                each = each.model_copy(update=whole)  # noqa: PLW2901
             self.replies.insert(at, each)
 
     def answer(self, asked: Asked, **keys: Any) -> None:
@@ -94,20 +95,20 @@ def circumstances(base: Scenario, offer: Offer, abilities: Abilities) -> list[Ci
 
     Those that most agents have to deal with come before the others.
     """
+
+    def can_come(each: Circumstance) -> bool:
+        is_kept = abilities.breaches or not each.is_breach
+        return is_kept and (abilities.bounds_streams or not each.stalls)
+
     kinds = (
-        _failures(), _cuts(), chain(_answers(offer), _calls(offer)), _tools(base, offer),
-        chain(_people(offer), _user()),
-        chain(_others(base), _limits(offer, abilities.limits)),
+        _failures(), _cuts(), _calls(offer), _tools(base, offer), _user(), _answers(offer),
+        _people(offer), chain(_others(base), _limits(offer, abilities.limits)),
     )  # fmt: skip
-    ordered = [sorted(kind, key=lambda each: not each.name.startswith(_FIRST)) for kind in kinds]
-    turns = chain.from_iterable(zip_longest(*ordered))
-    return [
-        each
-        for each in turns
-        if each is not None
-        and (abilities.breaches or not each.is_breach)
-        and (abilities.bounds_streams or not each.stalls)
+    ordered = [
+        sorted(filter(can_come, kind), key=lambda each: not each.name.startswith(_FIRST))
+        for kind in kinds
     ]
+    return [each for turn in zip_longest(*ordered) for each in turn if each is not None]
 
 
 _FIRST = (
@@ -206,17 +207,19 @@ def _answers(offer: Offer) -> Iterator[Circumstance]:
         plain = json.dumps(asked.objects.plain)
         half = plain[: len(plain) // 2]
         broken = [json.dumps(each) for each in asked.objects.broken[:6]]
+        cut = {"half_call": {asked.tool: half}} if asked.tool else {"say": half}
         kept: list[dict[str, Any]] = [
-            {"say": half, "finish": "length"}, {"say": "I cannot do that.", "finish": "refusal"},
+            {**cut, "finish": "length"}, {"say": "I cannot do that.", "finish": "refusal"},
             {"finish": "content_filter"},
             *({"http": {"status": status}} for status in (500, 429) if asked.rule),
-            *({"say": json.dumps(each)} for each in asked.objects.edges[:8]),
+            *(asked.keys(each) for each in asked.objects.edges[:8]),
+            *(asked.keys(each) for each in asked.objects.broken[:6] if asked.tool),
         ]  # fmt: skip
         for keys in kept:
             yield Circumstance(f"the answer {number} {keys}", _answered(asked, keys))
         for say in (*broken, f"```json\n{plain}\n```", f"Here it is: {plain} Anything else?", half,
                     "I have no such object.", "", "{}", "null", "[]"):  # fmt: skip
-            if not asked.objects.is_valid(json_value(say, say)):
+            if not asked.tool and not asked.objects.is_valid(json_value(say, say)):
                 act = _answered(asked, {"say": say, "finish": "stop"})
                 name = f"the answer {number} is {say!r}"
                 yield Circumstance(name, act, is_breach=asked.is_strict)
@@ -302,12 +305,16 @@ _TOOLS: Sequence[Mapping[str, Any]] = (
 def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     """Yield the ends of tools whose runs simloop sees, alone and beside another call."""
     names = [name for name in offer.first if name in offer.ran]
+    stopped, beside = list[Circumstance](), list[Circumstance]()
     for name in names:
         slow = _tool(base, name, {"takes": "20s"}, [{name: 0}])
-        yield Circumstance(f"{name} is stopped", _both(slow, _stopped(at="5s")))
+        stopped.append(Circumstance(f"{name} is stopped", _both(slow, _stopped(at="5s"))))
+    yield from stopped[:1]
     turns = product(range(len(names)), enumerate(_TOOLS))  # each fault once before any twice
     for turn, (number, keys) in turns:
         name = names[(number + turn) % len(names)]
+        if (turn, number) == (1, 0):  # each has come once
+            yield from chain(beside, stopped[1:])
         if turn and not keys.keys() & {"raises", "takes"}:
             continue
         if name not in base.tools and keys.keys() & {"returns", "returns_chars", "cancels"}:
@@ -315,8 +322,8 @@ def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
         yield Circumstance(f"{name} {keys}", _tool(base, name, keys, [{name: 0}]))
         if len(names) > 1 and not turn and keys.keys() & {"raises", "takes", "hangs"}:
             other = names[(number + 1) % len(names)]
-            yield Circumstance(f"{name} {keys} beside {other}",
-                               _tool(base, name, keys, [{name: 0}, {other: 0}]))  # fmt: skip
+            act = _tool(base, name, keys, [{name: 0}, {other: 0}])
+            beside.append(Circumstance(f"{name} {keys} beside {other}", act))
 
 
 def _tool(
@@ -364,13 +371,12 @@ _PHASES = ("request", "part", "text-delta", "tool-call", "finish", "tool-started
 
 def _user() -> Iterator[Circumstance]:
     """Yield the user's stops in each phase, each with a further prompt, and messages."""
-    for phase in _PHASES:
-        for nth in (1, 2):
-            yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
+    yield Circumstance("a further prompt", _further)
+    for nth, phase in product((1, 2), _PHASES):
+        yield Circumstance(f"abort after {phase} {nth}", _stopped(after=phase, nth=nth))
     for keys, wait in (({"http": {"status": 503}, "times": 2}, "100ms"),
                        ({"pace": {"first_part": "20s"}, "say": "Late."}, "5s")):  # fmt: skip
         yield Circumstance(f"abort in {keys}", _both(_inserted(keys), _stopped(at=wait)))
-    yield Circumstance("a further prompt", _further)
     at_once = _first(_inserted({"say": "At once."}))
     yield Circumstance("an answer and a further prompt", _both(at_once, _further))
     failing = _inserted({"http": {"status": 500}, "times": _STORM})

@@ -59,8 +59,9 @@ class Offered(CalledTools):
         arguments = self.of[self.names[place]]
         return arguments.number((number + 1) // 2) if number % 2 else arguments.plain
 
-    def answer(self, number: int) -> str:
-        return "" if self._asked is None else json.dumps(self._asked.objects.number(number))
+    def answer(self, number: int) -> Mapping[str, Any]:
+        asked = self._asked
+        return {} if asked is None else asked.keys(asked.objects.number(number))
 
     def broken(self, place: int, number: int) -> Any:
         broken = self.of[self.name(place)].broken if self.of else ()
@@ -71,14 +72,18 @@ class Asked(Struct, frozen=True, eq=False):
     """An object that the agent asks for as an answer; `rule` tells requests beside its course."""
 
     objects: Arguments
-    is_strict: bool
+    is_strict: bool = False
+    tool: str = ""
     rule: When | None = None
+
+    def keys(self, value: Any) -> dict[str, Any]:
+        """Return the keys of a reply with an object, which may be the arguments of a call."""
+        return {"say": "", "call": {self.tool: value}} if self.tool else {"say": json.dumps(value)}
 
     @property
     def plain(self) -> Reply:
         """Return the valid answer to each request."""
-        said = json.dumps(self.objects.plain)
-        return Reply(say=said, when=self.rule, times="always")
+        return Reply(**self.keys(self.objects.plain), when=self.rule, times="always")
 
 
 class Offer(Struct, frozen=True, eq=False):
@@ -170,16 +175,19 @@ def _played(record: Sequence[AnyEntry], offer: Offer) -> list[Reply]:
 def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Iterator[Asked]:
     """Yield the objects that requests ask for: those of the course, then each that a rule tells.
 
-    The course has the requests in which tools are called, or else those like the last one.
+    The course has the requests in which tools are called, or else those like the last one. It has
+    those that force the model to call one tool only if there are no others.
     """
     if not (sent := [*requests(record)]):
         return
     calling = {each.request for each in record if type(each) is entries.ToolCall}
-    of_course = next((each for each in reversed(sent) if each.number in calling), sent[-1])
+    free = [each for each in sent if each.output is None or not each.output.tool] or sent
+    of_course = next((each for each in reversed(free) if each.number in calling), free[-1])
     for text, output in {each.asked_for: each.output for each in sent}.items():
         objects, is_of_course = Arguments(json_value(text), known), text == of_course.asked_for
         if output and objects.is_valid(objects.plain) and (is_of_course or not scripted):
-            yield Asked(objects, output.is_strict, None if is_of_course else When(output=text))
+            rule = None if is_of_course else When(output=text)
+            yield Asked(objects, output.is_strict, output.tool, rule)
 
 
 def _offer(base: Scenario, record: Sequence[AnyEntry]) -> Offer:
@@ -217,6 +225,8 @@ class _Caller:
 
     def __call__(self, request: Request) -> Reply:
         keep_values(request.messages, self._known)
+        if request.output is not None and request.output.tool:
+            return _answer(request, self._known)
         due = [spec for spec in request.tools if spec.name not in self._called]
         due.sort(key=lambda spec: spec.name in self._ending)  # stable
         if not due or len(self._called) >= _MOST:
@@ -228,7 +238,8 @@ class _Caller:
 def _answer(request: Request, known: Known) -> Reply:
     if request.output is None:
         return LAST
-    return Asked(Arguments(json_value(request.asked_for), known), is_strict=True).plain
+    objects = Arguments(json_value(request.asked_for), known)
+    return Asked(objects, tool=request.output.tool).plain
 
 
 def keep_values(messages: Iterable[Message], known: Known) -> None:

@@ -16,6 +16,7 @@ from offering import (
     Asks,
     AsksAtLast,
     OverHttp,
+    Routes,
     native,
     of_world,
     offered,
@@ -80,6 +81,18 @@ def test_an_object_that_the_agent_asks_for_is_the_answer_in_its_course(agent: An
     assert result is not None
     assert result.text == "1", "the user has typed y, and the object is valid"
     assert (offer.last.say == LAST.say, asked.rule is None) == (not agent.strict, agent.strict)
+
+
+def test_a_forced_call_is_the_answer_to_its_own_requests_alone() -> None:
+    offer = offered(Routes)
+    assert (called(offer), offer.last.say) == (FOUND, LAST.say)
+    (asked,) = offer.answers
+    assert asked.plain.call == {"route": {"place": "shop"}}
+    base = GO.model_copy(update={"then": ["Again."]})
+    world = WorldDraft(base, offer).scenario()
+    record = trial(Plan(world, {"loop": Routes}), UNJUDGED).entries
+    texts = [each.text for each in record if type(each) is entries.Ended]
+    assert texts == [f"shop: {LAST.say}"] * 2
 
 
 def test_what_the_user_types_is_known_for_an_agent_that_reads_it_alone() -> None:

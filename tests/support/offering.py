@@ -131,6 +131,25 @@ class AsksAtLast(Asks):
         return str(json.loads(heard.body)["choices"][0]["message"]["content"])
 
 
+ROUTE = {"properties": {"place": {"enum": ["shop", "bank"]}}, "required": ["place"]}
+
+
+class Routes(OverHttp):
+    """An agent that lets the model call the tool `route` first, and nothing else."""
+
+    names = ("find", "cancel")
+
+    async def __call__(self, prompt: str) -> str:
+        tools = [{"type": "function", "function": {"name": "route", "parameters": ROUTE}}]
+        forced = {"type": "function", "function": {"name": "route"}}
+        messages = [{"role": "user", "content": f"Whose is it: {prompt}"}]
+        asked = {"model": "m", "messages": messages, "tools": tools, "tool_choice": forced}
+        heard = await Heard().listen(posted(asked))
+        message = json.loads(heard.body)["choices"][0]["message"]
+        place = json.loads(message["tool_calls"][0]["function"]["arguments"])["place"]
+        return f"{place}: {await self.conversation(prompt, {})}"
+
+
 _KNOWN: dict[Any, tuple[Scenario, Offer]] = {}
 
 

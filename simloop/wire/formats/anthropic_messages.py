@@ -121,6 +121,7 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
     if not messages:
         raise WrongRequest("messages", "at least one message is required")
     _check_calls(given)
+    tools = payload.tools_of(body, (None, "custom"), "input_schema")
     config = payload.object_at(body, "output_config", "")
     form = payload.object_at(config, "format", "output_config")
     form = form or payload.object_at(body, "output_format", "")  # of the beta API
@@ -128,10 +129,11 @@ def _read(body: JsonObject, *, asks_size: bool) -> WireRequest:
         model,
         "\n\n".join(text for text in system if text),
         tuple(messages),
-        payload.tools_of(body, (None, "custom"), "input_schema"),
+        tools,
         streams=bool(body.get("stream")),
         size_reply='{"input_tokens": %d}' if asks_size else "",
-        output=payload.output_of(form, "output_config.format", is_strict=True),
+        output=payload.output_of(form, "output_config.format", is_strict=True)
+        or payload.forced_tool(body.get("tool_choice"), tools),
     )
 
 

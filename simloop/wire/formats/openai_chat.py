@@ -123,17 +123,18 @@ class OpenAIChat(OpenAIFormat):
             words = "A script has one reply to each request: send n=1."
             raise WrongRequest("n", words, is_limit=True)
         system, messages = _read_messages(body)
+        form = payload.object_at(body, "response_format", "")
+        tools = tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools"))
         stream_options = payload.object_at(body, "stream_options", "")
         return WireRequest(
             payload.model_of(body),
             system,
             messages,
-            tuple(_read_tool(tool, key) for key, tool in payload.objects_at(body, "tools")),
+            tools,
             streams=bool(body.get("stream")),
             reports_usage=bool(stream_options.get("include_usage")),
-            output=payload.output_of(
-                payload.object_at(body, "response_format", ""), "response_format"
-            ),
+            output=payload.output_of(form, "response_format")
+            or payload.forced_tool(body.get("tool_choice"), tools),
         )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ChatEncoder":

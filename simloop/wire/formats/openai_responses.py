@@ -49,16 +49,18 @@ class OpenAIResponses(OpenAIFormat):
         for index, item in enumerate(turn.given):
             reader.read(item, f"input[{index}]")
         system, messages = reader.conversation()
+        tools = payload.tools_of(body, ("function", "custom"), "parameters")
         text = payload.object_at(body, "text", "")
         size = '{"object": "response.input_tokens", "input_tokens": %d}'
         return _ResponsesRequest(
             model,
             system,
             messages,
-            payload.tools_of(body, ("function", "custom"), "parameters"),
+            tools,
             streams=bool(body.get("stream")),
             size_reply=size if request.path.endswith(self.sizes) else "",
-            output=payload.output_of(payload.object_at(text, "format", "text"), "text.format"),
+            output=payload.output_of(payload.object_at(text, "format", "text"), "text.format")
+            or payload.forced_tool(body.get("tool_choice"), tools),
             turn=turn,
         )
 

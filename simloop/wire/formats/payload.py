@@ -5,7 +5,7 @@ text such as `[image]`. Text is free of lone surrogates, which JSON can carry bu
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -146,6 +146,14 @@ def output_of(form: JsonObject, key: str, *, is_strict: bool = False) -> Structu
     schema = object_text(object_at(given, "schema", key) or ANY_OBJECT, key)
     is_strict = kind == "json_schema" and (is_strict or given.get("strict") is True)
     return StructuredOutput(msgspec.Raw(schema.encode()), is_strict)
+
+
+def forced_tool(choice: Any, tools: Iterable[ToolSpec]) -> StructuredOutput | None:
+    """Return the arguments of the tool that a request forces the model to call, if it names one."""
+    given = choice if isinstance(choice, dict) else {}
+    given = given["function"] if isinstance(given.get("function"), dict) else given
+    found = next((each for each in tools if each.name == given.get("name")), None)
+    return None if found is None else StructuredOutput(found.parameters, tool=found.name)
 
 
 def tools_of(body: JsonObject, own: Collection[str | None], schema: str) -> tuple[ToolSpec, ...]:

@@ -50,31 +50,37 @@ def test_tools_are_read_with_their_schemas(name: str) -> None:
     assert [(one.name, one.description, bytes(one.parameters)) for one in read] == tools
 
 
-STRICT = (CANONICAL, True)
+STRICT, FORCED = (CANONICAL, True, ""), (CANONICAL, False, "a")
+LOOSE = (CANONICAL, False, "")
 _NAMED = {"name": "place", "schema": SCHEMA}
-OUTPUTS: Mapping[str, list[tuple[dict[str, Any], tuple[bytes, bool] | None]]] = {
+OUTPUTS: Mapping[str, list[tuple[dict[str, Any], tuple[bytes, bool, str] | None]]] = {
     "openai-chat": [
         ({"response_format": {"type": "json_schema", "json_schema": {**_NAMED, "strict": True}}},
          STRICT),
-        ({"response_format": {"type": "json_schema", "json_schema": _NAMED}}, (CANONICAL, False)),
-        ({"response_format": {"type": "json_object"}}, (ANYTHING, False)),
+        ({"response_format": {"type": "json_schema", "json_schema": _NAMED}}, LOOSE),
+        ({"response_format": {"type": "json_object"}}, (ANYTHING, False, "")),
         ({"response_format": {"type": "text"}}, None),
+        ({"tool_choice": {"type": "function", "function": {"name": "a"}}}, FORCED),
+        ({"tool_choice": "required"}, None),
     ],
     "openai-responses": [
         ({"text": {"format": {"type": "json_schema", **_NAMED, "strict": True}}}, STRICT),
-        ({"text": {"format": {"type": "json_schema", **_NAMED}}}, (CANONICAL, False)),
+        ({"text": {"format": {"type": "json_schema", **_NAMED}}}, LOOSE),
         ({"text": {"verbosity": "low"}}, None),
+        ({"tool_choice": {"type": "function", "name": "a"}}, FORCED),
     ],
     "anthropic-messages": [
         ({"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, STRICT),
         ({"output_format": {"type": "json_schema", "schema": SCHEMA}}, STRICT),
         ({"output_config": {"effort": "low"}}, None),
+        ({"tool_choice": {"type": "tool", "name": "a"}}, FORCED),
+        ({"tool_choice": {"type": "tool", "name": "other"}}, None),
     ],
     "gemini": [
         ({"generationConfig": {"responseJsonSchema": SCHEMA}}, STRICT),
         ({"generation_config": {"response_schema": {
             "type": "OBJECT", "properties": {"at": {"type": "INTEGER"}}}}}, STRICT),
-        ({"generationConfig": {"responseMimeType": "application/json"}}, (ANYTHING, False)),
+        ({"generationConfig": {"responseMimeType": "application/json"}}, (ANYTHING, False, "")),
         ({"generationConfig": {"temperature": 0}}, None),
     ],
 }  # fmt: skip
@@ -85,7 +91,7 @@ def test_the_object_that_a_request_asks_for_is_read(name: str) -> None:
     body, _ = CASES[name].tools
     for more, expected in OUTPUTS[name]:
         found = FORMATS[name].read(sent({**body, **more}, name)).output
-        assert (found and (bytes(found.schema), found.is_strict)) == expected
+        assert (found and (bytes(found.schema), found.is_strict, found.tool)) == expected
 
 
 @pytest.mark.parametrize("name", CASES)
