@@ -242,4 +242,4 @@ def test_a_search_isolates_runs_where_that_is_cheap(
         return await asks(prompt, world)
 
     list(Search(tells_its_process).run(runs=7))
-    assert len(processes) == (4 if is_chosen else 9)  # two worlds have two prompts
+    assert len(processes) == (4 if is_chosen else 8)  # one world has two prompts
