@@ -74,13 +74,12 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
         self,
         message: str,
         *,
-        path: str | Path | None = None,
         key: str = "",
         hint: str = "",
         reproduce: str = "",
     ) -> None:
         self.message = message
-        self.path = path  # of the scenario, with `key` as the place in it
+        self.path: str | Path | None = None  # of the scenario, with `key` as the place in it
         self.key = key
         self.hint = hint
         self.reproduce = reproduce  # the one command that shows the failure again

@@ -33,6 +33,7 @@ from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
 from simloop.trace.codec import read_trace, write_trace
 from simloop.trace.diff import Divergence, first_difference
+from simloop.trace.looptrace import LoopTrace
 from simloop.trace.otel import otel as spans
 from simloop.trace.storage import create_folder, write_file
 from simloop.trace.timeline import timeline
@@ -136,12 +137,10 @@ def replay(traces: tuple[Path, ...], loop: str | None, output_format: str) -> in
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """One trace and its second run. `entries` is None if there was none, because of `error`."""
+    """One trace and its second run; `recorded` is None if there was none, because of `error`."""
 
     name: str
-    entries: int | None = None
-    truncated: str = ""
-    no_end: str = ""
+    recorded: LoopTrace | None = None
     difference: Divergence | None = None
     settings: tuple[Setting, ...] = ()
     error: SimloopError | None = None
@@ -153,8 +152,8 @@ class _Replay:
         return CheckFailed.exit_code if self.difference else 0
 
     def lines(self, name_width: int) -> Iterator[str]:
-        identical = f"identical, {self.entries} entries"
-        ended = "not replayed" if self.error else "diverged" if self.difference else identical
+        identical = self.recorded and f"identical, {len(self.recorded.entries)} entries"
+        ended = "diverged" if self.difference else identical or "not replayed"
         yield verdict_line(word_for(self.exit_code), self.name, ended, name_width)
         if self.difference is not None:
             yield from indented(self.difference.lines("recorded", "replayed"))
@@ -163,8 +162,8 @@ class _Replay:
     def explain(self) -> None:
         if self.error is not None:
             explain(self.error)
-        if self.no_end:
-            note(plain(f"{self.name}: {self.no_end}"))
+        if self.recorded is not None and self.recorded.no_end:
+            note(plain(f"{self.name}: {self.recorded.no_end}"))
         for setting in self.settings:
             one, other = setting.as_text()
             note(plain(f"{self.name}: {setting.name} differs: recorded {one}, replayed {other}"))
@@ -173,8 +172,8 @@ class _Replay:
         return {
             "name": self.name,
             "status": status_for(self.exit_code, cannot=isinstance(self.error, CannotExpress)),
-            "entries": self.entries,
-            "truncated": self.truncated or None,
+            "entries": self.recorded and len(self.recorded.entries),
+            "truncated": (self.recorded and self.recorded.truncated) or None,
             "settings": [
                 {"key": name, "recorded": one, "replayed": other}
                 for name, one, other in self.settings
@@ -192,14 +191,8 @@ def _replay(path: Path, loop: str | None) -> _Replay:
         if isinstance(error, ScenarioError):
             error.path = error.path or path
         return _Replay(str(path), error=error)
-    return _Replay(
-        str(path),
-        len(recorded.entries),
-        recorded.truncated,
-        recorded.no_end,
-        first_difference(recorded, again),
-        tuple(different_settings(recorded.header, again.header)),
-    )
+    settings = tuple(different_settings(recorded.header, again.header))
+    return _Replay(str(path), recorded, first_difference(recorded, again), settings)
 
 
 @click.command("diff")

@@ -28,6 +28,16 @@ _SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
     "error_count": (effects.CallModel, effects.Backoff),
     "compaction_attempts": (effects.Compact,),
 }
+Bounds = Mapping[str, Bound]
+_COUNTED: Mapping[str, type[Effect]] = {
+    "error_count": effects.Backoff,
+    "compaction_attempts": effects.Compact,
+    "total_steps": effects.CloseStep,
+}
+"""The effect that a machine requests once for each increment of a counter."""
+_FAR = 2
+_APART = 2**40
+"""More than exploration can count to, so that counters next to one another do not mix."""
 
 
 class Wrong(NamedTuple):
@@ -274,17 +284,6 @@ def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:
 
 
 # Counters. Only those of declared bounds are judged; the machine's other counters are free.
-
-Bounds = Mapping[str, Bound]
-_COUNTED: Mapping[str, type[Effect]] = {
-    "error_count": effects.Backoff,
-    "compaction_attempts": effects.Compact,
-    "total_steps": effects.CloseStep,
-}
-"""The effect that a machine requests once for each increment of a counter."""
-_FAR = 2
-_APART = 2**40
-"""More than exploration can count to, so that counters next to one another do not mix."""
 
 
 def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:

@@ -136,7 +136,6 @@ def answers_reach_their_calls(subject: Subject) -> Watch:
 
 
 def _answer(question: str, text: str, paused: Iterable[Call]) -> Mapping[str, str]:
-    """Return the answer by the id of its call, if the question names the arguments of one call."""
     named = [call.id for call in paused if any(each in question for each in _texts(call))]
     return {named[0]: text} if len(named) == 1 and len(text) >= _LEAST_CHARS else {}
 

@@ -67,7 +67,6 @@ class _Waiting:
 
     @property
     def texts(self) -> list[str]:
-        """Return the messages that wait."""
         return [text for queue in self._queues.values() for text in queue]
 
 
@@ -84,7 +83,6 @@ class _Aborted:
         return [] if self._prompt is None else self._waiting
 
     def ends(self, prompt: str, entry: Ended, waiting: _Waiting) -> None:
-        """Keep the run that ends, if it is aborted."""
         if entry.outcome is Outcome.ABORTED:
             self._prompt, self._waiting = prompt, waiting.texts
 
