@@ -33,12 +33,7 @@ class Need(StrEnum):
 
 _OF_EVERY_RUN = frozenset({*get_args(Boundary), Footer, Break})
 EntryKind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Break]
-"""A selection of entries: all entries of a kind, or some transitions or requests.
-
-The type of a signal, of an effect or of a state selects the transitions on that signal, with that
-last effect, or to that state. `Break` selects the requests with a broken pair of a call and its
-result.
-"""
+"""A kind of entries; the transitions by a signal, last effect or state; or requests by a Break."""
 
 
 class Invariant(Struct, frozen=True, eq=False):
@@ -86,10 +81,9 @@ def invariant(
     The function gets the `Subject` of the run. It is sent the entries of the kinds in `sees`, each
     after `subject.facts` has read it, and returns the description of the first violation. It is
     sent a `Footer` when the conversation is over. One that sees only what a machine leaves needs a
-    machine. One that returns before its first `yield` has
-    nothing to judge in this run. It begins at the first entry that it is sent; a run without one
-    costs nothing. So name signals, effects and states rather than all transitions. With `begins` it
-    begins at the first entry of those kinds, and is not sent the entries before it.
+    machine. One that returns before its first `yield` has nothing to judge in this run. It begins
+    at the first entry that it is sent, or with `begins` at the first of those kinds; a run without
+    one costs nothing. So name signals, effects and states rather than all transitions.
 
     An invariant that remembers nothing is a plain function of the subject and of one entry. It
     returns how the entry is wrong, or an empty text, and costs less.
