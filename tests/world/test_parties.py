@@ -3,12 +3,12 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from incases import in_cases
 from msgspec import Raw
+from msgspec.structs import replace
 from wire import ASK, Heard, posted
 
 from simloop import (
