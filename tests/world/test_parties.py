@@ -124,6 +124,21 @@ def test_over_http_the_name_of_the_model_and_the_headers_count() -> None:
     assert heard == ["m1", "s", "b", "m2"]
 
 
+def test_over_http_the_schema_of_the_answer_counts() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "place", "schema": schema}}
+    heard: list[str] = []
+
+    async def agent(_: str) -> None:
+        for more in ({}, {"response_format": wanted}):
+            body = json.loads((await Heard().listen(posted({**ASK, **more}))).body)
+            heard.append(body["choices"][0]["message"]["content"])
+
+    models = {"a": party({"output": {"contains": "city"}}, "it")}
+    made(agent, models, model=[Reply(say="others")]).check()
+    assert heard == ["others", "it"]
+
+
 def test_a_request_for_a_summary_is_of_no_party() -> None:
     async def agent(prompt: str, world: World) -> None:
         for purpose in ("main", "summary"):
