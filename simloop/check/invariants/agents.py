@@ -16,7 +16,6 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
 from simloop.messages import Fault, FinishReason, Outcome
-from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Ended,
     LeftBehind,
@@ -266,7 +265,7 @@ class _Spent:
         self.facts, self.limits = subject.facts, subject.limits
         self.steps = self.errors = self.unsure = self.overflows = self.results = 0
         self.failing = self.aside = 0
-        self.has_failed = False
+        self.has_failed = self.offers = False
         self.newest: object = None
 
     def read(self, entry: Any) -> None:
@@ -277,10 +276,11 @@ class _Spent:
         elif type(entry) is Request:
             self.failing = self.failing + 1 if self.has_failed else 0
             self.results, self.has_failed = 0, False
-            if is_aside(self.facts.previous, self.facts.request):
+            if self.offers and self.facts.previous and not self.facts.previous.tools:
                 self.aside += 1
             else:
                 self._add(reply_before(self.facts, entry), retried=not self.facts.added)
+            self.offers |= bool(self.facts.request and self.facts.request.tools)
         elif type(entry) is Ended:
             self._add(self.facts.reply, retried=True)
 
@@ -369,7 +369,7 @@ def agent_uses_its_limits(subject: Subject, entry: Any) -> str:
     if reply is None or facts.request is None:
         return ""
     limits, why = spent.limits, f"the run fails ({entry.message:.80})"
-    if is_aside(facts.request, facts.previous) and spent.steps < limits.max_steps:
+    if spent.offers and not facts.request.tools and spent.steps < limits.max_steps:
         return f"{why} over a request without tools" if is_useless(reply) else ""
     if spent.may_be_at_limit:
         return ""
@@ -393,11 +393,6 @@ def _can_be_retried(
         is_declared = limits.max_error_count < inf
         return is_declared and reply.fault is not None and reply.fault.status in _OF_SERVERS
     return policy.retryable(policy.classify(reply.fault))
-
-
-def is_aside(request: SentRequest | None, other: SentRequest | None) -> bool:
-    """Return whether a request offers no tools, unlike another one of its conversation."""
-    return request is not None and other is not None and bool(other.tools) > bool(request.tools)
 
 
 @invariant(

@@ -110,8 +110,8 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
     (agent_uses_its_limits, asked().replied("", "a").started("a").ended(FAILED, message="late"),
      "the run fails (late) after 1 steps and 0 errors, and the agent declares max_steps=2"),
     (agent_uses_its_limits,
-     asked().replied("", "a").started("a").result("a").request([*ASKED, UserMessage("Sum up.")],
-                                                               tools=[]).failed().ended(FAILED),
+     asked().replied("", "a").started("a").result("a").request([*ASKED, GO], tools=[]).failed()
+     .after(9).request([*ASKED, GO], tools=[]).failed().ended(FAILED),
      "over a request without tools"),
     (no_empty_answers, asked().finish().ended(), "the reply to request 1 has none"),
     (agent_uses_its_limits,
@@ -274,6 +274,8 @@ def test_an_agent_may_have_other_bounds_and_give_up_where_a_tool_fails_again(
 def test_a_request_for_a_summary_need_not_count_as_a_step() -> None:
     summed = [*ASKED, returned("a"), UserMessage("Sum up.")]
     run = asked().replied("", "a").started("a").result("a").request(summed, tools=[])
+    for _ in range(3):
+        run.failed().after(9).request(summed, tools=[])
     run.replied("They looked.").request([*ASKED, returned("a")])
     assert run.found(agent_respects_its_limits, declaring()) == []
     assert run.failed().ended(FAILED).found(agent_uses_its_limits, declaring()) == []
