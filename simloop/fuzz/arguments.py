@@ -88,8 +88,9 @@ class Arguments:
                     yield {**plain, name: values[place]}
 
     def _broken(self) -> Iterator[Any]:
-        for name, value in self.plain.items():
+        for name in self.plain:
             yield {key: other for key, other in self.plain.items() if key != name}
+        for name, value in self.plain.items():
             yield {**self.plain, name: 17 if isinstance(value, str) else "seventeen"}
             yield {**self.plain, name: None}
             if isinstance(value, str):  # no word of an `enum`, and no text of a pattern
