@@ -26,9 +26,7 @@ from simloop.virtual.threads.scheduler import SimulatedThread, parked, thread_he
 T = TypeVar("T")
 
 # The originals. This exchange leaves the modules of simloop alone.
-_read, _write, _close, _dup2, _fstat, _get_blocking = (
-    os.read, os.write, os.close, os.dup2, os.fstat, os.get_blocking,
-)  # fmt: skip
+_read, _dup2, _fstat, _get_blocking = os.read, os.dup2, os.fstat, os.get_blocking
 _poll, _select = select.poll, select.select
 READ, WRITE = select.POLLIN, select.POLLOUT
 PIPE_BUF = 4096
@@ -250,42 +248,43 @@ def _noting(original: Any) -> Callable[..., Any]:
     return exchanged(original, note)
 
 
-def _read_from(pipes: Pipes, fd: int, n: int, /) -> bytes:
-    if not pipes.has(fd):
-        return _read(fd, n)
+def _waiting(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a stand-in that lets `answer` call the original for an end of a noted pipe."""
+
+    def inside(pipes: Pipes, fd: Any, *args: Any) -> Any:
+        number = fd if isinstance(fd, int) else -1 if fd.closed else fd.fileno()
+        if number < 0 or not pipes.has(number):
+            return original(fd, *args)
+        return answer(pipes, original, number, fd, *args)
+
+    return exchanged(original, inside)
+
+
+def _reading(pipes: Pipes, original: Any, fd: int, file: Any, *args: Any) -> Any:
     pipes.wait(fd, READ)
-    data = _read(fd, n)
+    found = original(file, *args)
     pipes.changed()
-    return data
+    return found
 
 
-def _write_to(pipes: Pipes, fd: int, data: Any, /) -> int:
-    if not pipes.has(fd):
-        return _write(fd, data)
+def _writing(pipes: Pipes, original: Any, fd: int, file: Any, data: Any) -> int:
     if not _get_blocking(fd):
-        written = _write(fd, data)
+        written: int = original(file, data)
         pipes.changed()
         return written
     rest = memoryview(data).cast("B")
     size = len(rest)
     while rest:  # as in Python, a write in blocking mode returns when all is written
-        rest = rest[_write_some(pipes, fd, rest) :]
+        pipes.wait(fd, WRITE)
+        rest = rest[original(file, rest[:PIPE_BUF]) :]
+        pipes.changed()
     return size
 
 
-def _write_some(pipes: Pipes, fd: int, data: memoryview) -> int:
-    pipes.wait(fd, WRITE)
-    written = _write(fd, data[:PIPE_BUF])
-    pipes.changed()
-    return written
-
-
-def _close_one(pipes: Pipes, fd: int) -> None:
-    is_noted = pipes.has(fd)
+def _closing(pipes: Pipes, original: Any, fd: int, file: Any) -> None:
     pipes.lost(fd)
-    _close(fd)
-    if is_noted:
-        pipes.changed()
+    original(file)
+    pipes.changed()
 
 
 def _duplicate_to(pipes: Pipes, fd: int, fd2: int, *more: Any, **named: Any) -> int:
@@ -350,9 +349,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     os.isatty: _is_terminal(os.isatty, int),
     **{each: _noting(each) for name in ("pipe", "pipe2", "openpty")
        if (each := getattr(os, name, None)) is not None},
-    os.read: exchanged(os.read, _read_from),
-    os.write: exchanged(os.write, _write_to),
-    os.close: exchanged(os.close, _close_one),
+    os.read: _waiting(os.read, _reading),
+    os.write: _waiting(os.write, _writing),
+    os.close: _waiting(os.close, _closing),
     os.dup2: exchanged(os.dup2, _duplicate_to),
     select.select: exchanged(select.select, _select_from),
     select.poll: _polling(select.poll, 1e-3),
@@ -361,72 +360,34 @@ if hasattr(select, "epoll"):
     FUNCTIONS[select.epoll] = _polling(select.epoll, 1)
 
 
-def _descriptor(pipes: Pipes, file: io.FileIO) -> int:
-    """Return the descriptor of a file that is a noted pipe, or else -1."""
-    fd = -1 if file.closed else file.fileno()
-    return fd if fd >= 0 and pipes.has(fd) else -1
-
-
 _FILE: Any = vars(io.FileIO)
 
 
-def _file_reading(name: str) -> Callable[..., Any]:
-    def read(pipes: Pipes, file: io.FileIO, *args: Any) -> Any:
-        fd = _descriptor(pipes, file)
-        if fd < 0:
-            return _FILES[name](file, *args)
-        pipes.wait(fd, READ)
-        found = _FILES[name](file, *args)
-        pipes.changed()
-        return found
-
-    return read
+def _read_file(pipes: Pipes, original: Any, fd: int, file: io.FileIO, size: Any = -1) -> Any:
+    if size is None or size < 0:
+        return _read_whole(pipes, _FILE["readall"], fd, file)
+    return _reading(pipes, original, fd, file, size)
 
 
-def _read_file(pipes: Pipes, file: io.FileIO, size: int | None = -1, /) -> Any:
-    return _read_whole(pipes, file) if size is None or size < 0 else _read_one(pipes, file, size)
+def _read_whole(pipes: Pipes, original: Any, fd: int, file: io.FileIO) -> Any:
+    if not _get_blocking(fd):
+        return original(file)
+    return b"".join(iter(functools.partial(_reading, pipes, _read, fd, fd, PIPE_SIZE), b""))
 
 
-def _read_whole(pipes: Pipes, file: io.FileIO) -> Any:
-    fd = _descriptor(pipes, file)
-    if fd < 0 or not _get_blocking(fd):
-        return _FILES["readall"](file)
-    return b"".join(iter(functools.partial(_read_from, pipes, fd, PIPE_SIZE), b""))
-
-
-def _write_file(pipes: Pipes, file: io.FileIO, data: Any, /) -> Any:
-    fd = _descriptor(pipes, file)
-    if fd < 0 or not _get_blocking(fd):
-        written = _FILES["write"](file, data)
-        if fd >= 0:
-            pipes.changed()
-        return written
-    return _write_some(pipes, fd, memoryview(data).cast("B"))
-
-
-def _close_file(pipes: Pipes, file: io.FileIO) -> None:
-    fd = _descriptor(pipes, file)
-    pipes.lost(fd)
-    _FILES["close"](file)
-    if fd >= 0:
-        pipes.changed()
-
-
-_FILES = {name: _FILE[name] for name in ("read", "readinto", "readall", "write", "close")}
-_read_one = _file_reading("read")
 _OF_FILES: dict[str, Callable[..., Any]] = {
     "read": _read_file,
-    "readinto": _file_reading("readinto"),
+    "readinto": _reading,
     "readall": _read_whole,
-    "write": _write_file,
-    "close": _close_file,
+    "write": _writing,
+    "close": _closing,
 }
 _SELECTORS = (("PollSelector", "_selector_cls"), ("EpollSelector", "_selector_cls"),
               ("SelectSelector", "_select"))  # fmt: skip
 
 METHODS: tuple[tuple[type, str, Any], ...] = (
     # Python's buffered files, in C, call these methods of the raw file by their names.
-    *((io.FileIO, name, exchanged(_FILES[name], answer)) for name, answer in _OF_FILES.items()),
+    *((io.FileIO, name, _waiting(_FILE[name], answer)) for name, answer in _OF_FILES.items()),
     (io.FileIO, "isatty", _is_terminal(_FILE["isatty"], io.FileIO.fileno)),
     *((cls, name, staticmethod(FUNCTIONS[vars(cls)[name]]))
       for kind, name in _SELECTORS if (cls := getattr(selectors, kind, None)) is not None),
