@@ -81,9 +81,6 @@ def _httpx(module: Any) -> Iterator[_Patch]:
         (module.HTTPTransport, "handle_request", conversion.answer_blocking),
     ):
         yield _patched(owner, method, functools.partial(sending, method, answer))
-    transports = sys.modules.get(f"{module.__name__}._transports.default")
-    if hasattr(transports, "create_ssl_context"):
-        yield _patched(transports, "create_ssl_context", _shared_context)
 
 
 def _is_mocked(original: Any, transport: Any, method: str) -> bool:
@@ -96,19 +93,6 @@ def _is_mocked(original: Any, transport: Any, method: str) -> bool:
 def _is_of_another(function: Any) -> bool:
     home = str(getattr(function, "__module__", "")).partition(".")[0]
     return not home.startswith(("httpx", "httpcore"))
-
-
-_CONTEXTS: dict[Any, Any] = {}
-
-
-def _shared_context(original: Any, verify: Any = True, cert: Any = None, **more: Any) -> Any:  # noqa: FBT002 - the client's signature
-    # To read the certificates takes 50 ms for each client, and no run connects to anything.
-    if verify is not True or cert is not None or current_endpoint() is None:
-        return original(verify=verify, cert=cert, **more)
-    key = original, tuple(more.items())
-    if key not in _CONTEXTS:
-        _CONTEXTS[key] = original(verify=verify, cert=cert, **more)
-    return _CONTEXTS[key]
 
 
 _SESSIONS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
