@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct
 
 from simloop.engine.model_calls import ModelCalls
-from simloop.engine.settings import ContextScript
 from simloop.engine.user_code import finished
 from simloop.kernel.policies import Compaction, CompactionStrategy, TokenEstimator, message_tokens
 from simloop.messages import (
@@ -292,9 +291,10 @@ class Compactor(Struct, eq=False):
 class ScriptedContext:
     """Answers as a Compactor does, by a script: where the sizes of real texts are in the way."""
 
-    def __init__(self, script: ContextScript, history: History, recorder: Recorder) -> None:
-        self._over = list(script.over) or [False]
-        self._shrunk = list(script.shrunk) or [True]
+    def __init__(
+        self, over: Sequence[bool], shrunk: Sequence[bool], history: History, recorder: Recorder
+    ) -> None:
+        self._over, self._shrunk = list(over) or [False], list(shrunk) or [True]
         self._history = history
         self._recorder = recorder
         self.reported = False  # a script has no size that could be reported

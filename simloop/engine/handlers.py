@@ -89,7 +89,7 @@ class EffectHandlers:
         self.transcript = Transcript(self.history, is_own=not settings.sent_back.failed)
         self._compactor: Compactor | ScriptedContext
         if settings.context is not None:
-            self._compactor = ScriptedContext(settings.context, self.history, recorder)
+            self._compactor = ScriptedContext(*settings.context, self.history, recorder)
         else:
             self._compactor = Compactor(
                 settings.compaction, self.history, world.model, self._model_calls, timeouts

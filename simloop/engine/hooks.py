@@ -198,6 +198,7 @@ def apart(given: HookInput) -> HookInput:
 
 
 HookList = Iterable[Callable[..., Any] | UserFunction]
+Callback: TypeAlias = Callable[..., Any] | None
 
 
 class Hooks:
@@ -231,7 +232,7 @@ def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:
     return tuple(hook if isinstance(hook, UserFunction) else UserFunction(hook) for hook in hooks)
 
 
-class Callbacks:
+class Callbacks(Struct, kw_only=True):
     """Functions that hear of a run. Their return values are ignored and their failures recorded.
 
     on_chunk(part): every part of the stream, and the result of each tool that ran as a
@@ -242,30 +243,15 @@ class Callbacks:
     on_compacted(tokens_before, tokens_after): after a compaction that helped.
     """
 
-    __slots__ = (
-        "on_chunk", "on_compacted", "on_response", "on_step_finish", "on_text", "on_tool_call",
-        "on_tool_result",
-    )  # fmt: skip
+    on_chunk: Callback = None
+    on_text: Callback = None
+    on_tool_call: Callback = None
+    on_tool_result: Callback = None
+    on_step_finish: Callback = None
+    on_response: Callback = None
+    on_compacted: Callback = None
 
-    def __init__(
-        self,
-        *,
-        on_chunk: Callable[..., Any] | None = None,
-        on_text: Callable[..., Any] | None = None,
-        on_tool_call: Callable[..., Any] | None = None,
-        on_tool_result: Callable[..., Any] | None = None,
-        on_step_finish: Callable[..., Any] | None = None,
-        on_response: Callable[..., Any] | None = None,
-        on_compacted: Callable[..., Any] | None = None,
-    ) -> None:
-        self.on_chunk = _callback("on_chunk", on_chunk)
-        self.on_text = _callback("on_text", on_text)
-        self.on_tool_call = _callback("on_tool_call", on_tool_call)
-        self.on_tool_result = _callback("on_tool_result", on_tool_result)
-        self.on_step_finish = _callback("on_step_finish", on_step_finish)
-        self.on_response = _callback("on_response", on_response)
-        self.on_compacted = _callback("on_compacted", on_compacted)
-
-
-def _callback(name: str, function: Callable[..., Any] | None) -> UserFunction | None:
-    return None if function is None else UserFunction(function, name)
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if (function := getattr(self, name)) is not None:
+                setattr(self, name, UserFunction(function, name))

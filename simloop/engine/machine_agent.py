@@ -26,29 +26,6 @@ from simloop.world.agent import Ending
 from simloop.world.world import World
 
 
-class MachineAgent:
-    """An agent that decides as `machine` does, which starts afresh for each prompt."""
-
-    def __init__(self, machine: Machine, settings: EngineSettings) -> None:
-        self._machine = machine
-        self._settings = settings
-        self._engine: _Engine | None = None
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        return () if self._engine is None else self._engine.messages
-
-    async def __call__(self, prompt: str, world: World) -> str:
-        """Run `prompt` to its outcome and return the model's last text: see `answer`."""
-        return (await self.answer(prompt, world)).text
-
-    async def answer(self, prompt: str, world: World) -> Ending:
-        """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
-        if self._engine is None:
-            self._engine = _Engine(self._machine, self._settings, world)
-        return await self._engine.drive(prompt)
-
-
 def _counted(counters: Counters, signal: signals.Signal, errors: int) -> Counters:
     """Count steps and compactions, also for a machine that does not count them."""
     steps, compactions = counters.total_steps, counters.compaction_attempts
@@ -59,28 +36,28 @@ def _counted(counters: Counters, signal: signals.Signal, errors: int) -> Counter
     return Counters(errors, steps, compactions)
 
 
-class _Engine:
-    def __init__(self, machine: Machine, settings: EngineSettings, world: World) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+class MachineAgent:
+    """An agent that decides as `machine` does, which starts afresh for each prompt."""
+
+    def __init__(self, machine: Machine, settings: EngineSettings) -> None:
         self._machine = machine
         self._settings = settings
-        self._world = world
-        self._loop = world.model.loop
-        self._recorder = world.model.recorder
-        self._cancellation = world.user.cancellation
-        if settings.abort_is_flag:
-            self._cancellation.note_abort = self._note_abort
-        self._timeouts = Timeouts(self._loop, task)
-        self._handlers = EffectHandlers(world, settings, self._timeouts)
+        self._handlers: Any = None  # from the first prompt on
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        return tuple(self._handlers.transcript.messages)
+        return () if self._handlers is None else tuple(self._handlers.transcript.messages)
 
-    async def drive(self, prompt: str) -> Ending:
+    async def __call__(self, prompt: str, world: World) -> str:
+        """Run `prompt` to its outcome and return the model's last text: see `answer`."""
+        return (await self.answer(prompt, world)).text
+
+    async def answer(self, prompt: str, world: World) -> Ending:
+        """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
         task = asyncio.current_task()
         assert task is not None
+        if self._handlers is None:
+            self._enter(world, task)
         self._timeouts.task = task  # each prompt may be sent from another task
         self._run = self._machine.start()
         self._counters = Counters(self._run.error_count, 0, 0)
@@ -90,6 +67,14 @@ class _Engine:
             return await self._drive_on()
         finally:
             await self._handlers.stop_tools()  # for a run that an error ends
+
+    def _enter(self, world: World, task: asyncio.Task[Any]) -> None:
+        self._model, self._recorder = world.model, world.model.recorder
+        self._cancellation = world.user.cancellation
+        if self._settings.abort_is_flag:
+            self._cancellation.note_abort = self._note_abort
+        self._timeouts = Timeouts(world.model.loop, task)
+        self._handlers = EffectHandlers(world, self._settings, self._timeouts)
 
     async def _drive_on(self) -> Ending:
         """Feed signals to the machine and carry out its effects until it has finished.
@@ -104,7 +89,7 @@ class _Engine:
         """
         signal: Any = signals.Began()  # None after a machine that asked for no answer
         most = self._settings.max_transitions
-        handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
+        handlers, cancellation, loop = self._handlers, self._cancellation, self._timeouts.loop
         machine, table, ready = self._machine, handlers.table, loop.ready
         recorder = self._recorder
         record, clock = recorder.entries, recorder.clock
@@ -143,7 +128,7 @@ class _Engine:
                 signal = await self._stop()
         raise RunawayRun(
             f"the run passed max_transitions={most} without an outcome, "
-            f"after {self._world.model.requests} requests, in state "
+            f"after {self._model.requests} requests, in state "
             f"{NAMES[type(self._run.state)]}"
         )
 

@@ -86,9 +86,7 @@ class UserCode(Struct, eq=False):
         elif on_failure is OnHookFailure.ERROR_RESULT and isinstance(given, _AtToolCall):
             given.failure = words
 
-    async def notify(
-        self, callback: UserFunction, arguments: tuple[Any, ...], timeouts: Timeouts
-    ) -> None:
+    async def notify(self, callback: Any, arguments: tuple[Any, ...], timeouts: Timeouts) -> None:
         failure = self.begin("callback", callback, arguments, _nothing)
         if type(failure) is Started:
             failure = await self._wait("callback", callback, failure, timeouts, _nothing)

@@ -5,6 +5,7 @@ Nothing in it changes during a run: its methods make what keeps state anew for e
 
 import asyncio
 import copy
+import dataclasses
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,7 +16,7 @@ import msgspec
 from pydantic_core import PydanticSerializationError
 
 from simloop.engine.hooks import POINTS, Callbacks, Hooks
-from simloop.engine.settings import ContextScript, EngineSettings
+from simloop.engine.settings import EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
 from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import USUAL_MOVES, Limits
@@ -35,6 +36,7 @@ from simloop.trace.entries import Header
 from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
 from simloop.world import fake_model
+from simloop.world.faults import TOOL_ENDS
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
@@ -287,30 +289,25 @@ def _settings_of(
     scenario: Scenario, given: RunOptions, policies: Policies, history: tuple[Message, ...]
 ) -> Callable[..., EngineSettings]:
     tools, context = scenario.tool_execution, scenario.context
+    own = {each.name: getattr(policies, each.name) for each in dataclasses.fields(policies)}
+    stated = {name: getattr(scenario, name) for name in _STATED}
+    stated |= {"tool_execution": tools and tools.on(policies.tool_execution)}
+    stated |= {"retry": given.get("retry") or scenario.retry}
     return partial(
         EngineSettings,
         callbacks=given.get("callbacks") or _NO_CALLBACKS,
         system_prompt=scenario.system_prompt,
         history=history,
         limits=scenario.limits,
-        retry=given.get("retry") or scenario.retry or policies.retry,
-        compaction=scenario.compaction or policies.compaction,
-        tool_execution=tools.on(policies.tool_execution) if tools else policies.tool_execution,
-        hook_isolation=scenario.hook_isolation or policies.hook_isolation,
-        hook_execution=scenario.hook_execution or policies.hook_execution,
-        tool_rules=policies.tool_rules,
-        report_failed_tools=policies.report_failed_tools,
-        sent_back=policies.sent_back,
-        abort_is_flag=policies.abort_is_flag,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
-        context=None
-        if context is None
-        else ContextScript(over=tuple(context.over), shrunk=tuple(context.shrunk)),
+        context=None if context is None else (context.over, context.shrunk),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
-        replies=policies.replies,
-        warn_after=policies.warn_after if scenario.warn_after is None else scenario.warn_after,
         max_transitions=scenario.max_transitions or USUAL_MOVES,
+        **own | {name: policy for name, policy in stated.items() if policy is not None},
     )
+
+
+_STATED = ("compaction", "hook_isolation", "hook_execution", "warn_after")
 
 
 def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
@@ -327,8 +324,7 @@ def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> No
                 )
 
 
-_ENDS = ("returns", "returns_chars", "raises", "cancels", "hangs")
-_SETTINGS = (*_ENDS, "takes", "outlives_cancel", "timeout", "details")
+_SETTINGS = (*TOOL_ENDS, "takes", "outlives_cancel", "timeout", "details")
 
 
 def stated(spec: ScriptedTool) -> tuple[str, ...]:
@@ -342,7 +338,7 @@ def behaviours_of(tools: Mapping[str, ScriptedTool]) -> dict[str, ToolBehaviour]
 
 
 def _behaviour(spec: ScriptedTool) -> ToolBehaviour:
-    has_end = any(differs(spec, name) for name in _ENDS)
+    has_end = any(differs(spec, name) for name in TOOL_ENDS)
     return ToolBehaviour(
         wait=partial(_wait, spec) if spec.takes or spec.hangs else None,
         # A copy: the agent's code may change the value.

@@ -35,7 +35,7 @@ from simloop.engine.context import (
     turns_of,
 )
 from simloop.engine.model_calls import ModelCalls
-from simloop.engine.settings import ContextScript, EngineSettings
+from simloop.engine.settings import EngineSettings
 from simloop.engine.user_code import UserCode
 from simloop.kernel.policies import CompactionStrategy, message_tokens, utf8_bytes_over_4
 from simloop.messages import (
@@ -460,19 +460,21 @@ def inside(main: Coroutine[Any, Any, T]) -> T:
     return run_virtual(main)
 
 
-async def asked(script: ContextScript, times: int) -> tuple[list[bool], list[Compacted], History]:
+async def asked(
+    over: tuple[bool, ...], shrunk: tuple[bool, ...], times: int
+) -> tuple[list[bool], list[Compacted], History]:
     """Ask a context that is so many times how full it is, and have it shortened as often."""
     history = History((UserMessage("What does README.md say?"),), utf8_bytes_over_4)
     record: list[AnyEntry] = []
-    context = ScriptedContext(script, history, Recorder(record, running_loop()))
-    over = [context.over() for _ in range(times)]
+    context = ScriptedContext(over, shrunk, history, Recorder(record, running_loop()))
+    measured = [context.over() for _ in range(times)]
     done = [await context.shorten(forced=bool(number % 2)) for number in range(times)]
     told = [entry for entry in record if isinstance(entry, entries.Compaction)]
     assert [(e.tokens_before, e.tokens_after) for e in told] == [
         (one.tokens_before, one.tokens_after) for one in done
     ]
     assert [e.forced for e in told] == [bool(number % 2) for number in range(times)]
-    return over, done, history
+    return measured, done, history
 
 
 @SEEDED
@@ -480,7 +482,7 @@ async def asked(script: ContextScript, times: int) -> tuple[list[bool], list[Com
 def test_the_words_are_played_in_order_and_the_last_one_for_ever(
     over: tuple[bool, ...], shrunk: tuple[bool, ...], times: int
 ) -> None:
-    measured, done, _ = inside(asked(ContextScript(over=over, shrunk=shrunk), times))
+    measured, done, _ = inside(asked(over, shrunk, times))
     assert measured == [(*over, *over[-1:] * 10)[n] if over else False for n in range(times)]
     gained = [one.shrunk for one in done]
     assert gained == [(*shrunk, *shrunk[-1:] * 10)[n] if shrunk else True for n in range(times)]

@@ -150,7 +150,7 @@ def no_idle_time(subject: Subject, entry: Any) -> str:
     if before is None or entry.at_ns == before.at_ns or subject.facts.stop is not None:
         return ""
     callbacks = subject.course.settings.callbacks
-    if any(getattr(callbacks, name) for name in Callbacks.__slots__):
+    if any(getattr(callbacks, name) for name in Callbacks.__struct_fields__):
         return ""
     what = entry.signal if type(entry) is Transition else entry
     idle = (entry.at_ns - before.at_ns) / 1e6

@@ -194,7 +194,7 @@ def test_all_seven_callbacks_fire_in_the_order_of_the_documents() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", Callbacks.__slots__)
+@pytest.mark.parametrize("name", Callbacks.__struct_fields__)
 def test_a_callback_that_raises_is_recorded_and_the_run_goes_on(name: str) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("no terminal")
