@@ -162,7 +162,7 @@ def _system(answers: Answers, _: Any, command: Any) -> int:
     return _NOT_FOUND
 
 
-def _stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+def guarded(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
     """Return the stand-in of a function, which a question about the machine does not get."""
 
     @wraps(original)
@@ -193,7 +193,7 @@ _ANSWERS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("_posixsubprocess", "fork_exec", _start),
 )
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    original: _stand_in(original, answer)
+    original: guarded(original, answer)
     for module, name, answer in _ANSWERS
     if (original := named(module, name)) is not None
 }
@@ -205,7 +205,7 @@ _OF_SOCKETS: dict[str, Callable[..., Any]] = {
     "sendto": _send_to,
 }
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
-    (_socket.socket, name, _stand_in(original, answer))
+    (_socket.socket, name, guarded(original, answer))
     for name, answer in _OF_SOCKETS.items()
     if (original := vars(_socket.socket).get(name)) is not None
 )

@@ -3,16 +3,14 @@
 Other threads and debuggers are let through. Stand-ins refuse calls that have no audit event.
 """
 
-import functools
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from simloop.virtual import real_world
-from simloop.virtual.border.absence import EVENTS, named
-from simloop.virtual.border.answers import answers_here
-from simloop.virtual.clock.loop import loop_here
+from simloop.virtual.border.absence import EVENTS, guarded, named
+from simloop.virtual.border.answers import Answers, answers_here
 
 _ABSENT = "absent"
 _ADVICE = {
@@ -22,32 +20,19 @@ _hooks: list[Callable[..., None]] = []
 
 
 def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def refusing(*args: Any, **kwargs: Any) -> Any:
+    def refuse(answers: Answers, *_: Any, **__: Any) -> Any:
         __tracebackhide__ = True
-        _refuse(name, advice)
-        return original(*args, **kwargs)
+        raise answers.loop.refuse(name, advice)
 
-    return refusing
-
-
-def _refuse(what: str, advice: str) -> None:
-    __tracebackhide__ = True
-    answers = answers_here()
-    if answers is not None and not real_world.is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
-        raise answers.loop.refuse(what, advice)
+    return guarded(original, refuse)
 
 
-def _exit(status: int) -> None:
+def _exit(answers: Answers, _: Any, status: int) -> None:
     """End a whole program, as `os._exit` ends a process; refused in any other run."""
-    answers = answers_here()
-    threads = None if answers is None else answers.loop.threads
-    if threads is not None and threads.has_main and not real_world.is_exempt(sys._getframe(1)):  # noqa: SLF001 - as above
-        threads.exit_program(status)
-    _refusing_exit(status)
-
-
-_refusing_exit = _refusing(os._exit, "os._exit", real_world.END)
+    threads = answers.loop.threads
+    if threads is None or not threads.has_main:
+        raise answers.loop.refuse("os._exit", real_world.END)
+    threads.exit_program(status)
 
 
 def watch_reaches() -> None:
@@ -66,12 +51,15 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     answers = answers_here()
     if answers is None:
         return
-    if advice == _ABSENT:
-        error = None if real_world.is_exempt(sys._getframe(1)) else EVENTS[event](answers, *args)  # noqa: SLF001 - the caller
-        if error is not None:
-            raise error
-    elif advice is not real_world.THREAD or getattr(args[0], "__module__", "") != _THREADS:
-        _refuse(_described(event, args), advice)
+    if advice is real_world.THREAD and getattr(args[0], "__module__", "") == _THREADS:
+        return
+    if real_world.is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
+        return
+    if advice != _ABSENT:
+        raise answers.loop.refuse(_described(event, args), advice)
+    error = EVENTS[event](answers, *args)
+    if error is not None:
+        raise error
 
 
 _THREADS = "simloop.virtual.threads.scheduler"
@@ -88,22 +76,20 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     for name in names.split()
     for original in [named(*name.split("."))]
     if original is not None
-} | {os._exit: functools.wraps(os._exit)(_exit)}
+} | {os._exit: guarded(os._exit, _exit)}
 
 
 def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
     """Return a method of sockets that is refused, unless the socket is one of the run's network."""
-    refusing = _refusing(original, f"socket.{name.lstrip('_')}", real_world.TRANSPORT)
 
-    @functools.wraps(original)
-    def method(one: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(answers: Answers, original: Any, one: Any, *args: Any, **_: Any) -> Any:
         __tracebackhide__ = True
-        loop = loop_here()
-        if loop is not None and loop.network is not None and loop.network.has(one):
-            return loop.network.answer(name, original, one, *args)
-        return refusing(one, *args, **kwargs)
+        network = answers.loop.network
+        if network is not None and network.has(one):
+            return network.answer(name, original, one, *args)
+        raise answers.loop.refuse(f"socket.{name.lstrip('_')}", real_world.TRANSPORT)
 
-    return method
+    return guarded(original, method)
 
 
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
