@@ -93,7 +93,7 @@ class Endpoint:
                 return opened
             from simloop.wire.exchange import Exchange  # noqa: PLC0415 - see `answer`
 
-            return Exchange(opened, request, lambda: None).reply_blocking()
+            return run_blocking(Exchange(opened, request, lambda: None).reply())
         except SimloopError as error:  # kept by the port
             return _failed(error)
 
@@ -143,7 +143,7 @@ class Endpoint:
         return Storage()
 
     def _asked(self, form: "WireFormat", request: HttpRequest) -> ReplyCourse | HttpReply:
-        from simloop.wire.exchange import Answered, ModelCourse  # noqa: PLC0415 - see `answer`
+        from simloop.wire.exchange import ModelCourse  # noqa: PLC0415 - see `answer`
         from simloop.wire.formats.wire_format import Stamp  # noqa: PLC0415
 
         self._hosts[_host(request)] = None
@@ -164,7 +164,7 @@ class Endpoint:
         if self._keep_bodies:
             self.bodies[stream.request.number] = request.body
         stamp = Stamp(stream.request.number, self._now_s)
-        return ModelCourse(stream, Answered(form, read, stamp), request)
+        return ModelCourse(stream, form, read, stamp, request)
 
     @property
     def _now_s(self) -> int:

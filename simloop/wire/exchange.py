@@ -7,7 +7,7 @@ between them, by the rules in docs/architecture.md for every format, every servi
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -41,22 +41,10 @@ class Exchange:
     async def reply(self) -> http.HttpReply:
         """Return the reply when its headers are there. Raises ConnectionLost or TimedOut."""
         try:
-            head = await self.next()
+            head: Any = await self.next()
         except BaseException:
             await self.aclose()
             raise
-        return self._reply(head)
-
-    def reply_blocking(self) -> http.HttpReply:
-        """Return the reply as `reply` does, and block the calling thread until it is there."""
-        try:
-            head = self.next_blocking()
-        except BaseException:
-            run_blocking(self.aclose())
-            raise
-        return self._reply(head)
-
-    def _reply(self, head: Any) -> http.HttpReply:
         is_whole = type(head) is http.HttpReply
         return head if is_whole else http.HttpReply(head.status, head.headers, ReplyBody(self))
 
@@ -64,13 +52,6 @@ class Exchange:
         """Return the head, then each piece, then None; wait for it."""
         step = next(self._steps, _OVER)
         return await self._wait() if step is None else self._said(step)
-
-    def next_blocking(self) -> http.Head | http.HttpReply | bytes | None:
-        """Return the next step as `next` does, and block the calling thread until it is there."""
-        if self._course.runs_code:
-            return run_blocking(self.next())
-        step = next(self._steps, _OVER)
-        return run_blocking(self._wait()) if step is None else self._said(step)
 
     def _said(self, step: Any) -> http.Head | http.HttpReply | bytes | None:
         if step is _OVER:
@@ -109,24 +90,24 @@ class Exchange:
         return http.TimedOut(phase, seconds)
 
 
-class Answered(NamedTuple):
-    """A request to the model that was read: format, contents, and the stamp of its reply."""
-
-    form: WireFormat
-    request: WireRequest
-    stamp: Stamp
-
-
 class ModelCourse(http.ReplyCourse):
-    """The course of a reply of the model. `stream` is the recorded stream of its parts."""
+    """The course of a reply of the model: `stream` is the recorded stream of its parts.
 
-    def __init__(self, stream: RecordedStream, answered: Answered, sent: http.HttpRequest) -> None:
+    `request` is what was read from `sent` in a format, and `stamp` is that of the reply.
+    """
+
+    def __init__(
+        self,
+        stream: RecordedStream,
+        form: WireFormat,
+        request: WireRequest,
+        stamp: Stamp,
+        sent: http.HttpRequest,
+    ) -> None:
         self.stream = stream
-        self._answered = answered
+        self._form, self._request, self._stamp = form, request, stamp
         self._sent = sent
         self._begun = False  # whether the headers are sent
-
-    runs_code = True
 
     @property
     def is_unreachable(self) -> bool:
@@ -147,7 +128,7 @@ class ModelCourse(http.ReplyCourse):
         await self.stream.aclose()
 
     def steps(self) -> http.ReplySteps:
-        streams, form = self._answered.request.streams, self._answered.form
+        streams, form = self._request.streams, self._form
         encoder: BlockEncoder | None = None
         parts: list[Part] = []  # of a reply that does not stream
         while not self.stream.ended:
@@ -172,7 +153,7 @@ class ModelCourse(http.ReplyCourse):
                 yield self._head()
             events: list[WireEvent] = []
             if encoder is None:
-                encoder = self._encoder()
+                encoder = form.encoder(self._request, self._stamp)
                 # The finish of the reply, as far as it is known with its first part.
                 events += encoder.begin(part if type(part) is Finish else self.stream.ahead())
             events += encoder.feed(part)
@@ -183,16 +164,11 @@ class ModelCourse(http.ReplyCourse):
             yield self._written(parts)
 
     def _head(self) -> http.Head:
-        form, request, stamp = self._answered
         self._begun = True
-        return http.Head(200, form.headers(request, stamp))
-
-    def _encoder(self) -> BlockEncoder:
-        form, request, stamp = self._answered
-        return form.encoder(request, stamp)
+        return http.Head(200, self._form.headers(self._request, self._stamp))
 
     def _written(self, parts: list[Part]) -> bytes:
-        encoder = self._encoder()
+        encoder = self._form.encoder(self._request, self._stamp)
         if parts:
             encoder.begin(parts[-1] if isinstance(parts[-1], Finish) else None)
         for part in parts:
@@ -207,8 +183,7 @@ class ModelCourse(http.ReplyCourse):
         return is_lost or self.stream.is_unreachable
 
     def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
-        form, _, stamp = self._answered
-        status, headers, body = form.error(failure, stamp)
+        status, headers, body = self._form.error(failure, self._stamp)
         yield http.Head(status, headers)
         yield body
 
@@ -227,7 +202,7 @@ class ReplyBody(http.HttpBody):
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            while (piece := self._exchange.next_blocking()) is not None:
+            while (piece := run_blocking(self._exchange.next())) is not None:
                 assert isinstance(piece, bytes)
                 yield piece
         finally:

@@ -103,9 +103,6 @@ ReplySteps = Generator[Head | HttpReply | bytes | None]
 class ReplyCourse:
     """The course of a reply: its steps, none of which waits, and the waits between them."""
 
-    runs_code = False
-    """Whether a step may run code of the user, which may need a running loop."""
-
     @property
     def is_unreachable(self) -> bool:
         """Return whether no connection is made: the client counts its limit for connecting."""
