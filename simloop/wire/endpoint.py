@@ -27,8 +27,9 @@ from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world, note_refused
 
 if TYPE_CHECKING:
+    from simloop.wire.formats.replies import WireFormat
     from simloop.wire.formats.storage import Storage
-    from simloop.wire.formats.wire_format import WireFormat, WireRequest, WrongRequest
+    from simloop.wire.formats.wire_format import WireRequest, WrongRequest
     from simloop.world.services import Service, ServicesPort
 
 _JSON = ("content-type", "application/json")

@@ -14,8 +14,8 @@ import msgspec
 from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.clock.loop import loop_here
 from simloop.virtual.threads.calls import run_blocking
-from simloop.wire.formats.replies import BlockEncoder
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireFormat, WireRequest
+from simloop.wire.formats.replies import BlockEncoder, WireFormat
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest
 from simloop.world import http
 from simloop.world.model_port import RecordedStream
 

@@ -20,8 +20,9 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.wire import formats
+from simloop.wire.formats.replies import WireFormat
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireFormat, WireRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest
 from simloop.world.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 

@@ -5,7 +5,9 @@ from simloop.wire.formats.bedrock import Bedrock
 from simloop.wire.formats.gemini import Gemini
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
-from simloop.wire.formats.wire_format import MakeFormat
+from simloop.wire.formats.replies import WireFormat
 
 # The requests that they answer exclude each other.
-FORMATS: tuple[MakeFormat, ...] = (OpenAIChat, OpenAIResponses, AnthropicMessages, Gemini, Bedrock)
+FORMATS: tuple[type[WireFormat], ...] = (
+    OpenAIChat, OpenAIResponses, AnthropicMessages, Gemini, Bedrock,
+)  # fmt: skip

@@ -24,7 +24,7 @@ _Blocks = list[tuple[str, JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicMessages(replies.EventFormat):
+class AnthropicMessages(replies.WireFormat):
     """The format of `/messages`."""
 
     name: ClassVar[str] = "anthropic-messages"

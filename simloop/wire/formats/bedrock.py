@@ -25,7 +25,7 @@ _PATH = re.compile(r"/model/([^/]+)/(converse|converse-stream)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Bedrock(replies.EventFormat):
+class Bedrock(replies.WireFormat):
     """The format of `/converse` and `/converse-stream`."""
 
     name: ClassVar[str] = "bedrock"

@@ -18,7 +18,7 @@ from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
-from simloop.world.http import Headers, HttpRequest
+from simloop.world.http import HttpRequest
 from simloop.world.wire_options import WireOptions
 
 _PATH = re.compile(
@@ -27,14 +27,13 @@ _PATH = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Gemini(replies.EventFormat):
+class Gemini(replies.WireFormat):
     """The format of `:generateContent`, `:streamGenerateContent` and `:countTokens`."""
 
     name: ClassVar[str] = "gemini"
     hosts: ClassVar[str] = r"generativelanguage\.googleapis\.com|(.+-)?aiplatform\.googleapis\.com"
     sdk: ClassVar[str] = "google-genai"
     path: ClassVar[str] = "/models/MODEL:generateContent"
-    marks_failed_tools: ClassVar[bool] = False
     pages: ClassVar[Collection[int]] = (502,)
 
     def answers(self, request: HttpRequest) -> bool:
@@ -64,10 +63,6 @@ class Gemini(replies.EventFormat):
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         return {"error": gemini_error(fault)}
-
-    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:  # noqa: ARG002 - as above
-        """Return no header: the provider's have nothing that clients read."""
-        return ()
 
 
 # ---------------------------------------------------------------- failed calls

@@ -80,7 +80,7 @@ def openai_error(fault: values.Fault, *, is_responses: bool = False) -> JsonObje
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAIFormat(replies.EventFormat):
+class OpenAIFormat(replies.WireFormat):
     """The replies of OpenAI's formats that are no output: headers, errors and refusals."""
 
     hosts: ClassVar[str] = r"api\.openai\.com"
@@ -115,7 +115,6 @@ class OpenAIChat(OpenAIFormat):
 
     name: ClassVar[str] = "openai-chat"
     path: ClassVar[str] = "/chat/completions"
-    marks_failed_tools: ClassVar[bool] = False
 
     def read(self, request: HttpRequest) -> WireRequest:
         body = payload.body_of(request)

@@ -35,7 +35,6 @@ class OpenAIResponses(OpenAIFormat):
     name: ClassVar[str] = "openai-responses"
     path: ClassVar[str] = "/responses"
     sizes: ClassVar[tuple[str, ...]] = ("/responses/input_tokens",)
-    marks_failed_tools: ClassVar[bool] = False
     is_responses: ClassVar[bool] = True
 
     def read(self, request: HttpRequest) -> WireRequest:

@@ -302,12 +302,22 @@ def _is_silent(fault: values.Fault) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class EventFormat(ABC):
-    """The common parts of the formats that answer a POST to `path` with server-sent events."""
+class WireFormat(ABC):
+    """One wire format: one file, and its name in `FORMATS`. It gets whole requests.
 
+    Most formats answer a POST to `path` with server-sent events.
+    """
+
+    name: ClassVar[str]
+    hosts: ClassVar[str]
+    """The hosts at which its SDKs look for models, as a regular expression."""
+    sdk: ClassVar[str]
+    """The package of the provider's SDK."""
     path: ClassVar[str]
     sizes: ClassVar[tuple[str, ...]] = ()
     """The ends of the paths of requests that ask for their size alone."""
+    marks_failed_tools: ClassVar[bool] = False
+    """Whether a request marks the results of tools that failed."""
     pages: ClassVar[Collection[int]] = _GATEWAY
     options: WireOptions = field(default_factory=WireOptions)
     storage: Storage = field(default_factory=Storage)
@@ -317,20 +327,45 @@ class EventFormat(ABC):
         return f"POST {self.path}"
 
     def answers(self, request: HttpRequest) -> bool:
+        """Return whether a request is one of this format, by its method and its URL."""
         return request.method == "POST" and request.path.endswith((self.path, *self.sizes))
 
+    @abstractmethod
+    def read(self, request: HttpRequest) -> WireRequest:
+        """Return the contents of a request. Raises WrongRequest."""
+
+    @abstractmethod
+    def encoder(self, request: WireRequest, stamp: Stamp) -> BlockEncoder:
+        """Return the encoder of the reply to a request."""
+
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
+        """Return the pieces of the next events of a reply."""
         return framed(events, self.options.framing)
 
     def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
+        """Return the headers of a reply that has not failed."""
         kind = EVENTS if request.streams else JSON
         return (("content-type", kind), *self.every(stamp))
 
     def error(self, failure: values.StreamError, stamp: Stamp) -> ErrorReply:
-        body = self.error_body(failure.fault, stamp.number)
-        return error_reply(failure, body, self.every(stamp, failure), self.pages)
+        """Return the HTTP reply that a failed call has in the place of any output.
+
+        The script's headers stand over the provider's, and the script's body in place of its own.
+        """
+        fault, status = failure.fault, status_of(failure.fault)
+        if failure.body is not None:
+            text, kind = writable(failure.body), _kind_of(failure.body)
+        elif status in self.pages and not fault.code and _is_silent(fault):
+            text, kind = _HTML.format(status_text(status)), "text/html"
+        else:
+            text, kind = wire_json(self.error_body(fault, stamp.number)), JSON
+        given = {name for name, _ in fault.headers}
+        own = (("content-type", kind), *self.every(stamp, failure))
+        kept = (header for header in own if header[0] not in given)
+        return ErrorReply(status, (*kept, *fault.headers), text.encode())
 
     def refuse(self, wrong: WrongRequest, stamp: Stamp) -> ErrorReply:
+        """Return the HTTP reply to a request that cannot be read."""
         fault = values.Fault(str(wrong), status=wrong.status)
         return self.error(values.StreamError(fault), stamp)
 
@@ -338,9 +373,9 @@ class EventFormat(ABC):
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:
         """Return the body that the provider sends for a failed call."""
 
-    @abstractmethod
-    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
-        """Return the headers of every reply beside its type."""
+    def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:  # noqa: ARG002 - others look
+        """Return the headers of every reply beside its type; none by default."""
+        return ()
 
     def limits(
         self, what: str, reset: str, failure: values.StreamError | None = None
@@ -354,25 +389,6 @@ class EventFormat(ABC):
                 yield what.format(field="limit", of=of), str(limit)
                 yield what.format(field="remaining", of=of), str(0 if exhausted else limit - 1)
                 yield what.format(field="reset", of=of), reset
-
-
-def error_reply(
-    failure: values.StreamError,
-    body: JsonObject,
-    headers: Headers,
-    pages: Collection[int] = _GATEWAY,
-) -> ErrorReply:
-    """Return the reply with the script's headers over the provider's, and the script's body."""
-    fault, status = failure.fault, status_of(failure.fault)
-    if failure.body is not None:
-        text, kind = writable(failure.body), _kind_of(failure.body)
-    elif status in pages and not fault.code and _is_silent(fault):
-        text, kind = _HTML.format(status_text(status)), "text/html"
-    else:
-        text, kind = wire_json(body), JSON
-    given = {name for name, _ in fault.headers}
-    own = (header for header in (("content-type", kind), *headers) if header[0] not in given)
-    return ErrorReply(status, (*own, *fault.headers), text.encode())
 
 
 def _kind_of(body: str) -> str:

@@ -43,8 +43,8 @@ from simloop.messages import (
     UserMessage,
     json_value,
 )
-from simloop.wire.formats.replies import framed
-from simloop.wire.formats.wire_format import WireFormat, WrongRequest
+from simloop.wire.formats.replies import WireFormat, framed
+from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
 from simloop.world.wire_options import FramingName, WireOptions

@@ -13,8 +13,8 @@ from simloop.wire.formats.bedrock import Bedrock
 from simloop.wire.formats.gemini import Gemini
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
-from simloop.wire.formats.replies import INVALID, OVERFLOW, framed
-from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WireFormat, WrongRequest
+from simloop.wire.formats.replies import INVALID, OVERFLOW, WireFormat, framed
+from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WrongRequest
 from simloop.world.faults import FAULTS
 from simloop.world.wire_options import FramingName, WireOptions
 

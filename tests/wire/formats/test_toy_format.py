@@ -14,32 +14,27 @@ import pytest
 from wire import Heard, heard, in_run, posted
 
 from simloop import Reply
-from simloop.messages import Fault, Finish, StreamError, UserMessage
+from simloop.messages import Fault, Finish, UserMessage
 from simloop.scenario.replies import Http, Pace
 from simloop.wire import formats
-from simloop.wire.formats.payload import body_of, text_at, wire_json
-from simloop.wire.formats.replies import BlockChange, BlockEncoder, error_reply
-from simloop.wire.formats.storage import Storage
+from simloop.wire.formats.payload import JsonObject, body_of, text_at, wire_json
+from simloop.wire.formats.replies import BlockChange, BlockEncoder, WireFormat
 from simloop.wire.formats.wire_format import (
-    ErrorReply,
     Stamp,
     WireEvent,
     WireRequest,
     WrongRequest,
 )
 from simloop.world.http import Headers, HttpRequest
-from simloop.world.wire_options import WireOptions
 
 _PATH = re.compile(r"/models/([^/:]+):(chat|stream)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Toy:
-    options: WireOptions
-    storage: Storage
+class Toy(WireFormat):
     name: ClassVar[str] = "toy"
-    endpoint: ClassVar[str] = "POST /models/NAME:chat"
-    marks_failed_tools: ClassVar[bool] = False
+    hosts: ClassVar[str] = r"toy\.test"
+    path: ClassVar[str] = "/models/NAME:chat"
 
     def answers(self, request: HttpRequest) -> bool:
         return request.method == "POST" and _PATH.search(request.url) is not None
@@ -52,7 +47,7 @@ class Toy:
             raise WrongRequest("prompt", "there is none")
         return WireRequest(found[1], "", (UserMessage(prompt),), (), streams=found[2] == "stream")
 
-    def framed(self, events: Sequence[WireEvent]) -> Sequence[bytes]:
+    def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
         """Write each event as four bytes with its length, and its data."""
         data = [one.data.encode() for one in events]
         return [len(one).to_bytes(4) + one for one in data]
@@ -65,12 +60,9 @@ class Toy:
         del stamp
         return (("content-type", "application/x-toy" if request.streams else "application/json"),)
 
-    def error(self, failure: StreamError, stamp: Stamp) -> ErrorReply:
-        del stamp
-        return error_reply(failure, {"error": failure.fault.message}, ())
-
-    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> ErrorReply:
-        return self.error(StreamError(Fault(str(wrong), status=400)), stamp)
+    def error_body(self, fault: Fault, number: int) -> JsonObject:
+        del number
+        return {"error": fault.message}
 
 
 class ToyEncoder(BlockEncoder):
