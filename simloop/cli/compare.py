@@ -14,20 +14,8 @@ import click
 from msgspec import Struct
 
 from simloop.check.trial import Until, Verdict, verify
-from simloop.cli import report
+from simloop.cli import report, terminal
 from simloop.cli.options import Target, comparison_settings, formats, settings_by_loop, targets_of
-from simloop.cli.terminal import (
-    StatusLine,
-    cells,
-    columns_of,
-    explain,
-    json_text,
-    out,
-    out_lines,
-    padded,
-    plain,
-    verdict_word,
-)
 from simloop.errors import CheckFailed, InternalError, ScenarioError, SimloopError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
@@ -75,13 +63,13 @@ def command(
     loop of your own among the loops, or for the only loop.
     """
     settings = settings_by_loop(loops, given)
-    with StatusLine(sys.stderr) as status:
+    with terminal.StatusLine(sys.stderr) as status:
         comparisons = [
             Comparison.of(target, settings, given["seed"], status.clear)
             for target in status.through(list(targets_of(targets)))
         ]
     exit_code = max(row.exit_code for one in comparisons for row in one.rows)
-    width = columns_of(sys.stdout) or _WIDTH
+    width = terminal.columns_of(sys.stdout) or _WIDTH
     if output_format == "json":
         document = {
             "format_version": report.FORMAT_VERSION,
@@ -89,9 +77,9 @@ def command(
             "loops": list(loops),
             "scenarios": [one.json_format() for one in comparisons],
         }
-        out(json_text(document, indent=2))
+        terminal.out(terminal.json_text(document, indent=2))
     else:
-        out_lines(lines_of(comparisons, width))
+        terminal.out_lines(lines_of(comparisons, width))
     return exit_code
 
 
@@ -146,22 +134,25 @@ class Row(Struct, frozen=True):
         earlier = facts["outcomes"][:-1] if facts["outcome"] else facts["outcomes"]
         calls, summaries = facts["model_calls"], facts["summaries"]
         return (
-            plain(self.loop),
+            terminal.plain(self.loop),
             ", ".join((*earlier, self.ending)),
             "-" if calls is None else f"{calls}+{summaries}" if summaries else str(calls),
             "-" if facts["tool_runs"] is None else str(facts["tool_runs"]),
             "-" if ns is None else format_duration(ns),
-            plain(facts["text"] or "") or "-",
+            terminal.plain(facts["text"] or "") or "-",
         )
 
     def below(self) -> Iterator[str]:
         findings = [line for each in self.findings for line in each.split("\n")]
         for finding in (self.cannot, *findings) if self.cannot else findings:
             yield from textwrap.wrap(
-                plain(finding), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
+                terminal.plain(finding),
+                _WIDTH,
+                initial_indent=_INDENT,
+                subsequent_indent=_INDENT + "  ",
             )
         if self.facts["reproduce"]:
-            yield f"{_INDENT}reproduce: {plain(self.facts['reproduce'])}"
+            yield f"{_INDENT}reproduce: {terminal.plain(self.facts['reproduce'])}"
 
 
 def _course(trace: LoopTrace | None) -> dict[str, Any]:
@@ -219,7 +210,7 @@ class Comparison(Struct, frozen=True):
             scenario = load_scenario(target.file)
         except ScenarioError as error:
             before_note()
-            explain(error)
+            terminal.explain(error)
             unread = Verdict(errors=[error])
             return cls(target.name, path, None, None, tuple(Row.of(name, unread) for name in loops))
         rows: list[Row] = []
@@ -229,7 +220,7 @@ class Comparison(Struct, frozen=True):
             rows.append(Row.of(name, verdict))  # without the trace, which may be long
             for wrong in [each for each in verdict.errors if isinstance(each, InternalError)]:
                 before_note()
-                explain(wrong)
+                terminal.explain(wrong)
             report.check_made(verdict)
         return cls(target.name, path, scenario.title, scenario.loop, tuple(rows))
 
@@ -267,14 +258,16 @@ class Comparison(Struct, frozen=True):
         if not self.was_read:  # stderr has the reason
             yield report.verdict_line(report.word_for(self.rows[0].exit_code), self.name, _NOT_RUN)
             return
-        yield f"{plain(self.name)}  {escape(self.title or '', width)}".rstrip()
+        yield f"{terminal.plain(self.name)}  {escape(self.title or '', width)}".rstrip()
         texts = [(self.marks(row), *row.cells()) for row in self.rows]
-        widths = [max(map(cells, column)) for column in zip(_HEADINGS, *texts, strict=True)]
+        widths = [
+            max(map(terminal.cells, column)) for column in zip(_HEADINGS, *texts, strict=True)
+        ]
         taken = len(_INDENT) + sum(width + 2 for width in widths[:-1])
         widths[-1] = max(_NARROWEST, width - taken)
         yield f"{_INDENT}{_laid_out(_HEADINGS, widths)}"
         for row, one in zip(self.rows, texts, strict=True):
-            word = row.word if row.cannot else verdict_word(row.word, len(_INDENT) - 2)
+            word = row.word if row.cannot else terminal.verdict_word(row.word, len(_INDENT) - 2)
             yield f"{word}  {_laid_out(one, widths)}"
             yield from row.below()
 
@@ -293,7 +286,7 @@ def lines_of(comparisons: Sequence[Comparison], width: int) -> Iterator[str]:
 
 def _laid_out(texts: Sequence[str], widths: Sequence[int]) -> str:
     fitted = (escape(text, width) for text, width in zip(texts, widths, strict=True))
-    return "  ".join(map(padded, fitted, widths)).rstrip()
+    return "  ".join(map(terminal.padded, fitted, widths)).rstrip()
 
 
 def _legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
@@ -304,7 +297,7 @@ def _legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
     yield from (f"{mark.ljust(3)}  {meaning}" for mark, meaning in _LEGEND.items() if mark in used)
     missing = [one.loop for one in comparisons if one.loop and _OWN not in map(one.mark, one.rows)]
     for loop, count in Counter(missing).items():
-        yield f"{plain(loop)}, the own loop of {_scenarios(count)}, was not run"
+        yield f"{terminal.plain(loop)}, the own loop of {_scenarios(count)}, was not run"
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
@@ -312,7 +305,7 @@ def reasons(rows: Iterable[Row]) -> list[str]:
     cannot = [row for row in rows if row.cannot]
     counts = Counter((row.loop, reason) for row in cannot for reason in row.cannot.split("; "))
     return [
-        f"{plain(loop)} cannot express {_scenarios(count)}: {plain(reason)}"
+        f"{terminal.plain(loop)} cannot express {_scenarios(count)}: {terminal.plain(reason)}"
         for (loop, reason), count in counts.items()
     ]
 

@@ -13,15 +13,7 @@ from msgspec import Struct
 from simloop.errors import ScenarioError
 from simloop.runs.loop import check_loop_exists, is_own
 from simloop.runs.options import RunOptions
-from simloop.scenario.catalog import (
-    ALL,
-    SUFFIX,
-    bundled_names,
-    find,
-    find_folder,
-    load_expectations,
-    name_of,
-)
+from simloop.scenario import catalog
 from simloop.scenario.designs import DESIGNS, PROGRAM, names
 
 Command = Callable[..., Any]
@@ -53,29 +45,31 @@ def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
         for path in paths:
             if path not in seen:
                 seen.add(path)
-                yield Target(name_of(path) or str(path), path, argument)
+                yield Target(catalog.name_of(path) or str(path), path, argument)
 
 
 def _files(argument: str) -> list[Path]:
     folder = Path(argument)
     try:
         if not folder.is_dir():
-            bundled = find_folder(argument)
+            bundled = catalog.find_folder(argument)
             if bundled is None:
-                return [find(argument)]
+                return [catalog.find(argument)]
             folder = bundled
         files = sorted(_below(folder), key=Path.as_posix)
     except OSError as error:  # a name that is too long, a folder that may not be read
         raise ScenarioError(f"cannot be found: {error.strerror}", path=argument) from error
     if not files:
-        hides = find_folder(argument) is not None
+        hides = catalog.find_folder(argument) is not None
         hint = "it hides the bundled ones of that name: go elsewhere to run those" if hides else ""
-        raise ScenarioError(f"no *{SUFFIX} in this folder or below it", path=argument, hint=hint)
+        raise ScenarioError(
+            f"no *{catalog.SUFFIX} in this folder or below it", path=argument, hint=hint
+        )
     return files
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob(f"*{SUFFIX}"):
+    for path in folder.rglob(f"*{catalog.SUFFIX}"):
         inside = path.relative_to(folder).parts[:-1]
         # Hidden folders hold files of others, such as the scenarios installed in a `.venv`.
         if path.is_file() and not any(part.startswith(".") for part in inside):
@@ -93,9 +87,9 @@ def scenarios_and_files(
 
 def scenario_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the names of bundled scenarios and of their themes, and `all`; read no scenario."""
-    bundled = list(bundled_names())
+    bundled = list(catalog.bundled_names())
     themes = dict.fromkeys(f"{name.rpartition('/')[0]}/" for name in bundled if "/" in name)
-    return _beginning(incomplete, (ALL, *themes, *bundled))
+    return _beginning(incomplete, (catalog.ALL, *themes, *bundled))
 
 
 def loop_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -170,7 +164,7 @@ _EXPECT = click.option(
     "expect_on",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    callback=lambda _, __, file: None if file is None else load_expectations(file),
+    callback=lambda _, __, file: None if file is None else catalog.load_expectations(file),
     help="Take expectations from this file: below the name of a bundled scenario, the keys of "
     "`expect`. Scenarios that the file does not name keep their own expectations.",
 )

@@ -18,16 +18,8 @@ from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.loop import Loop
+from simloop.scenario import replies
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.replies import (
-    Http,
-    Pace,
-    PastMessage,
-    Reply,
-    TokenUsage,
-    calls_of,
-    reply_of_fault,
-)
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
@@ -41,7 +33,7 @@ def _path(n: int) -> Keys:
     return {"path": f"file-{n}"}
 
 
-LAST = Reply(say="All is done.", times="always")
+LAST = replies.Reply(say="All is done.", times="always")
 """The last reply of every script: from then on the model answers without faults."""
 
 
@@ -131,22 +123,22 @@ ENDS: Sequence[ReplyFault] = (_PLAIN, *(fault for fault in FAULTS if fault.weigh
 """The ends of a reply: first none of its own, then the faults of the catalogue."""
 
 PACES = (
-    Pace(),
-    Pace(first_part="1s"),
-    Pace(per_part="100ms"),
-    Pace(first_part="30s"),
-    Pace(first_part="999ms", per_part="1s"),
-    Pace(per_part="2s"),
-    Pace(per_token="20ms"),  # noqa: S106 - a duration
-    Pace(first_part="170s", per_part="60s"),
+    replies.Pace(),
+    replies.Pace(first_part="1s"),
+    replies.Pace(per_part="100ms"),
+    replies.Pace(first_part="30s"),
+    replies.Pace(first_part="999ms", per_part="1s"),
+    replies.Pace(per_part="2s"),
+    replies.Pace(per_token="20ms"),  # noqa: S106 - a duration
+    replies.Pace(first_part="170s", per_part="60s"),
 )
 
 USAGES = (
     None,
-    TokenUsage(input=0, output=0),
-    TokenUsage(input=120, output=15),
-    TokenUsage(input=500_000, output=4_000),
-    TokenUsage(input=10**9, output=10**9),
+    replies.TokenUsage(input=0, output=0),
+    replies.TokenUsage(input=120, output=15),
+    replies.TokenUsage(input=500_000, output=4_000),
+    replies.TokenUsage(input=10**9, output=10**9),
 )
 
 STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
@@ -194,7 +186,7 @@ class Recipe(NamedTuple):
 
 
 @lru_cache(maxsize=20_000)
-def reply_of(recipe: Recipe, tools: CalledTools = FIXED) -> Reply:
+def reply_of(recipe: Recipe, tools: CalledTools = FIXED) -> replies.Reply:
     """Return the reply of a recipe: a copy of a validated one. The end decides a contradiction."""
     fault, end = ENDS[recipe.end], _end_of(recipe.end)
     update: dict[str, Any] = {"pace": PACES[recipe.pace], "finish": None, **end}
@@ -205,7 +197,7 @@ def reply_of(recipe: Recipe, tools: CalledTools = FIXED) -> Reply:
     silent = recipe.content == _NOTHING and "mid-output" in fault.keys.values()
     content = _content_of(0 if silent else recipe.content, recipe.number, tools)
     if recipe.ids and content.call:
-        update["ids"] = IDS[recipe.ids](len(calls_of(content.call)))
+        update["ids"] = IDS[recipe.ids](len(replies.calls_of(content.call)))
     if end.keys() <= {"finish"}:
         update |= {"usage": USAGES[recipe.usage], "steps": STEPS[recipe.steps]}
         update["finish"] = end.get("finish", content.finish)
@@ -215,50 +207,52 @@ def reply_of(recipe: Recipe, tools: CalledTools = FIXED) -> Reply:
 @cache
 def _end_of(end: int) -> Keys:
     fault = ENDS[end]
-    return {key: getattr(reply_of_fault(fault), key) for key in fault.keys}
+    return {key: getattr(replies.reply_of_fault(fault), key) for key in fault.keys}
 
 
 @lru_cache(maxsize=1_000)
-def _content_of(content: int, number: int, tools: CalledTools) -> Reply:
+def _content_of(content: int, number: int, tools: CalledTools) -> replies.Reply:
     keys = _CONTENT_LIST[content](number, tools)
     if "say" in keys and not keys.keys() & {"call", "half_call"}:
         keys = {**keys, **tools.answer(number)}
-    return Reply(**keys) if keys else Reply(finish="stop")
+    return replies.Reply(**keys) if keys else replies.Reply(finish="stop")
 
 
 @lru_cache(maxsize=5_000)
-def _http_of(end: int, wait: int, body: int) -> Http:
-    return Http(**{**ENDS[end].keys["http"], **WAITS[wait], **BODIES[body].keys})
+def _http_of(end: int, wait: int, body: int) -> replies.Http:
+    return replies.Http(**{**ENDS[end].keys["http"], **WAITS[wait], **BODIES[body].keys})
 
 
-SUMMARIES: Mapping[str, Callable[[int], Reply]] = {
-    "good": lambda n: Reply(say=f"Summary {n}."),
-    "long": lambda n: Reply(say=[f"Summary {n}: " + "as long as everything " * 400]),
-    "of four words": lambda _: Reply(say="They said hello. Twice."),
-    "of ten words": lambda _: Reply(say="one two three four five six seven eight nine ten"),
-    "of some words": lambda n: Reply(say=["words " * (3 * n + 5)]),
-    "of more words": lambda n: Reply(say=["more words " * (5 * n + 9)]),
-    "empty": lambda _: Reply(finish="stop"),
-    "http 500": lambda _: Reply(http=Http(status=500)),
-    "http 429": lambda _: Reply(http=Http(status=429, retry_after="2s")),
-    "overflow": lambda _: Reply(http=Http(status=413, message="prompt is too long")),
-    "http 401": lambda _: Reply(http=Http(status=401)),
-    "cut off": lambda n: Reply(say=f"Half a summary {n}", finish="length"),
-    "unfinished": lambda n: Reply(say=f"Broken summary {n}", unfinished=True),
-    "lost": lambda n: Reply(say=f"Lost summary {n}", lost="mid-output"),
-    "filtered": lambda _: Reply(finish="content_filter"),
-    "with a call": lambda n: Reply(say=f"Summary {n}.", call={"read": _path(n)}),
-    "thought": lambda n: Reply(think=f"Thought {n}.", finish="stop"),
-    "slow": lambda n: Reply(say=f"Slow summary {n}.", pace=Pace(first_part="20s")),
-    "stalled": lambda _: Reply(stall="before-headers"),
-    "raises": lambda _: Reply(raises="the client is broken"),
+SUMMARIES: Mapping[str, Callable[[int], replies.Reply]] = {
+    "good": lambda n: replies.Reply(say=f"Summary {n}."),
+    "long": lambda n: replies.Reply(say=[f"Summary {n}: " + "as long as everything " * 400]),
+    "of four words": lambda _: replies.Reply(say="They said hello. Twice."),
+    "of ten words": lambda _: replies.Reply(say="one two three four five six seven eight nine ten"),
+    "of some words": lambda n: replies.Reply(say=["words " * (3 * n + 5)]),
+    "of more words": lambda n: replies.Reply(say=["more words " * (5 * n + 9)]),
+    "empty": lambda _: replies.Reply(finish="stop"),
+    "http 500": lambda _: replies.Reply(http=replies.Http(status=500)),
+    "http 429": lambda _: replies.Reply(http=replies.Http(status=429, retry_after="2s")),
+    "overflow": lambda _: replies.Reply(
+        http=replies.Http(status=413, message="prompt is too long")
+    ),
+    "http 401": lambda _: replies.Reply(http=replies.Http(status=401)),
+    "cut off": lambda n: replies.Reply(say=f"Half a summary {n}", finish="length"),
+    "unfinished": lambda n: replies.Reply(say=f"Broken summary {n}", unfinished=True),
+    "lost": lambda n: replies.Reply(say=f"Lost summary {n}", lost="mid-output"),
+    "filtered": lambda _: replies.Reply(finish="content_filter"),
+    "with a call": lambda n: replies.Reply(say=f"Summary {n}.", call={"read": _path(n)}),
+    "thought": lambda n: replies.Reply(think=f"Thought {n}.", finish="stop"),
+    "slow": lambda n: replies.Reply(say=f"Slow summary {n}.", pace=replies.Pace(first_part="20s")),
+    "stalled": lambda _: replies.Reply(stall="before-headers"),
+    "raises": lambda _: replies.Reply(raises="the client is broken"),
 }
 
-LAST_SUMMARY = Reply(say="The summary.", times="always")
+LAST_SUMMARY = replies.Reply(say="The summary.", times="always")
 
 
 @lru_cache(maxsize=1_000)
-def summary_of(kind: int, number: int) -> Reply:
+def summary_of(kind: int, number: int) -> replies.Reply:
     """Return a reply to a request for a summary."""
     return _SUMMARY_LIST[kind](number)
 
@@ -541,7 +535,7 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     **{feature: partial(policy_for, feature=feature) for feature in _POLICIES},
     "context": _context,
     "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
-    "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
+    "history": lambda own: [replies.PastMessage(**each) for each in one_of(own, _HISTORIES)],
     "system prompt": lambda _: "You are a tool for tests.",
     "clock": lambda own: ClockSkew(**one_of(own, ({}, {"ahead": "10s"}, {"behind": "10s"}))),
     "tools": switch,  # both features draw all tools together

@@ -65,13 +65,7 @@ class Graph(Struct):
 
     def way_to(self, node: int, then: Iterable[Arrow] = ()) -> tuple[Step, ...]:
         """Return a shortest way from the start to `node`, continued by the arrows of `then`."""
-        way = []
-        parent = self.parents[node]
-        while parent is not None:
-            way.append((parent[1], node))
-            node = parent[0]
-            parent = self.parents[node]
-        return self.steps((*reversed(way), *then))
+        return self.steps((*_way_to(self.parents.__getitem__, node), *then))
 
     def steps(self, way: Iterable[Arrow]) -> tuple[Step, ...]:
         return tuple(Step(signal, self.runs[node], self.asked[node]) for signal, node in way)
@@ -192,27 +186,42 @@ def _without_user(signal: Signal) -> bool:
 
 def _shortest(graph: Graph, follow: Callable[[Signal], bool]) -> Lasso | None:
     arrows = [[arrow for arrow in row if follow(arrow[0])] for row in graph.arrows]
-    came = _breadth_first(arrows)
+    came = _breadth_first(arrows, 0, len(graph))  # no arrow leads back to the start
     on_cycles = _without_dead_ends(arrows, {0, *came})
     inside = [[arrow for arrow in row if arrow[1] in on_cycles] for row in arrows]
     best, found = len(graph) * 2 + 1, None
     for node in (node for node in (0, *came) if node in on_cycles):
-        way_in = _way_to(came, node)
-        if len(way_in) + 1 >= best:
+        way_in = _way_to(came.get, node)
+        longest = best - len(way_in) - 1
+        if longest <= 0:
             break  # only to be quick: a graph of many nodes would take the square of them
-        cycle = _round(inside, node, best - len(way_in) - 1)
-        if cycle is not None:
+        back = _breadth_first(inside, node, longest)
+        if node in back:
+            before, signal = back[node]
+            cycle = [*_way_to(back.get, before, node), (signal, node)]
             best = len(way_in) + len(cycle)
             found = Lasso(graph.steps(way_in), graph.steps(cycle))
     return found
 
 
-def _round(arrows: list[list[Arrow]], start: int, longest: int) -> list[Arrow] | None:
-    """Return the shortest way from a node back to it, of fewer than `longest` arrows."""
+def _way_to(
+    came: Callable[[int], tuple[int, Signal] | None], goal: int, start: int = 0
+) -> list[Arrow]:
+    way: list[Arrow] = []
+    while goal != start and (step := came(goal)) is not None:
+        way.append((step[1], goal))
+        goal = step[0]
+    return way[::-1]
+
+
+def _breadth_first(
+    arrows: list[list[Arrow]], start: int, longest: int
+) -> dict[int, tuple[int, Signal]]:
+    """Return the nodes up to so many arrows from `start`, to it at most, each as it is reached."""
     came: dict[int, tuple[int, Signal]] = {}
-    frontier, length = [start], 0
-    while start not in came and frontier and length < longest:
-        length += 1
+    frontier = [start]
+    while start not in came and frontier and longest:
+        longest -= 1
         reached = []
         for node in frontier:
             for signal, target in arrows[node]:
@@ -220,30 +229,6 @@ def _round(arrows: list[list[Arrow]], start: int, longest: int) -> list[Arrow] |
                     came[target] = node, signal
                     reached.append(target)
         frontier = reached
-    if start not in came:
-        return None
-    before, signal = came[start]
-    return [*_way_to(came, before, start), (signal, start)]
-
-
-def _way_to(came: Mapping[int, tuple[int, Signal]], goal: int, start: int = 0) -> list[Arrow]:
-    way: list[Arrow] = []
-    while goal != start:
-        before, signal = came[goal]
-        way.append((signal, goal))
-        goal = before
-    return way[::-1]
-
-
-def _breadth_first(arrows: list[list[Arrow]]) -> dict[int, tuple[int, Signal]]:
-    came: dict[int, tuple[int, Signal]] = {}
-    waiting = deque([0])
-    while waiting:
-        node = waiting.popleft()
-        for signal, target in arrows[node]:
-            if target and target not in came:
-                came[target] = node, signal
-                waiting.append(target)
     return came
 
 

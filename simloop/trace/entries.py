@@ -9,21 +9,10 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from simloop import messages
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.names import kebab
 from simloop.kernel.signals import Signal
-from simloop.messages import (
-    Counters,
-    Fault,
-    FinishReason,
-    Message,
-    Outcome,
-    Queue,
-    StopCause,
-    StructuredOutput,
-    ToolSpec,
-    Usage,
-)  # fmt: skip
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A number that simloop counts or a time in ns: the range is tested where a trace is read."""
@@ -52,24 +41,24 @@ class Queued(Entry, frozen=True, gc=False):
     """The user sent a message during a run."""
 
     text: str
-    queue: Queue
+    queue: messages.Queue
 
 
 class StopRequested(Entry, frozen=True, gc=False):
     """The run is to end from outside: by the user, or because its time is over."""
 
-    cause: StopCause
+    cause: messages.StopCause
 
 
 class Ended(Entry, frozen=True, gc=False):
     """A run ended. `text` is the model's last text, `message` the message to the user."""
 
-    outcome: Outcome
+    outcome: messages.Outcome
     limit: str
     message: str
     text: str
     elapsed_ns: Count  # of this run alone
-    counters: Counters | None = None  # of a machine
+    counters: messages.Counters | None = None  # of a machine
     exit: int | None = None  # the exit status of an agent that is a whole program
 
 
@@ -81,12 +70,14 @@ class Request(Entry, frozen=True, gc=False):
     digest: str  # of the messages
     base: Count = 0  # the number of the earlier request; 0 is none
     kept: Count = 0  # the first messages of the base, before `added`
-    added: tuple[Message, ...] = ()
+    added: tuple[messages.Message, ...] = ()
     system_prompt: str | UnsetType = UNSET  # if not that of the base
-    tools: tuple[ToolSpec, ...] | UnsetType = UNSET  # if not those of the base
+    tools: tuple[messages.ToolSpec, ...] | UnsetType = UNSET  # if not those of the base
     tokens: Count = 0  # the agent's estimate of their size; 0 if it makes none
     party: str = ""  # that of `models` in the scenario; empty for the others
-    output: StructuredOutput | UnsetType = UNSET  # the object that it asks for as its answer
+    output: messages.StructuredOutput | UnsetType = (
+        UNSET  # the object that it asks for as its answer
+    )
 
 
 class TextDelta(Entry, frozen=True, gc=False):
@@ -125,9 +116,9 @@ class Finish(Entry, frozen=True, gc=False):
     """The reply to `request` ended: the finish reason, the provider's own word, its report."""
 
     request: Count
-    reason: FinishReason
+    reason: messages.FinishReason
     raw: str
-    usage: Usage | None = None
+    usage: messages.Usage | None = None
     steps: int = 1
 
 
@@ -135,7 +126,7 @@ class Error(Entry, frozen=True, gc=False):
     """The call of `request` failed, as the failure arrived."""
 
     request: Count
-    fault: Fault
+    fault: messages.Fault
 
 
 class StreamCut(Entry, frozen=True, gc=False):
@@ -295,7 +286,7 @@ class Transition(Entry, frozen=True, gc=False):
 
     signal: Signal
     state: str
-    counters: Counters
+    counters: messages.Counters
 
 
 class CallRenamed(Entry, frozen=True, gc=False):
@@ -322,7 +313,7 @@ class Classified(Entry, frozen=True, gc=False):
 
     error_class: ErrorClass
     retryable: bool
-    fault: Fault | None = None  # one that the engine found itself, such as a timeout
+    fault: messages.Fault | None = None  # one that the engine found itself, such as a timeout
 
 
 class CallBegun(Entry, frozen=True, gc=False):

@@ -30,25 +30,13 @@ from simloop.messages import (
     json_value,
 )
 from simloop.messages import Request as SentRequest
-from simloop.trace.entries import (
-    Backoff,
-    Ended,
-    Error,
-    Prompt,
-    Queued,
-    Request,
-    RequestRefused,
-    StopRequested,
-    StreamCut,
-    ToolStarted,
-    Transition,
-)
+from simloop.trace import entries
 from simloop.trace.facts import Facts, ReceivedReply
 
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 _ANY = object()
-_STOPS = (StopRequested, HookFailed)
-_SEEN = (*_STOPS, ModelFailed, Backoff, Request)
+_STOPS = (entries.StopRequested, HookFailed)
+_SEEN = (*_STOPS, ModelFailed, entries.Backoff, entries.Request)
 
 
 def _broken(subject: Subject, *whys: str) -> str:
@@ -68,7 +56,7 @@ def answered_calls(subject: Subject, _: Any) -> str:
 @invariant(
     "Every request is one that the provider accepts.",
     "BUGS.md D1, D2, D3, D4, D8, D16",
-    sees=[RequestRefused],
+    sees=[entries.RequestRefused],
 )
 def accepted_requests(_: Subject, entry: Any) -> str:
     """A provider refuses, for instance, a call without a result, and names the message."""
@@ -92,7 +80,9 @@ def adjacent_results(subject: Subject, _: Any) -> str:
 
 
 @invariant(
-    "The results of a reply are sent in the order of its calls.", "BUGS.md D21", sees=[Request]
+    "The results of a reply are sent in the order of its calls.",
+    "BUGS.md D21",
+    sees=[entries.Request],
 )
 def results_in_call_order(_: Subject, entry: Any) -> str:
     """The order in which the tools ended does not matter."""
@@ -115,7 +105,7 @@ def results_in_call_order(_: Subject, entry: Any) -> str:
 @invariant(
     "The last message of a request is a user message, a tool result or a summary.",
     "BUGS.md A3, B13",
-    sees=[Request],
+    sees=[entries.Request],
 )
 def last_message_role(subject: Subject, entry: Any) -> str:
     """After its own reply, a model has no message to answer."""
@@ -131,7 +121,7 @@ def last_message_role(subject: Subject, entry: Any) -> str:
 @invariant(
     "Each main request contains the prompt of its run or a newer user message.",
     "BUGS.md B10, B12, E9",
-    sees=[Prompt, Queued, Request],
+    sees=[entries.Prompt, entries.Queued, entries.Request],
 )
 def newest_user_message_sent(subject: Subject) -> Watch:
     """This holds also after a compaction, and in the first request after any outcome.
@@ -147,10 +137,10 @@ def newest_user_message_sent(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if kind is Prompt:
+        if kind is entries.Prompt:
             prompt = newest = entry.text
             is_first = True
-        elif kind is Queued:
+        elif kind is entries.Queued:
             waiting.append(entry.text)
         elif entry.purpose == "main":
             request = facts.request
@@ -205,7 +195,7 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     "A request that offers tools has the system prompt that the one before it has, and a retry "
     "offers the tools that the failed request offers.",
     "BUGS.md B10, B12",
-    sees=[Request],
+    sees=[entries.Request],
     needs=[Need.AGENT],
 )
 def prompt_and_tools_kept(subject: Subject) -> Watch:
@@ -233,7 +223,7 @@ def prompt_and_tools_kept(subject: Subject) -> Watch:
 @invariant(
     "A history is not replaced by the words of a failed model call, or by an empty summary.",
     "BUGS.md B1, B10, B18",
-    sees=[Prompt, Queued, Request],
+    sees=[entries.Prompt, entries.Queued, entries.Request],
     needs=[Need.AGENT],
 )
 def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
@@ -245,7 +235,7 @@ def no_failure_in_place_of_the_history(subject: Subject) -> Watch:
     asked: SentRequest | None = None  # the newest request for a summary
     while True:
         entry = yield
-        if type(entry) is not Request:
+        if type(entry) is not entries.Request:
             said.add(entry.text)
             continue
         request, before = facts.request, facts.before
@@ -277,7 +267,7 @@ def _is_old(message: Message, known: Collection[Message], said: Collection[str])
     "If a tool of a reply has run, the next request contains the reply, with its text and its "
     "calls unchanged.",
     "BUGS.md C10, C13, D9, D13",
-    sees=[ToolStarted, Ended, Request],
+    sees=[entries.ToolStarted, entries.Ended, entries.Request],
 )
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
@@ -291,11 +281,11 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
     ran: dict[int, set[str | tuple[str, str]]] = {}
     while True:
         entry = yield
-        if type(entry) is ToolStarted:
+        if type(entry) is entries.ToolStarted:
             its = facts.conversation_of.get(facts.asked.get(entry.call_id, 0), 0)
             ran.setdefault(its, set()).update((entry.call_id, (entry.name, entry.arguments)))
             continue
-        if type(entry) is Ended:
+        if type(entry) is entries.Ended:
             is_cut = not machine and facts.stop is not None and entry.at_ns > facts.stop.at_ns
             continue
         if entry.purpose != "main":
@@ -344,7 +334,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
         return ""
     machine, is_dealt_with = subject.machine is not None, False
     before = facts.main_replies[-8:]
-    if type(facts.entry) is Request and facts.entry.purpose == "main":
+    if type(facts.entry) is entries.Request and facts.entry.purpose == "main":
         before = before[:-1]  # without the reply to the request at which this begins
     reply: ReceivedReply | None = before[-1] if before else None
     # An agent may make several calls at once.
@@ -357,12 +347,14 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if kind is Backoff or (kind is Transition and type(entry.signal) is ModelFailed):
+        if kind is entries.Backoff or (
+            kind is entries.Transition and type(entry.signal) is ModelFailed
+        ):
             is_dealt_with = True
             continue
-        if kind is Error or kind is StreamCut:
+        if kind is entries.Error or kind is entries.StreamCut:
             continue
-        if kind is not Request:  # a failing hook stops its run, too
+        if kind is not entries.Request:  # a failing hook stops its run, too
             if reply is not None and not is_dealt_with:
                 late = machine or not reply.is_closed or reply.at_ns == entry.at_ns
                 reply.is_stopped = reply.is_stopped or late
@@ -389,8 +381,8 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
 @invariant(
     "The context contains no reply to a model call that failed.",
     "BUGS.md C13, D6",
-    sees=(Error, *_SEEN),
-    begins=(Error, *_STOPS),
+    sees=(entries.Error, *_SEEN),
+    begins=(entries.Error, *_STOPS),
 )
 def no_failed_replies_in_context(subject: Subject) -> Watch:
     """The reply to a retry replaces the parts that arrived before the failure."""
@@ -401,8 +393,8 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
     "The context contains no reply whose stream has not ended, or has ended without a finish "
     "reason.",
     "BUGS.md C6, D6",
-    sees=(StreamCut, *_SEEN),
-    begins=(StreamCut, Request, *_STOPS),
+    sees=(entries.StreamCut, *_SEEN),
+    begins=(entries.StreamCut, entries.Request, *_STOPS),
 )
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """The model has not completed such a reply."""
@@ -412,7 +404,7 @@ def no_incomplete_replies_in_context(subject: Subject) -> Watch:
 @invariant(
     "A request contains each message of the conversation at most once.",
     "BUGS.md B6, C13, D22",
-    sees=[Prompt, Queued, Request],
+    sees=[entries.Prompt, entries.Queued, entries.Request],
     needs=[Need.AGENT],
 )
 def no_duplicate_messages(subject: Subject) -> Watch:
@@ -424,7 +416,7 @@ def no_duplicate_messages(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if kind is not Request:
+        if kind is not entries.Request:
             said[UserMessage, entry.text] += 1
             continue
         before = None if facts.before is None else facts.replies.get(facts.before.number)
@@ -455,7 +447,7 @@ def _words(message: Message) -> tuple[type, str]:
 @invariant(
     "The system prompt stands once in a request.",
     "mcp-agent #89",
-    sees=[Request],
+    sees=[entries.Request],
     needs=[Need.AGENT],
 )
 def one_system_prompt(subject: Subject, entry: Any) -> str:
@@ -477,7 +469,7 @@ def one_system_prompt(subject: Subject, entry: Any) -> str:
     "A reply in the context contains the text of one model reply, without the text of an "
     "earlier one.",
     "BUGS.md C13, D6",
-    sees=[Request],
+    sees=[entries.Request],
     needs=[Need.AGENT],
 )
 def no_merged_replies(subject: Subject) -> Watch:

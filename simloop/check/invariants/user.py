@@ -15,16 +15,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import Message, Outcome, Queue, StopCause, UserMessage
 from simloop.messages import Request as SentRequest
-from simloop.trace.entries import (
-    Ended,
-    Footer,
-    Prompt,
-    Queued,
-    Request,
-    Restarted,
-    StopRequested,
-    ToolStarted,
-)
+from simloop.trace import entries
 from simloop.trace.facts import ReceivedReply
 from simloop.virtual.clock.timeouts import GRACE_NS
 
@@ -42,7 +33,7 @@ class _Waiting:
     def __init__(self) -> None:
         self._queues: dict[Queue, deque[str]] = {queue: deque() for queue in Queue}
 
-    def add(self, entry: Queued) -> None:
+    def add(self, entry: entries.Queued) -> None:
         self._queues[entry.queue].append(entry.text)
 
     def deliver(self, text: str) -> str:
@@ -82,7 +73,7 @@ class _Aborted:
         """Return the messages that may be lost, as long as no request has followed the run."""
         return [] if self._prompt is None else self._waiting
 
-    def ends(self, prompt: str, entry: Ended, waiting: _Waiting) -> None:
+    def ends(self, prompt: str, entry: entries.Ended, waiting: _Waiting) -> None:
         if entry.outcome is Outcome.ABORTED:
             self._prompt, self._waiting = prompt, waiting.texts
 
@@ -104,7 +95,7 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
     "The next request contains each message that the agent takes from the queue, in the order in "
     "which the user sent them.",
     "BUGS.md B12, D5, E9",
-    sees=[Prompt, Queued, Request, Ended, Footer],
+    sees=[entries.Prompt, entries.Queued, entries.Request, entries.Ended, entries.Footer],
     needs=[Need.AGENT],
 )
 def queued_messages_delivered(subject: Subject) -> Watch:
@@ -123,18 +114,18 @@ def queued_messages_delivered(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if kind is Queued:
+        if kind is entries.Queued:
             said.add(entry.text)
             waiting.add(entry)
-        elif kind is Ended:
+        elif kind is entries.Ended:
             completed = entry.outcome is Outcome.COMPLETED
             there = waiting.texts
             aborted.ends(prompt, entry, waiting)
-        elif kind is Footer:
+        elif kind is entries.Footer:
             lost = [text for text in there if completed and text not in aborted.undecided]
             if lost:
                 return f"{lost[0]!r:.80} was taken from the queue, and no request has it"
-        elif kind is Prompt:
+        elif kind is entries.Prompt:
             # A prompt from the queue shows that the messages after it are there, too.
             prompt, taken = entry.text, [] if entry.text in said else there
             passed, completed = waiting.deliver(entry.text), False
@@ -163,7 +154,7 @@ def _out_of_order(text: str, passed: str) -> str:
     "An agent that is an instance of a class, or continues its conversation after one run, "
     "continues it after every run, with the answer to the prompt before.",
     "BUGS.md E4, E9",
-    sees=[Prompt, Restarted, Request, Ended],
+    sees=[entries.Prompt, entries.Restarted, entries.Request, entries.Ended],
     needs=[Need.AGENT],
 )
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
@@ -176,11 +167,11 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
     forgot: int | None = None
     while True:
         entry = yield
-        if type(entry) is Ended:
+        if type(entry) is entries.Ended:
             completed = entry.outcome is Outcome.COMPLETED
-        elif type(entry) is Restarted:
+        elif type(entry) is entries.Restarted:
             completed = False
-        elif type(entry) is Prompt:
+        elif type(entry) is entries.Prompt:
             is_first = True
         elif entry.purpose == "main" and is_first:
             is_first = False
@@ -221,7 +212,7 @@ def _has_answer(reply: ReceivedReply, messages: Sequence[Message]) -> bool:
     )
 
 
-def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
+def _ends_the_run(subject: Subject, stop: entries.StopRequested) -> bool:
     """Return whether a request to stop ends a run at once. In some designs an abort is a flag."""
     settings = subject.settings
     is_flag = settings is not None and settings.abort_is_flag
@@ -231,8 +222,8 @@ def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
 @invariant(
     "After a stop, the run sends no request and starts no tool.",
     "BUGS.md C9, D7, D10",
-    sees=[StopRequested, Prompt, Request, ToolStarted],
-    begins=[StopRequested],
+    sees=[entries.StopRequested, entries.Prompt, entries.Request, entries.ToolStarted],
+    begins=[entries.StopRequested],
 )
 def nothing_starts_after_stop(subject: Subject) -> Watch:
     """This holds during a reply, between two tools and in a backoff.
@@ -240,26 +231,28 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     No stop interrupts a thread, so a tool that an agent calls in one is not judged. Nor is one that
     its code calls at the moment of the stop: a task that was ready before runs first.
     """
-    stop: StopRequested | None = None
+    stop: entries.StopRequested | None = None
     while True:
         entry = yield
         kind = type(entry)
-        if kind is StopRequested:
+        if kind is entries.StopRequested:
             if _ends_the_run(subject, entry):
                 stop = entry
-        elif kind is Prompt:
+        elif kind is entries.Prompt:
             stop = None
-        elif stop is not None and not (kind is ToolStarted and _was_due(entry, stop)):
-            what = f"request {entry.number} is sent" if kind is Request else "a tool starts"
+        elif stop is not None and not (kind is entries.ToolStarted and _was_due(entry, stop)):
+            what = f"request {entry.number} is sent" if kind is entries.Request else "a tool starts"
             return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
 
 
-def _was_due(entry: ToolStarted, stop: StopRequested) -> bool:
+def _was_due(entry: entries.ToolStarted, stop: entries.StopRequested) -> bool:
     return entry.in_thread or (entry.own and entry.at_ns == stop.at_ns)
 
 
 @invariant(
-    "A stopped run ends within the grace period for cleanup code.", "BUGS.md C9, D4", sees=[Ended]
+    "A stopped run ends within the grace period for cleanup code.",
+    "BUGS.md C9, D4",
+    sees=[entries.Ended],
 )
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     """A tool of the scenario may state a time by which it outlives its cancellation."""
@@ -275,7 +268,7 @@ def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
 @invariant(
     "A stopped run has the outcome that belongs to the stop, and no other run has such an outcome.",
     "BUGS.md C9, D9",
-    sees=[Ended],
+    sees=[entries.Ended],
 )
 def outcome_matches_stop(subject: Subject, entry: Any) -> str:
     """The outcome of an abort is aborted; that of the time limit is timed-out.
