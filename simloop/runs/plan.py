@@ -28,7 +28,7 @@ from simloop.runs.options import GivenLoop, RunOptions, check_options, check_sce
 from simloop.scenario.catalog import Expectations, expectations
 from simloop.scenario.fields import differs
 from simloop.scenario.people import Then
-from simloop.scenario.replies import past_messages
+from simloop.scenario.replies import entries_of, past_messages
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.services import rules_of
 from simloop.trace.codec import FORMAT, VERSION, digest
@@ -258,17 +258,16 @@ _limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_ti
 _USUAL_LIMITS = _limits_of_loops(Limits())
 
 
-def script_of(
-    scenario: Scenario,
-) -> tuple[
-    list[fake_model.ScriptEntry], list[fake_model.ScriptEntry], Mapping[str, fake_model.PartyScript]
-]:
+_Entries = list[fake_model.ScriptEntry]
+
+
+def script_of(scenario: Scenario) -> tuple[_Entries, _Entries, dict[str, fake_model.PartyScript]]:
     """Return the scenario's script, as the arguments of a fake model that plays it."""
-    return (
-        [reply.entry(f"model.{index}") for index, reply in enumerate(scenario.model)],
-        [reply.entry(f"summaries.{index}") for index, reply in enumerate(scenario.summaries)],
-        {name: party.script(name) for name, party in scenario.models.items()},
+    main, summaries = (
+        entries_of(scenario.model, "model"),
+        entries_of(scenario.summaries, "summaries"),
     )
+    return main, summaries, {name: party.script(name) for name, party in scenario.models.items()}
 
 
 def _services_of(scenario: Scenario, given: RunOptions) -> list[Callable[[], Service]]:
@@ -428,16 +427,16 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
         asked += 1
         return spec.nth in (None, asked)
 
-    def act(given: Any) -> None:
-        if is_due(given):
-            do(given)
-
     def do(given: Any) -> None:
         if spec.raises is not None:
             raise fake_model.ScriptedFailure(spec.raises)
         if added:
             given.tools.update(added)
         _change(spec, given)
+
+    def act(given: Any) -> None:
+        if is_due(given):
+            do(given)
 
     async def act_later(given: Any) -> None:
         if not is_due(given):
@@ -448,11 +447,8 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
         if spec.waits == "before":
             do(given)
 
-    return UserFunction(
-        act_later if spec.takes or spec.hangs else act,
-        spec.name or f"hook-{number}",
-        is_independent=spec.independent,
-    )
+    call, name = act_later if spec.takes or spec.hangs else act, spec.name or f"hook-{number}"
+    return UserFunction(call, name, is_independent=spec.independent)
 
 
 def _change(spec: ScriptedHook, given: Any) -> None:

@@ -24,6 +24,7 @@ from simloop.trace.looptrace import Call, LoopTrace
 from simloop.trace.requests import requests
 from simloop.trace.timeline import timeline
 from simloop.virtual.border.output import NAMES, Output
+from simloop.world.agent import Ending
 from simloop.world.files import Files
 from simloop.world.program_scripts import command_line, pattern_of
 from simloop.world.tools import Tool, wrong_arguments
@@ -150,19 +151,9 @@ def unmet_in(trace: LoopTrace, expect: Expect) -> tuple[Mismatch, ...]:
     """
     if trace.footer is None or not trace.ends:
         return ()
-    end = trace.ends[-1]
-    result = Result(
-        outcome=end.outcome,
-        outcomes=trace.outcomes,
-        text=end.text,
-        message=end.message,
-        limit=end.limit,
-        counters=end.counters,
-        messages=(),
-        elapsed_ns=trace.elapsed_ns,
-        trace=trace,
-        exit=end.exit,
-    )
+    end = {name: getattr(trace.ends[-1], name) for name in Ending.__struct_fields__}
+    total_ns = trace.elapsed_ns
+    result = Result(**end, outcomes=trace.outcomes, messages=(), elapsed_ns=total_ns, trace=trace)
     unseen = dict.fromkeys(("files", "unused", "messages"))
     return mismatches_by_default(expect.model_copy(update=unseen), result)
 
@@ -171,8 +162,14 @@ def mismatches(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
     """Return the expectations that a run with this result does not meet."""
     if not expect.model_fields_set:
         return ()
+    unused = result.unused_places
+    note = f": {', '.join(unused)}" if unused else ""
     at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace)
-    return (*at_the_end, *in_the_trace, *_unused(expect, result))
+    return (
+        *at_the_end,
+        *in_the_trace,
+        *_compared("unused", expect.unused, len(unused), None, note),
+    )
 
 
 def mismatches_by_default(expect: Expect, result: Result) -> tuple[Mismatch, ...]:
@@ -244,15 +241,13 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     if expect.backoffs is not None:
         waits = expect.backoffs
         wanted = [each if isinstance(each, str) else format_duration(each) for each in waits]
-        waited = [format_duration(delay_ns) for delay_ns in looptrace.backoffs_ns(record)]
-        yield from _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff))
-    if expect.hooks is not None:
-        hooks = _of_kind(entries.Hook)(record)
-        ran = [f"{each.point} {each.hook} {each.result}" for each in hooks]
-        yield from _listed("hooks", expect.hooks, ran, [each.seq for each in hooks])
+        found = _of_kind(entries.Backoff)(record)
+        waited, seqs = [format_duration(e.delay_ns) for e in found], [e.seq for e in found]
+        yield from _listed("backoffs", wanted, waited, seqs)
     if expect.sent is not None:
         roles = [_roles(request.messages) for request in requests(record)]
-        yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
+        seqs = [each.seq for each in _of_kind(entries.Request)(record)]
+        yield from _listed("sent", expect.sent, roles, seqs, _roles_fit)
     for key, seen, view, fits in _SEEN:
         wanted = getattr(expect, key)
         if wanted is not None:
@@ -264,7 +259,7 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
 
 def _requests(wanted: Any, record: list[AnyEntry]) -> Iterator[Mismatch]:
     # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
-    sent = [entry for entry in record if type(entry) is entries.Request]
+    sent = _of_kind(entries.Request)(record)
     for name, count in (wanted if isinstance(wanted, dict) else {"": wanted}).items():
         seqs = [entry.seq for entry in sent if name in ("", entry.party)]
         most = count.max if isinstance(count, CountBounds) else count
@@ -275,11 +270,6 @@ def _requests(wanted: Any, record: list[AnyEntry]) -> Iterator[Mismatch]:
 
 def _of_kind(kind: type[AnyEntry]) -> Callable[[list[AnyEntry]], list[Any]]:
     return lambda record: [entry for entry in record if type(entry) is kind]
-
-
-def _unused(expect: Expect, result: Result) -> Iterator[Mismatch]:
-    note = f": {', '.join(result.unused_places)}" if result.unused_places else ""
-    yield from _compared("unused", expect.unused, len(result.unused_places), note=note)
 
 
 def _compared(
@@ -382,16 +372,13 @@ def _request_fits(wanted: Any, got: entries.ServiceRequest) -> bool:
 
 
 _SEEN: tuple[tuple[str, Callable[[list[AnyEntry]], Iterable[Any]], Any, Any], ...] = (
+    ("hooks", _of_kind(entries.Hook), lambda e: f"{e.point} {e.hook} {e.result}", operator.eq),
     ("services", _of_kind(entries.ServiceRequest), _request_in_words, _request_fits),
     ("programs", _of_kind(entries.ProgramStarted), lambda e: command_line(e.args), _line_fits),
     ("asked", _of_kind(entries.Input), lambda e: e.prompt, operator.eq),
     ("refused", looptrace.refused, lambda e: f"{e.what} {e.asked}", operator.eq),
 )
 """By key of `expect`: the entries that show it, each in the words of a file, and how these fit."""
-
-
-def _seqs(record: list[AnyEntry], kind: type[AnyEntry]) -> list[int]:
-    return [entry.seq for entry in record if isinstance(entry, kind)]
 
 
 def _roles(messages: Sequence[Message]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from simloop import errors
 from simloop.escape import escape, writable
@@ -42,7 +42,7 @@ from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.user_port import UserPort
-from simloop.world.world import Refusals, World, inhabited, leave_to_threads
+from simloop.world.world import Refusals, World, inhabited
 
 T = TypeVar("T")
 _STOPPED = (Outcome.ABORTED, Outcome.TIMED_OUT)
@@ -111,16 +111,12 @@ class Simulation:
 
     @property
     def exceptions(self) -> tuple[UserError, ...]:
-        if self._told is not None:
-            return self._told.exceptions
-        return () if self._world is None else tuple(self._world.model.raised)
+        return self._course().exceptions
 
     @property
     def error(self) -> errors.SimloopError | None:
         """Return the first error of simloop that an agent got, even if it swallowed the error."""
-        if self._told is not None:
-            return self._told.error
-        return None if self._world is None else self._world.model.recorder.error
+        return self._course().error
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -138,10 +134,7 @@ class Simulation:
     @property
     def bodies(self) -> Mapping[int, bytes]:
         """Return the raw bodies of the requests over HTTP by their numbers, if they are kept."""
-        if self._told is not None:
-            return self._told.bodies
-        provider = self.scripts.provider
-        return {} if provider is None else provider.bodies
+        return self._course().bodies
 
     @property
     def unused_places(self) -> list[str]:
@@ -199,8 +192,14 @@ class Simulation:
         return ended
 
     def _course(self) -> _Course:
-        raised, error = self.exceptions, self.error
-        return _Course(self.trace, self.endings, raised, error, self.output, self.bodies)
+        """Return the course so far: that of this process, or what a fork has told."""
+        if self._told is not None:
+            return self._told
+        world, provider = self._world, self.scripts.provider
+        raised = () if world is None else tuple(world.model.raised)
+        error = None if world is None else world.model.recorder.error
+        bodies = {} if provider is None else provider.bodies
+        return _Course(self.trace, self.endings, raised, error, self.output, bodies)
 
     def _run(self) -> Result:
         try:
@@ -236,14 +235,9 @@ class Simulation:
         return replace(result, mismatches=found) if found else result
 
     def result(self) -> Result:
-        ending = self.endings[-1]
         return Result(
-            outcome=ending.outcome,
+            **asdict(self.endings[-1]),
             outcomes=tuple(each.outcome for each in self.endings),
-            text=ending.text,
-            message=ending.message,
-            limit=ending.limit,
-            counters=ending.counters,
             messages=self.messages,
             elapsed_ns=self.trace.elapsed_ns,
             trace=self.trace,
@@ -252,7 +246,6 @@ class Simulation:
             exceptions=self.exceptions,
             reproduce=self.reproduce,
             bodies=self.bodies,
-            exit=ending.exit,
         )
 
     def _complete(self, error: errors.SimloopError) -> None:
@@ -400,17 +393,14 @@ class Simulation:
         at_work = [each.ident for each in threads.at_work()]
         if ending.outcome in _STOPPED:
             self._stopped.update(at_work)
-        leave_to_threads(world, [each for each in at_work if each not in self._stopped])
+        for ident in at_work:
+            if ident not in self._stopped:  # until it ends, or its loop does
+                world.model.loop.worlds_of_threads.setdefault(ident, world)
 
     def _blame_machine(self, error: BaseException) -> None:
-        if (
-            self.loop.is_own
-            and self.loop.machine is not None
-            and (
-                isinstance(error, errors.InternalError)
-                or not isinstance(error, errors.SimloopError)
-            )
-        ):
+        is_ours = isinstance(error, errors.SimloopError)
+        is_machine = self.loop.is_own and self.loop.machine is not None
+        if is_machine and (not is_ours or isinstance(error, errors.InternalError)):
             raise errors.BrokenMachine(
                 f"the loop `{escape(self.loop.name)}` is broken: {escape(describe(error))}\n"
                 f"find out where with: {escape(self.loop.explore)}",

@@ -144,26 +144,23 @@ class Scripts:
     def add(self, replies: Sequence[Reply]) -> None:
         """Add replies to the end of the script, during the run too."""
         known = self.scenario.model
-        if not isinstance(self.model, FakeModel):
-            raise ScenarioError("this run has no script: another model answers", key="model")
-        self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
-        if self._world is not None:
-            self._world.model.most = self._most_requests()
+        self._fake_model("model").add(entries_of(replies, "model", len(known)))
         self._state(model=[*known, *replies])
 
     def add_party(self, name: str, when: PartyCondition, replies: Sequence[Reply] = ()) -> None:
         """Add a party, or replies to the end of its script, during the run too."""
-        known = self.scenario.models.get(name)
-        if not isinstance(self.model, FakeModel):
-            raise ScenarioError("this run has no script: another model answers", key="models")
+        known, model = self.scenario.models.get(name), self._fake_model("models")
         if known is None:
             known = Party(when=when)
-            self.model.add_party(name, known.script(name))
-        self.model.add(entries_of(replies, name, len(known.replies)), name)
-        if self._world is not None:
-            self._world.model.most = self._most_requests()
+            model.add_party(name, known.script(name))
+        model.add(entries_of(replies, f"models.{name}.replies", len(known.replies)), name)
         party = Party(when=when, replies=[*known.replies, *replies])
         self._state(models={**self.scenario.models, name: party})
+
+    def _fake_model(self, key: str) -> FakeModel:
+        if not isinstance(self.model, FakeModel):
+            raise ScenarioError("this run has no script: another model answers", key=key)
+        return self.model
 
     def write_as(self, options: WireOptions) -> None:
         if self.provider is not None:
@@ -219,6 +216,8 @@ class Scripts:
 
     def _state(self, **added: Any) -> None:
         self.scenario = self.scenario.model_copy(update=added)
+        if self._world is not None:
+            self._world.model.most = self._most_requests()
         content = content_of(self.scenario)
         stated = {"scenario": Raw(content), "scenario_digest": digest(content)}
         self._trace.header = replace(self._trace.header, **stated)

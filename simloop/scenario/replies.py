@@ -348,13 +348,12 @@ class Party(Strict):
         return self
 
     def script(self, name: str) -> PartyScript:
-        return PartyScript(self.when.is_met, entries_of(self.replies, name))
+        return PartyScript(self.when.is_met, entries_of(self.replies, f"models.{name}.replies"))
 
 
-def entries_of(replies: Iterable[Reply], party: str, first: int = 0) -> list[ScriptEntry]:
-    """Return replies as the entries of a party's script; the first has that number."""
-    numbered = enumerate(replies, first)
-    return [reply.entry(f"models.{party}.replies.{number}") for number, reply in numbered]
+def entries_of(replies: Iterable[Reply], key: str, first: int = 0) -> list[ScriptEntry]:
+    """Return the replies of a key as entries of a script; the first has that number."""
+    return [reply.entry(f"{key}.{number}") for number, reply in enumerate(replies, first)]
 
 
 @cache

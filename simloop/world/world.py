@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -86,12 +86,6 @@ def inhabited(world: World) -> Iterator[None]:
         loop.worlds.remove(world)
         if not loop.worlds and not loop.worlds_of_threads:
             loop.on_refusal = None
-
-
-def leave_to_threads(world: World, threads: Iterable[int]) -> None:
-    """Let these threads, by their identifiers, have `world` until they end, or their loop does."""
-    for ident in threads:
-        world.model.loop.worlds_of_threads.setdefault(ident, world)
 
 
 def note_refused(what: str, name: str, asked: str, place: str) -> None:
