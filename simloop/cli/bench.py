@@ -54,7 +54,7 @@ def command() -> None:
               help="Fail if a hook costs more, such as 50us.")  # fmt: skip
 @click.option("--fail-on", type=_percent, metavar="PERCENT",
               help="Fail if a cost has grown by more, such as 20%.")  # fmt: skip
-@formats("json")
+@formats
 @click.option("--plot", metavar="FILE.svg", type=click.Path(path_type=Path),
               help="Draw the cost of the hooks.")  # fmt: skip
 @click.pass_context

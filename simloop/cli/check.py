@@ -27,7 +27,7 @@ class CheckedScenario(Report):
 @options.scenario_settings
 @options.invariants_of_ones_own
 @click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
-@options.formats("json")
+@options.formats
 def command(
     *, targets: tuple[str, ...], given: RunOptions, verbose: bool, output_format: str
 ) -> int:

@@ -48,7 +48,7 @@ _WAY = (
 
 @click.command("compare")
 @comparison_settings
-@formats("json")
+@formats
 def command(
     *, targets: tuple[str, ...], loops: tuple[str, ...], given: RunOptions, output_format: str
 ) -> int:

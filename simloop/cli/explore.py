@@ -55,7 +55,7 @@ def _limit(name: str, least: int) -> Decorator:
 @_limit("max_error_count", 1)
 @_limit("max_compaction_attempts", 0)
 @loop_options
-@formats("json")
+@formats
 def command(
     *, loop: str, loop_options: dict[str, Any], output_format: str, **limits_given: int
 ) -> int:

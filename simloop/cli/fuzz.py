@@ -113,7 +113,7 @@ def _budget_s(_: click.Context, option: click.Parameter, value: str | None) -> f
     help="Make each run in a process of its own; by default if that costs less than a third of the "
     "runs of your own agent.",
 )
-@options.formats("json")
+@options.formats
 def command(
     *,
     loop: str | None,

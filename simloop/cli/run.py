@@ -26,7 +26,7 @@ from simloop.trace.timeline import timeline
     type=click.Path(path_type=Path),
     help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
 )
-@formats("json")
+@formats
 def command(
     *, targets: tuple[str, ...], given: RunOptions, trace_file: Path | None, output_format: str
 ) -> int:

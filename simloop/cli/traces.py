@@ -119,7 +119,7 @@ def _write_trace(report: Report, file: Path, written: dict[Path, str]) -> None:
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @options.replay_loop
-@options.formats("json")
+@options.formats
 def replay(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
     """Run recorded traces again and show the first difference.
 

@@ -51,7 +51,6 @@ _JUMPS: Mapping[Landmark, tuple[str, str]] = {
     Landmark.STOP: ("a", "A"),
 }
 
-
 MOVES: tuple[RunKey, ...] = (
     RunKey(("j", "down", "right"), "next entry", MOVE, ("forward",)),
     RunKey(("k", "up", "left"), "previous entry", MOVE, ("back",)),

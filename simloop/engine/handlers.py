@@ -54,7 +54,6 @@ _STEP_CLOSED, _TOOLS_RETURNED = signals.StepClosed(), signals.ToolsReturned()
 _FITS, _OVER = signals.ContextMeasured(over=False), signals.ContextMeasured(over=True)
 _EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
 
-
 _Answer: TypeAlias = Signal | Coroutine[Any, Any, Signal] | None
 """The signal that answers an effect; a coroutine where something may wait; None for no answer."""
 

@@ -259,7 +259,6 @@ def summary_of(kind: int, number: int) -> replies.Reply:
 
 _SUMMARY_LIST = tuple(SUMMARIES.values())
 
-
 _ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
     lambda name: {"returns": f"what {name} found"},
     lambda name: {"raises": f"{name} is broken"},
@@ -529,7 +528,6 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
     tuple({role: f"{role} {n}"} for n in range(6) for role in ("user", "assistant")),
     ({"user": "A question without an answer."},),
 )
-
 
 _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     **{feature: partial(policy_for, feature=feature) for feature in _POLICIES},

@@ -98,7 +98,6 @@ _DEVIATES = {
     "completed-without-open-calls": ("-calls_go_on", "`stop` ends the run also with calls"),
 }
 
-
 VERSIONS: Mapping[str, OpencodeOptions] = {
     "1.18.34": OpencodeOptions(
         first_delay_ms=2_000,

@@ -108,7 +108,6 @@ VERSIONS: Mapping[str, PiOptions] = {
     )
 }
 
-
 _ROUND = frozenset({states.Measuring, states.CallingModel})
 LEGAL: machine.LegalMap = {
     states.Ready: {signals.Began: _ROUND},
@@ -123,7 +122,6 @@ LEGAL: machine.LegalMap = {
     states.ClosingStep: {signals.StepClosed: _ROUND | machine.END, **machine.STEP_ENDINGS},
     states.Finished: {},
 }
-
 
 _BREAKS_OFF = {
     FinishReason.ERROR: Outcome.MODEL_ERROR,

@@ -37,7 +37,6 @@ TOO_MANY_ROUNDS = "Max tool call rounds exceeded"
 _CALL = (effects.CallModel(),)
 _KEEP = (effects.CloseStep(keep=True),)
 
-
 _NO_COMPACTION = ("", "the loop never shortens its history")
 _ANY_FINISH = ("", "the design ignores the finish reason of a reply")
 _DEVIATES = {

@@ -120,7 +120,6 @@ DOCUMENTED = ReferenceOptions(**{field.name: False for field in fields(Reference
 VERSIONS: Mapping[str, ReferenceOptions] = {"documented": DOCUMENTED}
 """The loop as it was described: without any mend."""
 
-
 _AFTER_FAILURE: machine.Targets = frozenset({states.BackingOff, states.Compacting, states.Finished})
 LEGAL: machine.LegalMap = {
     states.Ready: {signals.Began: frozenset({states.Measuring})},

@@ -27,7 +27,6 @@ _HOLE = re.compile(r"\{\{(\w+)\}\}")
 # What could end a script element or a line of JavaScript; the rest of the JSON is ASCII.
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
 
-
 KEYS: tuple[RunKey, ...] = tuple(
     each._replace(keys=tuple(key for key in each.keys if not key.startswith("Ctrl-")))
     for each in (*MOVES, *VIEWS, HELP)

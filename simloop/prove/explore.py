@@ -31,7 +31,6 @@ MAX_NODES = 1_000_000
 """The exploration stops after this many nodes, about a gigabyte, as for an unbounded counter."""
 _SAID_EVERY = 500
 
-
 Say = Callable[[str], object]
 
 

@@ -257,7 +257,6 @@ _POLICIES = ("retry", "callbacks", "estimate_tokens")
 _limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
 _USUAL_LIMITS = _limits_of_loops(Limits())
 
-
 _Entries = list[fake_model.ScriptEntry]
 
 

@@ -149,7 +149,6 @@ DESIGNS: Mapping[str, BundledDesign] = {
     "opencode": BundledDesign(opencode.OpencodeLoop, OpencodeOptions, opencode.VERSIONS),
 }
 
-
 PROGRAM = "$ "
 """The begin of the name of a loop that is a whole program: its command line follows."""
 

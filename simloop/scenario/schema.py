@@ -37,7 +37,6 @@ TypeName = Literal[
     "string?", "integer?", "number?", "boolean?", "array?", "object?",
 ]  # fmt: skip
 
-
 if TYPE_CHECKING:
     Point: TypeAlias = str
 else:  # the schema, and the message about another name, have the names of the table

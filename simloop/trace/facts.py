@@ -30,7 +30,6 @@ from simloop.trace.requests import read_request, shared
 _REMEMBERED = 16
 """The number of earlier requests that are kept: the next one has one of the last 8 as its base."""
 
-
 MAY_ACT = (
     FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.CONTENT_FILTER, FinishReason.OTHER,
 )  # fmt: skip

@@ -31,7 +31,6 @@ class Lane(StrEnum):
 Lines = Iterable[tuple[str, str]]
 """The lines of an entry in a timeline: what happened, and the details. They are not escaped."""
 
-
 ENTRY, PART = "entry", "part"
 
 
@@ -187,7 +186,6 @@ def _why_left(entry: entries.LeftBehind) -> str:
 
 
 # ---------------------------------------------------------------------- the table
-
 
 _FAILURE = "failure"
 KINDS: Mapping[type[entries.Entry], Kind] = {

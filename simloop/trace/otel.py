@@ -64,6 +64,7 @@ class RunSpans:
         self._open: dict[tuple[str, object], list[OtelSpan]] = {}  # by kind and number, or id
 
     def feed(self, entry: AnyEntry) -> None:
+        given: dict[str, Any]
         at_ns = entry.at_ns
         match entry:
             case entries.Prompt(text=text):
@@ -72,12 +73,26 @@ class RunSpans:
             case entries.Request():
                 begun = self._calls[entry.number] = _ModelCall(entry)
                 self.spans.append(begun.span)
-            case entries.ToolStarted() | entries.ToolResult():
-                self._tool(entry)
-            case entries.ServiceRequest() | entries.ServiceReply():
-                self._service(entry)
-            case entries.ProgramStarted() | entries.ProgramEnded():
-                self._program(entry)
+            case entries.ToolStarted(name=name):
+                given = {
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": name,
+                    "gen_ai.tool.type": "function",
+                    "gen_ai.tool.call.id": entry.call_id,
+                    "gen_ai.tool.call.arguments": entry.arguments,
+                }
+                span = OtelSpan(f"execute_tool {name}", INTERNAL, at_ns, given)
+                self._begin("tool", entry.call_id, span)
+            case entries.ServiceRequest(method=method):
+                url = f"{entry.service}{entry.path}"
+                given = {"http.request.method": method, "url.full": url}
+                self._begin("service", entry.number, OtelSpan(method, CLIENT, at_ns, given))
+            case entries.ProgramStarted(args=args):
+                name = "".join(args[:1]).rpartition("/")[2]
+                given = {"process.executable.name": name, "process.command_line": shlex.join(args)}
+                self._begin("program", entry.number, OtelSpan(name, INTERNAL, at_ns, given))
+            case entries.ToolResult() | entries.ServiceReply() | entries.ProgramEnded():
+                self._end(entry)
             case entries.Ended():
                 self._ended(entry)
             case entries.Backoff(delay_ns=delay_ns):
@@ -96,50 +111,30 @@ class RunSpans:
             case _:
                 pass
 
-    def _tool(self, entry: entries.ToolStarted | entries.ToolResult) -> None:
-        if isinstance(entry, entries.ToolStarted):
-            given = {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": entry.name,
-                "gen_ai.tool.type": "function",
-                "gen_ai.tool.call.id": entry.call_id,
-                "gen_ai.tool.call.arguments": entry.arguments,
-            }
-            span = OtelSpan(f"execute_tool {entry.name}", INTERNAL, entry.at_ns, given)
-            self._begin("tool", entry.call_id, span)
-        elif ended := self._open.get(("tool", entry.call_id)):
-            span = ended.pop(0)
-            span.attributes["gen_ai.tool.call.result"] = entry.text
-            error = "tool_error" if entry.is_error else ""
-            span.close(entry.at_ns, error, entry.text if error else "")
-
     def _begin(self, kind: str, key: object, span: OtelSpan) -> None:
         self.spans.append(span)
         self._open.setdefault((kind, key), []).append(span)
 
-    def _service(self, entry: entries.ServiceRequest | entries.ServiceReply) -> None:
-        if isinstance(entry, entries.ServiceRequest):
-            url = f"{entry.service}{entry.path}"
-            given = {"http.request.method": entry.method, "url.full": url}
-            span = OtelSpan(entry.method, CLIENT, entry.at_ns, given)
-            self._begin("service", entry.number, span)
-        elif ended := self._open.get(("service", entry.request)):
-            span = ended.pop()
-            if entry.status:
-                span.attributes["http.response.status_code"] = entry.status
-            failed = entry.failure or (str(entry.status) if is_failure(entry) else "")
-            span.close(entry.at_ns, failed, entry.failure)
-
-    def _program(self, entry: entries.ProgramStarted | entries.ProgramEnded) -> None:
-        if isinstance(entry, entries.ProgramStarted):
-            name = "".join(entry.args[:1]).rpartition("/")[2]
-            line = shlex.join(entry.args)
-            given = {"process.executable.name": name, "process.command_line": line}
-            self._begin("program", entry.number, OtelSpan(name, INTERNAL, entry.at_ns, given))
-        elif ended := self._open.get(("program", entry.program)):
-            span = ended.pop()
-            span.attributes["process.exit.code"] = entry.exit
-            span.close(entry.at_ns, str(entry.exit) if entry.exit else "")
+    def _end(self, entry: entries.ToolResult | entries.ServiceReply | entries.ProgramEnded) -> None:
+        key: tuple[str, object]
+        value: str | int
+        error = message = ""
+        match entry:
+            case entries.ToolResult(text=text):
+                key, attribute, value = ("tool", entry.call_id), "gen_ai.tool.call.result", text
+                if entry.is_error:
+                    error, message = "tool_error", text
+            case entries.ServiceReply(status=status, failure=message):
+                key, attribute = ("service", entry.request), "http.response.status_code"
+                value, error = status, message or (str(status) if is_failure(entry) else "")
+            case entries.ProgramEnded(exit=value):
+                key, attribute = ("program", entry.program), "process.exit.code"
+                error = str(value) if value else ""
+        if begun := self._open.get(key):
+            span = begun.pop(0)
+            if value or key[0] != "service":
+                span.attributes[attribute] = value
+            span.close(entry.at_ns, error, message)
 
     def _ended(self, entry: entries.Ended) -> None:
         reached = entry.outcome is Outcome.COMPLETED

@@ -44,7 +44,6 @@ _TEXT = ("content-type", "text/plain; charset=utf-8")
 _BYTES = ("content-type", "application/octet-stream")
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
-
 SERVES: ContextVar[bool] = ContextVar("serves", default=False)
 """Whether the code of a service runs: its sleeps are not those of the agent."""
 

@@ -75,7 +75,6 @@ _NOTED = (entries.Transition, signals.AbortRequested)
 _NOT_BEGUN = Run(Ready())
 """The run before the first signal: the machine has not been asked for its own."""
 
-
 SHARED = "shares its id with another call"
 NO_RESULT = "has no result"
 MORE_RESULTS = "has more than one result"

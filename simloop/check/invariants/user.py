@@ -22,7 +22,6 @@ from simloop.virtual.clock.timeouts import GRACE_NS
 _SHORT = 4
 """The number of messages and calls up to which a conversation counts as short."""
 
-
 _STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
 _CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
 

@@ -28,7 +28,6 @@ _STAND_INS = frozenset(
 )
 """The modules of simloop whose functions a program calls without knowing it."""
 
-
 WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 """The callback for which `asyncio.sleep` sets a timer: it sets the result of a future."""
 

@@ -36,7 +36,6 @@ MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
 _SAID_BY_DEL = ("exception was never retrieved", "was destroyed but it is pending!")
 _keep_for_ever = ctypes.pythonapi.Py_IncRef
 
-
 THREADS: dict[int, Any] = {}
 """The simulated thread (threads/scheduler.py) of each identifier of a real one.
 

@@ -252,7 +252,6 @@ _SAID = (
 )  # fmt: skip
 """The reasons, in the order of a format's words; few formats have one for the last."""
 
-
 INVALID = "invalid_request_error"
 OVERFLOW = "context_length_exceeded"
 _HTML = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center></body></html>"
