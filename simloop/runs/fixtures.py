@@ -19,6 +19,7 @@ from simloop.runs.options import RunOptions
 from simloop.runs.prompt import UNSEEN
 from simloop.runs.result import Result, mismatches_so_far
 from simloop.runs.run import Simulation
+from simloop.runs.scripts import Scripts
 from simloop.scenario.expect import ExpectedTraffic
 from simloop.scenario.fields import duration
 from simloop.scenario.loader import expected
@@ -143,18 +144,18 @@ class _OfTest:
 
     def __init__(self) -> None:
         self._test: AsyncTest | None = None
-        self._before: list[Callable[[Simulation], object]] = []
+        self._before: list[Callable[[Scripts], object]] = []
 
     def begin(self, test: AsyncTest) -> None:
         self._test = test
         for add in self._before:
-            add(test.simulation)
+            add(test.simulation.scripts)
 
-    def _add(self, add: Callable[[Simulation], object]) -> None:
+    def _add(self, add: Callable[[Scripts], object]) -> None:
         if self._test is None:
             self._before.append(add)
         else:
-            add(self._simulation)
+            add(self._simulation.scripts)
 
     @property
     def _begun(self) -> AsyncTest:
@@ -244,13 +245,11 @@ class Sim(_OfTest):
         `app`, an ASGI app, a WSGI app or a function answers: see `RunOptions.services`.
         """
         if app is None:
-            self._add(lambda simulation: simulation.scripts.add_routes(address, ()))
+            self._add(lambda scripts: scripts.add_routes(address, ()))
         else:
-            self._add(lambda simulation: simulation.scripts.add_app(address, app))
+            self._add(lambda scripts: scripts.add_app(address, app))
         return SimService(
-            lambda route: self._add(
-                lambda simulation: simulation.scripts.add_routes(address, (route,))
-            ),
+            lambda route: self._add(lambda scripts: scripts.add_routes(address, (route,))),
             lambda: self._simulation.scripts.add_routes(address, ()),
         )
 
@@ -291,7 +290,7 @@ class Sim(_OfTest):
         answers = (*answers, *([Program(**given)] if given or not answers else []))
         check_given({command: answers})
         made: list[ProgramScript] = []  # one for each run of the test
-        self._add(lambda run: made.append(run.scripts.add_program(command, *answers)))
+        self._add(lambda scripts: made.append(scripts.add_program(command, *answers)))
         return SimProgram(made)
 
     def input(self, *lines: str | Line) -> None:
@@ -301,7 +300,7 @@ class Sim(_OfTest):
 
         After the last one, the program reads the end of the file.
         """
-        self._add(lambda simulation: simulation.scripts.add_lines(lines))
+        self._add(lambda scripts: scripts.add_lines(lines))
 
     async def wait(self, time: str) -> None:
         """Let virtual time pass, such as `2h`, until the user goes on."""
@@ -353,7 +352,7 @@ class Provider(_OfTest):
         A reply that is not used fails a test that would pass.
         """
         _check_replies(replies)
-        self._add(lambda simulation: simulation.scripts.add(replies))
+        self._add(lambda scripts: scripts.add(replies))
 
     def party(self, name: str, when: PartyCondition | Mapping[str, Any]) -> SimParty:
         """Return an agent of several, which has its own script, in a fixture or in the test.
@@ -366,11 +365,9 @@ class Provider(_OfTest):
         `when` says which requests are for it, with the keys of `when` of `models` in a scenario.
         """
         party = Party(when=when)
-        self._add(lambda simulation: simulation.scripts.add_party(name, party.when))
+        self._add(lambda scripts: scripts.add_party(name, party.when))
         return SimParty(
-            lambda replies: self._add(
-                lambda simulation: simulation.scripts.add_party(name, party.when, replies)
-            ),
+            lambda replies: self._add(lambda scripts: scripts.add_party(name, party.when, replies)),
             lambda: [each for each in self.requests if each.party == name],
         )
 
@@ -393,7 +390,7 @@ class Provider(_OfTest):
     def options(self, options: WireOptions) -> None:
         if self._test is None:
             self._options = options
-        self._add(lambda simulation: simulation.scripts.write_as(options))
+        self._add(lambda scripts: scripts.write_as(options))
 
     @property
     def model(self) -> ModelPort:

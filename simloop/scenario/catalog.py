@@ -2,20 +2,18 @@
 
 import contextlib
 import difflib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from pydantic import TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.fields import Lax
 from simloop.scenario.loader import expected, load_scenario
-from simloop.scenario.mistakes import did_you_mean, findings, together
+from simloop.scenario.mistakes import did_you_mean, together, validated
 from simloop.scenario.schema import Scenario
 from simloop.scenario.yaml import read_yaml_file
 
@@ -164,11 +162,8 @@ class Expectations(Struct, frozen=True):
 
 def load_expectations(path: Path) -> Expectations:
     """Read a file of expectations. Raises ScenarioError with the place of each mistake."""
-    document, content = read_yaml_file(path), dict[str, Lax[Expect]]
-    try:
-        by_name = TypeAdapter(content).validate_json(json.dumps(document.data))
-    except ValidationError as error:
-        raise findings(document, error, content) from error
+    document = read_yaml_file(path)
+    by_name: dict[str, Expect] = validated(document, dict[str, Lax[Expect]])
     if wrong := _unknown(by_name):
         for each in wrong:
             each.path = document.path

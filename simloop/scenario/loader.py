@@ -1,6 +1,5 @@
 """The conversion of a file to a Scenario; a bad file gives one line for each mistake."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from pydantic import ValidationError
 from simloop.errors import ScenarioError
 from simloop.scenario.designs import check_judge_as, check_loop, names_own
 from simloop.scenario.expect import Expect
-from simloop.scenario.mistakes import findings, refusal, together
+from simloop.scenario.mistakes import refusal, together, validated
 from simloop.scenario.schema import Declared, Scenario
 from simloop.scenario.yaml import Document, read_yaml, read_yaml_file
 from simloop.virtual.seeds import Seeds
@@ -23,11 +22,8 @@ def load_scenario(path: str | Path) -> Scenario:
 
 def load_declared(path: str | Path) -> Declared:
     """Read a file of what an agent declares. Raises ScenarioError with its line and column."""
-    document = read_yaml_file(Path(path))
-    try:
-        return Declared.model_validate_json(json.dumps(document.data))
-    except ValidationError as error:
-        raise findings(document, error, Declared) from None
+    declared: Declared = validated(read_yaml_file(Path(path)), Declared)
+    return declared
 
 
 def load_from_here(path: Path) -> Scenario:
@@ -45,11 +41,7 @@ def parse_scenario(text: str, path: str = "") -> Scenario:
 
 
 def _validate(document: Document) -> Scenario:
-    try:
-        # JSON, because strict JSON mode accepts a word for an enum member; strict Python does not.
-        scenario = Scenario.model_validate_json(json.dumps(document.data))
-    except ValidationError as error:
-        raise findings(document, error, Scenario) from None  # its text quotes the file unescaped
+    scenario: Scenario = validated(document, Scenario)
     try:
         check_names_in(scenario)
     except ScenarioError as error:

@@ -5,12 +5,13 @@ A message has the words of the file (text, list, mapping), never those of Python
 
 import dataclasses
 import difflib
+import json
 import re
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.checks import written_name
@@ -165,16 +166,25 @@ def _fields(model: Any) -> dict[str, Any] | None:
     return None
 
 
+def validated(document: Document, kind: Any) -> Any:
+    """Return the content of a file as `kind`. Raises ScenarioError with the place of each mistake.
+
+    It is read as JSON: strict JSON accepts a word for an enum member; strict Python does not.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(document.data))
+    except ValidationError as error:
+        raise findings(document, error, kind) from None  # its text quotes the file unescaped
+
+
 def findings(document: Document, invalid: ValidationError, model: Any) -> ScenarioError:
     """Return the mistakes of a file of `model` as one error, in the order of their places."""
     found: dict[tuple[bool, tuple[int, int]], ScenarioError] = {}
     for error in _one_form_each(document, invalid.errors(include_url=False)):
         loc, is_missing = loc_of(error), error["type"] == "missing"
         names_key = error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
-        about_the_key = names_key or loc[-1:] == (
-            "[key]",
-        )  # pydantic's word for a key of a mapping
-        line, column = document.locate(loc, key=about_the_key)
+        is_key = names_key or loc[-1:] == ("[key]",)  # pydantic's word for a key of a mapping
+        line, column = document.locate(loc, key=is_key)
         message, hint = _said(model, loc, error)
         mistake = ScenarioError(
             message,

@@ -119,9 +119,8 @@ class ScriptedTool(Strict):
                 canonical_json(getattr(self, field))
             except (TypeError, ValueError):
                 raise wrong(field, "this is not JSON: it has no NaN and no infinity") from None
-        if self.timeout is not None and (
-            self.timeout < UNITS_NS["ms"] or self.timeout % UNITS_NS["ms"]
-        ):
+        millisecond_ns = UNITS_NS["ms"]
+        if self.timeout is not None and not (self.timeout and self.timeout % millisecond_ns == 0):
             raise wrong("timeout", "must be a whole number of milliseconds, and at least 1ms")
         if self.json_schema is not None:
             self._check_schema(self.json_schema)
@@ -217,15 +216,10 @@ class McpServer(Strict):
     """Tools that leave the list so long after the first prompt; calls of them fail."""
 
     def server(self, start_ns: int) -> ToolServer:
-        return ToolServer(
-            frozenset(self.lost_calls),
-            _from(start_ns, self.listed_after),
-            _from(start_ns, self.unlisted_after),
-        )
-
-
-def _from(start_ns: int, after: Mapping[str, Any]) -> dict[str, int]:
-    return {name: start_ns + after_ns for name, after_ns in after.items()}
+        own: Any = self  # the type of a duration is that for writing it
+        listed = {name: start_ns + after for name, after in own.listed_after.items()}
+        unlisted = {name: start_ns + after for name, after in own.unlisted_after.items()}
+        return ToolServer(frozenset(self.lost_calls), listed, unlisted)
 
 
 class Context(Strict):

@@ -358,13 +358,8 @@ def _finish(part: Finish, number: int, recorder: Recorder) -> Part:
 def _error(part: StreamError, number: int, recorder: Recorder) -> Part:
     fault = part.fault
     headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
-    fault = values.Fault(
-        writable(fault.message),
-        status=fault.status,
-        code=writable(fault.code),
-        headers=headers,
-        code_is_type=fault.code_is_type,
-    )
+    message, code = writable(fault.message), writable(fault.code)
+    fault = msgspec.structs.replace(fault, message=message, code=code, headers=headers)
     chars = len(fault.message) + sum(len(name) + len(value) for name, value in headers)
     seq, at_ns = len(recorder.entries), recorder.clock.now_ns
     recorder.put(entries.Error(seq, at_ns, number, fault), chars)

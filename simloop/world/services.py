@@ -246,8 +246,7 @@ class ServicesPort(Struct, eq=False):
         path, method = writable(rest[:MOST_RECORDED]), writable(request.method)
         once = dict(request.headers[::-1]).get("idempotency-key", "")  # the first of several
         recorded = service.address, method, path, body, once and writable(once[:MOST_RECORDED])
-        at, chars = (len(self.recorder.entries), self.recorder.now_ns), sum(map(len, recorded))
-        self.recorder.put(entries.ServiceRequest(*at, number, *recorded), chars)
+        self.recorder.record(entries.ServiceRequest, number, *recorded)
         return number
 
     def count(self, number: int, size: int) -> None:
@@ -269,9 +268,8 @@ class ServicesPort(Struct, eq=False):
         self, number: int, status: int, body: bytes, size: int, failure: str = ""
     ) -> None:
         """Record the end of a reply, whose body is of `size` bytes and begins with `body`."""
-        told, recorder = shown(body[: MOST_RECORDED + 1], size), self.recorder
-        at, chars = (len(recorder.entries), recorder.clock.now_ns), len(told) + len(failure)
-        recorder.put(entries.ServiceReply(*at, number, status, told, failure), chars)
+        told = shown(body[: MOST_RECORDED + 1], size)
+        self.recorder.record(entries.ServiceReply, number, status, told, failure)
 
     async def aclose(self) -> None:
         for *_, service in chain(*self._services.values()):
