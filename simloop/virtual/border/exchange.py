@@ -28,7 +28,6 @@ _read_namespace: Any = vars(ModuleType)["__dict__"]
 _namespace_of = _read_namespace.__get__
 _forget = ctypes.pythonapi.PyType_Modified
 _forget.argtypes, _forget.restype = [ctypes.py_object], None
-_IMMUTABLE = 1 << 8  # the flag of a class that `setattr` refuses
 
 
 class _Holder(NamedTuple):
@@ -126,24 +125,15 @@ class StandIns:
         self.classes = _holders_of_methods(methods)
         # To forget the methods of a class is to forget those of its subclasses.
         self._changed = [
-            (
-                cls,
-                holder.namespace,
-                "" if cls.__flags__ & _IMMUTABLE else next(iter(holder.originals)),
-            )
-            for cls, holder in self.classes.items()
-            if self.classes.keys().isdisjoint(cls.__mro__[1:])
+            cls for cls in self.classes if self.classes.keys().isdisjoint(cls.__mro__[1:])
         ]
         self._kept_by = kept_by
         self._everywhere = everywhere
 
     def forget_cached_methods(self) -> None:
         """Let CPython look up methods anew: it caches them, and sees no write to a class's dict."""
-        for cls, own, name in self._changed:
-            if name in own:  # a write that CPython does see takes a fifth of the call
-                setattr(cls, name, own[name])
-            else:
-                _forget(cls)
+        for cls in self._changed:
+            _forget(cls)
 
     def holder_of(self, namespace: dict[str, Any], module: str) -> _Holder | None:
         """Return the names in the globals of a module that hold an original or a stand-in."""

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from simloop.virtual.border.answers import stand_in
-from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready, run_with_pipes
 from simloop.virtual.clock.loop import VirtualLoop
 
@@ -108,8 +106,21 @@ class Loopback:
         return self._servers[_key(one)].waiting.popleft()
 
     def answer(self, name: str, original: Callable[..., Any], one: Any, *given: Any) -> Any:
-        """Answer a call of the method `name` that may wait."""
+        """Answer a call of the method `name` of one of these sockets."""
         match name:
+            case "close":
+                self.close(one)
+                original(one)
+                self.pipes.changed()
+                return None
+            case "shutdown":
+                original(one, *given)
+                self.pipes.changed()
+                return None
+            case "getsockname" | "getpeername":
+                return self.name_of(one, is_peer=name == "getpeername")
+            case "setsockopt" | "getsockopt":  # of TCP, which a pair does not have
+                return None if name == "setsockopt" else 0
             case "listen":
                 self.listen(one)
                 return None
@@ -177,49 +188,10 @@ def _key(one: Any) -> _Key:
 _SEND = _socket.socket.send
 
 
-def _answering(name: str, answer: Callable[..., Any]) -> tuple[type, str, Any]:
-    """Return the stand-in of a method of sockets, which answers for those of the run's network."""
-    original = vars(_socket.socket)[name]
-
-    def inside(network: Loopback, one: Any, *given: Any) -> Any:
-        return answer(network, original, one, *given) if network.has(one) else original(one, *given)
-
-    return _socket.socket, name, stand_in(original, inside, "network")
-
-
-def _close(network: Loopback, original: Any, one: Any) -> None:
-    network.close(one)
-    original(one)
-    network.pipes.changed()
-
-
-def _shut_down(network: Loopback, original: Any, one: Any, how: int) -> None:
-    original(one, how)
-    network.pipes.changed()
-
-
-_exchange = NameExchange(
-    StandIns(
-        {},
-        (
-            _answering("close", _close),
-            _answering("shutdown", _shut_down),
-            _answering("getsockname", lambda net, _, one: net.name_of(one, is_peer=False)),
-            _answering("getpeername", lambda net, _, one: net.name_of(one, is_peer=True)),
-            # The options of TCP, which a pair does not have.
-            _answering("setsockopt", lambda *_: None),
-            _answering("getsockopt", lambda *_: 0),
-        ),
-        kept_by=frozenset(),
-    )
-)
-
-
 def network_of(loop: VirtualLoop) -> Loopback:
     """Return the network of the run on a loop; the first call makes it."""
     if loop.network is None:
         loop.network = Loopback(loop)
-        _exchange.enter()
-        loop.at_end += [loop.network.end, _exchange.leave]
+        loop.at_end.append(loop.network.end)
     network: Loopback = loop.network
     return network

@@ -80,21 +80,27 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 
 def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
-    """Return a method of sockets that is refused, unless the socket is one of the run's network."""
+    """Return a method that a socket of the run's network has; it is refused if it may wait."""
 
     def method(answers: Answers, original: Any, one: Any, *args: Any, **_: Any) -> Any:
         __tracebackhide__ = True
         network = answers.loop.network
         if network is not None and network.has(one):
             return network.answer(name, original, one, *args)
+        if name in _HARMLESS:
+            return original(one, *args)
         raise answers.loop.refuse(f"socket.{name.lstrip('_')}", real_world.TRANSPORT)
 
     return guarded(original, method)
 
 
+_HARMLESS = ("close", "shutdown", "getsockname", "getpeername", "setsockopt", "getsockopt")
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     (kind, name, _without_waiting(vars(kind)[name], name))
-    for place, names in real_world.SILENT_METHODS.items()
+    for place, names in (
+        *real_world.SILENT_METHODS.items(),
+        (("_socket", "socket"), " ".join(_HARMLESS)),
+    )
     for kind in [named(*place)]
     for name in names.split()
     if kind is not None and name in vars(kind)

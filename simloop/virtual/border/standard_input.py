@@ -148,14 +148,9 @@ class _Stream:
         given = self._here()
         return getattr(self.under, name)(*args) if given is None else given.read(name, *args)
 
-    def readline(self, size: int = -1) -> Any:
-        return self._read("readline", size)
-
-    def read(self, size: int = -1) -> Any:
-        return self._read("read", size)
-
-    def readlines(self, hint: int = -1) -> Any:
-        return self._read("readlines", hint)
+    readline = functools.partialmethod(_read, "readline")
+    read = functools.partialmethod(_read, "read")
+    readlines = functools.partialmethod(_read, "readlines")
 
     def __iter__(self) -> Self:
         return self

@@ -226,19 +226,17 @@ def _method(cls: type, name: str, answer: Callable[..., Any]) -> tuple[type, str
     return cls, name, stand_in(cls.__dict__[name], answer)
 
 
+def _of_pools(name: str) -> Callable[..., Any]:
+    return lambda answers, *args, **kwargs: getattr(threads_of(answers.loop).pools, name)(
+        *args, **kwargs
+    )
+
+
 METHODS: tuple[tuple[type, str, Any], ...] = (
     _method(threading.Thread, "start", _start),
     (threading.Thread, "join", functools.wraps(_JOIN)(_join)),
     (threading.Thread, "is_alive", functools.wraps(_IS_ALIVE)(_is_alive)),
-    _method(
-        ThreadPoolExecutor,
-        "__init__",
-        lambda answers, *args, **kwargs: threads_of(answers.loop).pools.make(*args, **kwargs),
-    ),
-    _method(
-        ThreadPoolExecutor,
-        "submit",
-        lambda answers, *args, **kwargs: threads_of(answers.loop).pools.submit(*args, **kwargs),
-    ),
+    _method(ThreadPoolExecutor, "__init__", _of_pools("make")),
+    _method(ThreadPoolExecutor, "submit", _of_pools("submit")),
     _method(_POLICY, "new_event_loop", lambda answers, _: InnerLoop(answers.loop)),
 )

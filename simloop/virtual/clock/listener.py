@@ -17,15 +17,10 @@ LEAST_NS = SECOND_NS
 """The shortest sleep and blocking call of which a listener hears: polls are shorter."""
 _LEAST_S = LEAST_NS / SECOND_NS
 _WAITING = frozenset({"asyncio", "anyio", "concurrent", "queue", "threading"})
-_STAND_INS = frozenset(
-    f"simloop.virtual.{name}"
-    for name in (
-        *("border.answers", "border.pipes", "border.processes", "border.standard_input"),
-        "border.thread_stand_ins",
-        *("clock.loop", "clock.listener"),
-        *("clock.tasks", "threads.scheduler"),
-    )
-)
+_STAND_INS = frozenset(f"simloop.virtual.{name}" for name in (
+    "border.answers", "border.pipes", "border.processes", "border.standard_input",
+    "border.thread_stand_ins", "clock.loop", "clock.listener", "clock.tasks", "threads.scheduler",
+))  # fmt: skip
 """The modules of simloop whose functions a program calls without knowing it."""
 
 WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
