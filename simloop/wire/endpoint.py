@@ -185,7 +185,7 @@ class Endpoint:
             self.port.recorder.record(entries.Note, told)
         else:
             self.port.recorder.record(entries.RequestRefused, called, refused.status, told)
-        return HttpReply(refused.status, refused.headers, HttpBody(refused.body))
+        return refused
 
     def _looked_up(self, request: HttpRequest) -> HttpReply | None:
         """Answer a request that asks no model. Raises WrongRequest."""

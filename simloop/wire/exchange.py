@@ -183,9 +183,9 @@ class ModelCourse(http.ReplyCourse):
         return is_lost or self.stream.is_unreachable
 
     def _failed(self, failure: StreamError) -> Iterator[http.Head | bytes]:
-        status, headers, body = self._form.error(failure, self._stamp)
-        yield http.Head(status, headers)
-        yield body
+        reply = self._form.error(failure, self._stamp)
+        yield http.Head(reply.status, reply.headers)
+        yield reply.body.data or b""
 
 
 class ReplyBody(http.HttpBody):

@@ -57,14 +57,14 @@ class Served:
             request = form.read(sent)
         except WrongRequest as wrong:
             refused = form.refuse(wrong, stamp)
-            return refused.status, refused.headers, [refused.body]
+            return refused.status, refused.headers, [refused.body.data or b""]
         self.requests.append(request)
         first = self.parts[0] if self.parts else None
         if isinstance(first, StreamError) and (
             first.fault.status or first.body or not request.streams
         ):
             failed = form.error(first, stamp)
-            return failed.status, failed.headers, [failed.body]
+            return failed.status, failed.headers, [failed.body.data or b""]
         writer = form.encoder(request, stamp)
         pieces = [*form.framed(writer.begin(ahead(self.parts)))]
         for part in self.parts:

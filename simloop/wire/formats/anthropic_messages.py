@@ -18,7 +18,6 @@ from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
-from simloop.world.wire_options import WireOptions
 
 _Blocks = list[tuple[str, JsonObject]]
 
@@ -43,7 +42,7 @@ class AnthropicMessages(replies.WireFormat):
             raise WrongRequest(key, wrong.message, wrong.code) from None
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_MessageEncoder":
-        return _MessageEncoder(self.options, request, stamp.number)
+        return _MessageEncoder(self, request, stamp)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:
         error, request_id = anthropic_error(fault), replies.request_id(number)
@@ -272,12 +271,11 @@ _DELTAS = {
 
 
 class _MessageEncoder(replies.BlockEncoder):
-    def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
-        super().__init__(options, request)
+    def __init__(self, form: AnthropicMessages, request: WireRequest, stamp: Stamp) -> None:
+        super().__init__(form, request, stamp)
         self._usage: values.Usage | None = None
-        self._signature = f"signature-{number}"
         self._head = {
-            "id": f"msg-{number}",
+            "id": f"msg-{stamp.number}",
             "type": "message",
             "role": "assistant",
             "model": request.model,
@@ -311,7 +309,7 @@ class _MessageEncoder(replies.BlockEncoder):
             yield _delta(block, piece)
         if action == "close":
             if block.kind == "reasoning":
-                signed = {"type": "signature_delta", "signature": self._signature}
+                signed = {"type": "signature_delta", "signature": self.signature}
                 yield _event("content_block_delta", {"index": block.index, "delta": signed})
             yield _event("content_block_stop", {"index": block.index})
 
@@ -338,7 +336,7 @@ class _MessageEncoder(replies.BlockEncoder):
             case "text":
                 return {**start, "text": block.text}
             case "reasoning":
-                return {**start, "thinking": block.text, "signature": self._signature}
+                return {**start, "thinking": block.text, "signature": self.signature}
             case "call":
                 given = replies.whole_input(block)
                 return {**start, "id": block.call_id, "name": block.name, "input": given}

@@ -19,7 +19,6 @@ from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
-from simloop.world.wire_options import WireOptions
 
 _PATH = re.compile(r"/model/([^/]+)/(converse|converse-stream)$")
 
@@ -55,7 +54,7 @@ class Bedrock(replies.WireFormat):
         return [_message(*event) for event in events]
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ConverseEncoder":
-        return _ConverseEncoder(self.options, request, stamp.number)
+        return _ConverseEncoder(self, request, stamp)
 
     def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
         kind = "application/vnd.amazon.eventstream" if request.streams else replies.JSON
@@ -264,10 +263,6 @@ _WORDS = replies.FinishWords(
 
 
 class _ConverseEncoder(replies.BlockEncoder):
-    def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
-        super().__init__(options, request)
-        self._signature = f"signature-{number}"
-
     def opened(self) -> Iterator[WireEvent]:
         yield _event("messageStart", role="assistant")
 
@@ -281,7 +276,7 @@ class _ConverseEncoder(replies.BlockEncoder):
             yield _event("contentBlockDelta", delta=_delta(block, piece), **place)
         if action == "close":
             if block.kind == "reasoning":
-                signed = {"reasoningContent": {"signature": self._signature}}
+                signed = {"reasoningContent": {"signature": self.signature}}
                 yield _event("contentBlockDelta", delta=signed, **place)
             yield _event("contentBlockStop", **place)
 
@@ -309,7 +304,7 @@ class _ConverseEncoder(replies.BlockEncoder):
             case "text":
                 return {"text": block.text}
             case "reasoning":
-                said = {"text": block.text, "signature": self._signature}
+                said = {"text": block.text, "signature": self.signature}
                 return {"reasoningContent": {"reasoningText": said}}
             case "call":
                 use = {"toolUseId": block.call_id, "name": block.name}

@@ -19,7 +19,6 @@ from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
-from simloop.world.wire_options import WireOptions
 
 _PATH = re.compile(
     r"/(?:models|tunedModels|endpoints)/([^/:]+):(generateContent|streamGenerateContent|countTokens)$"
@@ -59,7 +58,7 @@ class Gemini(replies.WireFormat):
         )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ContentEncoder":
-        return _ContentEncoder(self.options, request, stamp.number)
+        return _ContentEncoder(self, request, stamp)
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         return {"error": gemini_error(fault)}
@@ -272,10 +271,10 @@ _MALFORMED = "MALFORMED_FUNCTION_CALL"
 
 
 class _ContentEncoder(replies.BlockEncoder):
-    def __init__(self, options: WireOptions, request: WireRequest, number: int) -> None:
-        super().__init__(options, request)
-        self._head = {"modelVersion": request.model, "responseId": f"resp-{number}"}
-        self._signature = base64.b64encode(f"signature-{number}".encode()).decode()
+    def __init__(self, form: Gemini, request: WireRequest, stamp: Stamp) -> None:
+        super().__init__(form, request, stamp)
+        self._head = {"modelVersion": request.model, "responseId": f"resp-{stamp.number}"}
+        self._signature = base64.b64encode(self.signature.encode()).decode()
 
     def opened(self) -> Iterator[WireEvent]:
         return iter(())

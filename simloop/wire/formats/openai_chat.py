@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simloop import messages as values
-from simloop.wire.formats import payload, replies, wire_format
+from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
-from simloop.world.http import Headers, HttpRequest
-from simloop.world.wire_options import WireOptions
+from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 
 # ---------------------------------------------------------------- failed calls of both formats
 
@@ -90,13 +89,12 @@ class OpenAIFormat(replies.WireFormat):
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it
         return {"error": openai_error(fault, is_responses=self.is_responses)}
 
-    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> wire_format.ErrorReply:
+    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> HttpReply:
         param, code = wrong.key or None, wrong.code or None
         error = {"message": wrong.message, "type": INVALID, "param": param, "code": code}
         headers = (("content-type", replies.JSON), *self.every(stamp))
-        return wire_format.ErrorReply(
-            wrong.status, headers, payload.wire_json({"error": error}).encode()
-        )
+        body = payload.wire_json({"error": error}).encode()
+        return HttpReply(wrong.status, headers, HttpBody(body))
 
     def every(self, stamp: Stamp, failure: values.StreamError | None = None) -> Headers:
         """Return the headers of every reply; limits reset after a duration."""
@@ -137,7 +135,7 @@ class OpenAIChat(OpenAIFormat):
         )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ChatEncoder":
-        return _ChatEncoder(self.options, request, stamp)
+        return _ChatEncoder(self, request, stamp)
 
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:
@@ -249,8 +247,8 @@ _WORDS = replies.FinishWords(  # the last is OpenRouter's
 
 
 class _ChatEncoder(replies.BlockEncoder):
-    def __init__(self, options: WireOptions, request: WireRequest, stamp: Stamp) -> None:
-        super().__init__(options, request)
+    def __init__(self, form: OpenAIChat, request: WireRequest, stamp: Stamp) -> None:
+        super().__init__(form, request, stamp)
         self._text_field = "content"
         self._head: dict[str, Any] = {
             "id": f"chatcmpl-{stamp.number}",

@@ -201,7 +201,7 @@ _PREFIXES = {"text": "msg", "reasoning": "rs", "call": "fc"}
 
 class _ResponseEncoder(replies.BlockEncoder):
     def __init__(self, form: OpenAIResponses, request: WireRequest, stamp: Stamp) -> None:
-        super().__init__(form.options, request)
+        super().__init__(form, request, stamp)
         self._storage = form.storage
         turn = request.turn if isinstance(request, _ResponsesRequest) else _ALONE
         self._turn = turn

@@ -17,9 +17,9 @@ from simloop.escape import writable
 from simloop.messages import json_value
 from simloop.wire.formats.payload import JsonObject, wire_json
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import ErrorReply, Stamp, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.faults import status_text
-from simloop.world.http import Headers, HttpRequest
+from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
 
 JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"
@@ -171,9 +171,11 @@ def whole_input(block: ReplyBlock) -> Any:
 class BlockEncoder(ABC):
     """Writes the reply to one request as the changes of its blocks, from its first part on."""
 
-    def __init__(self, options: WireOptions, request: WireRequest) -> None:
-        self.options = options
+    def __init__(self, form: "WireFormat", request: WireRequest, stamp: Stamp) -> None:
+        self.options = form.options
         self.request = request
+        self.signature = f"signature-{stamp.number}"
+        """The provider's proof that a thought is its own."""
         self.blocks = Blocks()
         self.finish: values.Finish | None = None
         self._has_begun = False
@@ -346,7 +348,7 @@ class WireFormat(ABC):
         kind = EVENTS if request.streams else JSON
         return (("content-type", kind), *self.every(stamp))
 
-    def error(self, failure: values.StreamError, stamp: Stamp) -> ErrorReply:
+    def error(self, failure: values.StreamError, stamp: Stamp) -> HttpReply:
         """Return the HTTP reply that a failed call has in the place of any output.
 
         The script's headers stand over the provider's, and the script's body in place of its own.
@@ -361,9 +363,9 @@ class WireFormat(ABC):
         given = {name for name, _ in fault.headers}
         own = (("content-type", kind), *self.every(stamp, failure))
         kept = (header for header in own if header[0] not in given)
-        return ErrorReply(status, (*kept, *fault.headers), text.encode())
+        return HttpReply(status, (*kept, *fault.headers), HttpBody(text.encode()))
 
-    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> ErrorReply:
+    def refuse(self, wrong: WrongRequest, stamp: Stamp) -> HttpReply:
         """Return the HTTP reply to a request that cannot be read."""
         fault = values.Fault(str(wrong), status=wrong.status)
         return self.error(values.StreamError(fault), stamp)

@@ -1,10 +1,9 @@
-"""What a wire format reads and writes: requests, events, failed calls."""
+"""What a wire format reads and writes: requests, and the events of replies."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from simloop.messages import Message, StructuredOutput, ToolSpec
-from simloop.world.http import Headers
 
 
 class WireEvent(NamedTuple):
@@ -36,14 +35,6 @@ class Stamp(NamedTuple):
 
     number: int
     created_s: int
-
-
-class ErrorReply(NamedTuple):
-    """A failed call as an HTTP reply."""
-
-    status: int
-    headers: Headers
-    body: bytes
 
 
 class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with its status

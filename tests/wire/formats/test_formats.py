@@ -372,7 +372,7 @@ def test_any_body_is_read_or_refused(form: WireFormat, body: dict[str, Any]) -> 
     except WrongRequest as wrong:
         reply = form.refuse(wrong, STAMP)
         assert reply.status in ((400, 404) if form.name == "openai-responses" else (400,))
-        refused = json.loads(reply.body)
+        refused = json.loads(reply.body.data or b"")
         assert refused.get("error", refused)["message"]
     else:
         assert request.messages

@@ -14,21 +14,22 @@ from simloop.wire.formats.gemini import Gemini
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
 from simloop.wire.formats.replies import INVALID, OVERFLOW, WireFormat, framed
-from simloop.wire.formats.wire_format import ErrorReply, WireEvent, WrongRequest
+from simloop.wire.formats.wire_format import WireEvent, WrongRequest
 from simloop.world.faults import FAULTS
+from simloop.world.http import HttpReply
 from simloop.world.wire_options import FramingName, WireOptions
 
 CHAT, RESPONSES, CLAUDE = OpenAIChat(), OpenAIResponses(), AnthropicMessages()
 every_format = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 
-def replied(form: WireFormat, **http: Any) -> ErrorReply:
+def replied(form: WireFormat, **http: Any) -> HttpReply:
     """Return the reply to a call that fails as a script says."""
     return form.error(Http(**http).failure(), STAMP)
 
 
-def error(reply: ErrorReply) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(reply.body)["error"]
+def error(reply: HttpReply) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(reply.body.data or b"")["error"]
     return found
 
 
@@ -40,8 +41,8 @@ class Words(NamedTuple):
     code: str | None = None
 
 
-def words(form: WireFormat, reply: ErrorReply) -> Words:
-    body = json.loads(reply.body)
+def words(form: WireFormat, reply: HttpReply) -> Words:
+    body = json.loads(reply.body.data or b"")
     if form.name == "bedrock":
         return Words(body["message"], dict(reply.headers)["x-amzn-errortype"])
     found, details = body["error"], body["error"].get("details")
@@ -90,7 +91,7 @@ def test_a_status_has_the_words_of_openai(
 @pytest.mark.parametrize(("status", "kind"), ANTHROPIC.items(), ids=map(str, ANTHROPIC))
 def test_a_status_has_the_words_of_anthropic(status: int, kind: str) -> None:
     reply = replied(CLAUDE, status=status)
-    body = json.loads(reply.body)
+    body = json.loads(reply.body.data or b"")
     assert (reply.status, body["type"], body["request_id"]) == (status, "error", "req-3")
     assert body["error"]["type"] == kind
     assert list(body["error"]) == ["type", "message"]
@@ -135,8 +136,8 @@ def test_a_gateway_answers_with_a_page(form: WireFormat, status: int) -> None:
     is_page = (form.name, status) != ("gemini", 504)  # whose own servers send it
     kind = "text/html" if is_page else "application/json"
     assert dict(reply.headers)["content-type"] == kind
-    assert reply.body.startswith(b"<html>") == is_page
-    assert str(status).encode() in reply.body
+    assert (reply.body.data or b"").startswith(b"<html>") == is_page
+    assert str(status).encode() in (reply.body.data or b"")
 
 
 @every_format
@@ -176,7 +177,7 @@ def test_an_overflow_has_the_words_of_the_provider(
         assert said in found.message
         assert (reply.status, found.type, found.code in (None, OVERFLOW)) == (400, kind, True)
         assert param is None or error(reply)["param"] == param
-        assert "details" not in json.loads(reply.body).get("error", ())
+        assert "details" not in json.loads(reply.body.data or b"").get("error", ())
 
 
 def test_an_overflow_in_the_words_of_the_script_keeps_them() -> None:
@@ -230,7 +231,7 @@ def test_the_body_of_the_script_goes_out_as_it_is(
     form: WireFormat, body: Any, sent: bytes, kind: str
 ) -> None:
     reply = replied(form, status=502, body=body)
-    assert reply.body == sent
+    assert reply.body.data == sent
     assert dict(reply.headers)["content-type"] == kind
 
 

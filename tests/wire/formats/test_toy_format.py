@@ -53,8 +53,7 @@ class Toy(WireFormat):
         return [len(one).to_bytes(4) + one for one in data]
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "ToyEncoder":
-        del stamp
-        return ToyEncoder(self.options, request)
+        return ToyEncoder(self, request, stamp)
 
     def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
         del stamp
