@@ -15,7 +15,7 @@ from typing import ClassVar
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
+from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 
@@ -60,35 +60,14 @@ class AnthropicMessages(replies.WireFormat):
 # ---------------------------------------------------------------- failed calls
 
 _RESET_S = 60
-_BY_STATUS: Mapping[int, ErrorWords] = {
-    400: ErrorWords(INVALID, "The request body is not valid JSON."),
-    401: ErrorWords("authentication_error", "invalid x-api-key"),
-    402: ErrorWords("billing_error", "There is an issue with your billing or payment information."),
-    403: ErrorWords(
-        "permission_error", "Your API key does not have permission to use the specified resource."
-    ),
-    404: ErrorWords("not_found_error", "The requested resource could not be found."),
-    408: ErrorWords("timeout_error", "Request timed out"),
-    409: ErrorWords("conflict_error", "The resource was updated by another request."),
-    413: ErrorWords("request_too_large", "Request exceeds the maximum size"),
-    422: ErrorWords(INVALID, "The request could not be processed."),
-    429: ErrorWords(
-        "rate_limit_error",
-        "This request would exceed your organization's rate limit. Please try again later.",
-    ),
-    500: ErrorWords("api_error", "Internal server error"),
-    503: ErrorWords("api_error", "Service temporarily unavailable"),
-    504: ErrorWords("timeout_error", "Request timed out"),
-    529: ErrorWords("overloaded_error", "Overloaded"),
-}
-_OVERFLOW = ErrorWords(INVALID, "prompt is too long: 208310 tokens > 200000 maximum")
-_TYPES = {words.type for words in _BY_STATUS.values()}
+_ERRORS = replies.error_words("anthropic")
+_TYPES = {words.type for words in _ERRORS.values()}
 
 
 def anthropic_error(fault: values.Fault) -> JsonObject:
     """Return the object `error`; a code of the script that is no type goes out in `details`."""
     code = fault.code
-    words = _OVERFLOW if code == OVERFLOW else replies.words_of(fault, _BY_STATUS, "api_error")
+    words = replies.words_of(fault, _ERRORS, "api_error", INVALID)
     message = replies.message_of(fault, words)
     if code in _TYPES or fault.code_is_type:
         return {"type": code, "message": message}

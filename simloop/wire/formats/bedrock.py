@@ -8,7 +8,7 @@ exception, which botocore raises. Shapes and words: botocore's service model `be
 import re
 import struct
 from binascii import crc32
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
+from simloop.wire.formats.replies import BlockChange, ErrorWords
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 
@@ -88,26 +88,7 @@ def _header(pair: tuple[str, str]) -> bytes:
 
 # ---------------------------------------------------------------- failed calls
 
-# Statuses and types: botocore's service model. Its words are those of 400 and 424; the others were
-# recorded: docs/sdks.md has the issues, as of 2026-11-26. It has no other status: no source was
-# found for one, such as 529, which gets the type of 400 or of 503, and the words of the script.
-_BY_STATUS: Mapping[int, ErrorWords] = {
-    400: ErrorWords("ValidationException",
-         "The input fails to satisfy the constraints specified by Amazon Bedrock"),
-    403: ErrorWords("AccessDeniedException",
-         "You don't have access to the model with the specified model ID."),
-    404: ErrorWords("ResourceNotFoundException",
-         "Could not resolve the foundation model from the provided model identifier."),
-    408: ErrorWords("ModelTimeoutException", "Model has timed out in processing the request"),
-    424: ErrorWords("ModelErrorException",
-         "The request failed due to an error while processing the model."),
-    429: ErrorWords("ThrottlingException", "Too many requests, please wait before trying again. "
-         "You have sent too many requests. Wait before trying again."),
-    500: ErrorWords("InternalServerException",
-         "The system encountered an unexpected error during processing. Try your request again."),
-    503: ErrorWords("ServiceUnavailableException", "Bedrock is unable to process your request."),
-}  # fmt: skip
-_OVERFLOW = ErrorWords("ValidationException", "Input is too long for requested model.")
+_ERRORS = replies.error_words("bedrock")
 # An exception inside of a stream is one of these; Bedrock has no other.
 _IN_STREAM = {
     400: "validation", 424: "modelStreamError", 429: "throttling", 500: "internalServer",
@@ -117,14 +98,13 @@ _IN_STREAM = {
 
 def _known(status: int) -> int:
     kind = 400 if status < 500 else 503  # noqa: PLR2004 - the classes of HTTP
-    return status if status in _BY_STATUS else kind
+    return status if status in _ERRORS else kind
 
 
 def _words(fault: values.Fault) -> ErrorWords:
     """Return the words for a fault; a code of the script takes the place of the type."""
-    status = replies.status_of(fault)
-    found = _OVERFLOW if fault.code == OVERFLOW else _BY_STATUS.get(status)
-    words = found or ErrorWords(_BY_STATUS[_known(status)].type, fault.message)
+    of_servers, of_clients = (_ERRORS[status].type for status in (503, 400))
+    words = replies.words_of(fault, _ERRORS, of_servers, of_clients)
     is_type = fault.code_is_type or (fault.code and fault.code not in replies.STATUSES)
     return words._replace(type=fault.code) if is_type else words
 

@@ -8,7 +8,7 @@ has no candidate. Shapes: ai.google.dev/api/generate-content; google-genai 3.6, 
 
 import base64
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from simloop import messages as values
 from simloop.messages import json_value
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.replies import OVERFLOW, BlockChange, ErrorWords
+from simloop.wire.formats.replies import OVERFLOW, BlockChange
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 
@@ -66,36 +66,15 @@ class Gemini(replies.WireFormat):
 
 # ---------------------------------------------------------------- failed calls
 
-# Recorded in issues of google-gemini/gemini-cli, and 504 in one of googleapis/python-genai, as of
-# 2026-11-26: docs/sdks.md lists them. No source was found for another status, such as 408 or 529,
-# which gets UNKNOWN and the words of the script.
-_BY_STATUS: Mapping[int, ErrorWords] = {
-    400: ErrorWords("INVALID_ARGUMENT", "Request contains an invalid argument."),
-    401: ErrorWords("UNAUTHENTICATED", "Request had invalid authentication credentials. Expected "
-         "OAuth 2 access token, login cookie or other valid authentication credential. See "
-         "https://developers.google.com/identity/sign-in/web/devconsole-project."),
-    403: ErrorWords("PERMISSION_DENIED", "The caller does not have permission"),
-    404: ErrorWords("NOT_FOUND", "Requested entity was not found."),
-    429: ErrorWords("RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
-    499: ErrorWords("CANCELLED", "The operation was cancelled."),
-    500: ErrorWords("INTERNAL", "An internal error has occurred. Please retry or report in "
-         "https://developers.generativeai.google/guide/troubleshooting"),
-    503: ErrorWords("UNAVAILABLE", "The model is overloaded. Please try again later."),
-    504: ErrorWords("DEADLINE_EXCEEDED", "Deadline expired before operation could complete."),
-}  # fmt: skip
-_OVERFLOW = ErrorWords(
-    "INVALID_ARGUMENT",
-    "The input token count (1130000) exceeds the maximum number of tokens allowed (1048576).",
-)
-_TYPES = {words.type for words in _BY_STATUS.values()}
+_ERRORS = replies.error_words("gemini")
+_TYPES = {words.type for words in _ERRORS.values()}
 _DETAIL = "type.googleapis.com/google.rpc."
 
 
 def gemini_error(fault: values.Fault) -> JsonObject:
     """Return the object `error`; its details have a code that is no status, and the retry hint."""
     code, status, details = fault.code, replies.status_of(fault), list[JsonObject]()
-    found = _OVERFLOW if code == OVERFLOW else _BY_STATUS.get(status)
-    words = found or ErrorWords("UNKNOWN", fault.message)
+    words = replies.words_of(fault, _ERRORS, "UNKNOWN", "UNKNOWN")
     is_type = code in _TYPES or fault.code_is_type
     if code and not is_type and code != OVERFLOW:
         reason = {"reason": code, "domain": "googleapis.com"}

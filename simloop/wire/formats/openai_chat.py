@@ -4,73 +4,27 @@ A stream has unnamed events: a role, pieces of text and of calls, a finish reaso
 client asks for it, `[DONE]`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
-from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange, ErrorWords
+from simloop.wire.formats.replies import INVALID, REFUSAL, BlockChange
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 
 # ---------------------------------------------------------------- failed calls of both formats
 
-_QUOTA = (
-    "You exceeded your current quota, please check your plan and billing details. For more "
-    "information on this error, read the docs: "
-    "https://platform.openai.com/docs/guides/error-codes/api-errors."
-)
-_BY_STATUS: Mapping[int, ErrorWords] = {
-    400: ErrorWords(INVALID, "We could not parse the JSON body of your request."),
-    401: ErrorWords(
-        INVALID,
-        "Incorrect API key provided: simulated. "
-        "You can find your API key at https://platform.openai.com/account/api-keys.",
-        "invalid_api_key",
-    ),
-    403: ErrorWords(
-        "request_forbidden",
-        "Country, region, or territory not supported",
-        "unsupported_country_region_territory",
-    ),
-    404: ErrorWords(
-        INVALID,
-        "The requested model does not exist or you do not have access to it.",
-        "model_not_found",
-    ),
-    408: ErrorWords("server_error", "Request timed out."),
-    409: ErrorWords(INVALID, "The resource was updated by another request."),
-    413: ErrorWords(INVALID, "Request too large."),
-    422: ErrorWords(INVALID, "The request could not be processed."),
-    429: ErrorWords("requests", "Rate limit reached for requests.", "rate_limit_exceeded"),
-    500: ErrorWords(
-        "server_error", "The server had an error while processing your request. Sorry about that!"
-    ),
-    503: ErrorWords("server_error", "The engine is currently overloaded, please try again later."),
-}
-_BY_CODE: Mapping[str, ErrorWords] = {
-    "insufficient_quota": ErrorWords("insufficient_quota", _QUOTA),
-    OVERFLOW: ErrorWords(
-        INVALID,
-        "This model's maximum context length is 128000 tokens. However, your messages resulted in "
-        "130000 tokens. Please reduce the length of the messages.",
-        param="messages",
-    ),
-}
-_RESPONSES_OVERFLOW = ErrorWords(
-    INVALID,
-    "Your input exceeds the context window of this model. Please adjust your input and try again.",
-    param="input",
-)
+_ERRORS = replies.error_words("openai")
+_OF_RESPONSES = _ERRORS | replies.error_words("openai-responses")
 
 
 def openai_error(fault: values.Fault, *, is_responses: bool = False) -> JsonObject:
     """Return the object `error` of OpenAI's formats."""
-    words = _BY_CODE.get(fault.code) or replies.words_of(fault, _BY_STATUS, "server_error")
-    if is_responses and fault.code == OVERFLOW:
-        words = _RESPONSES_OVERFLOW
+    known = _OF_RESPONSES if is_responses else _ERRORS
+    words = replies.words_of(fault, known, "server_error", INVALID)
     code = fault.code or words.code
     if fault.code_is_type:
         words, code = words._replace(type=fault.code), None

@@ -5,9 +5,11 @@ take the place of what the script leaves out. Shapes, types and codes are the pr
 messages of OpenAI and Anthropic are worded like theirs, and were not compared with recorded ones.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from msgspec import UNSET
@@ -283,11 +285,23 @@ def status_of(fault: values.Fault) -> int:
     return STATUSES.get(fault.code, 500) if fault.status is UNSET else fault.status
 
 
-def words_of(fault: values.Fault, known: Mapping[int, ErrorWords], of_servers: str) -> ErrorWords:
-    """Return the words for a fault's status; `of_servers` is the type of all from 500 on."""
+def error_words(provider: str) -> dict[int | str, ErrorWords]:
+    """Return a provider's words, by status or code; errors.json has them with their sources."""
+    rows = json.loads(Path(__file__).with_name("errors.json").read_text("utf-8"))[provider]
+    return {
+        int(key) if key.isdecimal() else key: ErrorWords(**row)
+        for key, row in rows.items()
+        if key != "source"
+    }
+
+
+def words_of(
+    fault: values.Fault, known: Mapping[int | str, ErrorWords], of_servers: str, of_clients: str
+) -> ErrorWords:
+    """Return the words for a fault: those of its code or status, else a type and its own words."""
     status = status_of(fault)
-    kind = INVALID if status < 500 else of_servers  # noqa: PLR2004 - the classes of HTTP
-    return known.get(status) or ErrorWords(kind, fault.message)
+    kind = of_clients if status < 500 else of_servers  # noqa: PLR2004 - the classes of HTTP
+    return known.get(fault.code) or known.get(status) or ErrorWords(kind, fault.message)
 
 
 def message_of(fault: values.Fault, words: ErrorWords) -> str:
