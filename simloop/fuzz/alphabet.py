@@ -5,11 +5,13 @@ any two values can meet. A tool or hook that hangs has a limit: no loop could en
 """
 
 import inspect
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from itertools import chain, islice, repeat
 from math import inf
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from simloop.fuzz.choices import Choices, features_on, one_of, switch
@@ -23,6 +25,8 @@ from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
+_DATA: Any = json.loads(Path(__file__).with_name("alphabet.json").read_text("utf-8"))
+"""The values of settings; those of a hook come after the probability of the change."""
 TOOLS = ("read", "search", "write", "shell")
 """The names of the tools that replies call if a loop does not offer its own."""
 _WAIT_MS = 4_000
@@ -122,25 +126,8 @@ _PLAIN = ReplyFault("plain", Stage.END, {})
 ENDS: Sequence[ReplyFault] = (_PLAIN, *(fault for fault in FAULTS if fault.weight))
 """The ends of a reply: first none of its own, then the faults of the catalogue."""
 
-PACES = (
-    replies.Pace(),
-    replies.Pace(first_part="1s"),
-    replies.Pace(per_part="100ms"),
-    replies.Pace(first_part="30s"),
-    replies.Pace(first_part="999ms", per_part="1s"),
-    replies.Pace(per_part="2s"),
-    replies.Pace(per_token="20ms"),  # noqa: S106 - a duration
-    replies.Pace(first_part="170s", per_part="60s"),
-)
-
-USAGES = (
-    None,
-    replies.TokenUsage(input=0, output=0),
-    replies.TokenUsage(input=120, output=15),
-    replies.TokenUsage(input=500_000, output=4_000),
-    replies.TokenUsage(input=10**9, output=10**9),
-)
-
+PACES = tuple(replies.Pace(**each) for each in _DATA["paces"])
+USAGES = tuple(each and replies.TokenUsage(**each) for each in _DATA["usages"])
 STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
 
 IDS: Sequence[Callable[[int], list[str]]] = (
@@ -276,15 +263,10 @@ _ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
     lambda _: {"cancels": True, "takes": "1s"},
 )
 _ENDING_WEIGHTS = (24, 12, 2, 2, 1, 1, 2, 2, 1, 2, 1, 3, 5, 4)
-_TOOL_TAKES = ("0s", "120ms", "1s", "5s", "999ms", "31s")
+_TOOL_TAKES = _DATA["takes of tools"]
 _TIMEOUTS = (None, None, "1ms", "1s", "5s")
 _OUTLIVES = ("200ms", "2s")
-_SCHEMAS: Sequence[Mapping[str, Any]] = (
-    {"parameters": {"path": "string?"}},
-    {"parameters": {"path": "string"}},
-    {"json_schema": {"type": "object"}},
-    {"json_schema": {"type": "object", "properties": {"path": {"type": "string", "maxLength": 6}}}},
-)
+_SCHEMAS: Sequence[Mapping[str, Any]] = _DATA["schemas"]
 
 
 def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
@@ -309,30 +291,7 @@ def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
     return ScriptedTool(**keys)
 
 
-_POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
-    "before_llm_call": {
-        "system_prompt": (0.5, ("Another system prompt.", "Yet another one.", "")),
-        "hide_tools": (0.25, (["read"], ["write", "search"], list(TOOLS))),
-        "add_tools": (
-            0.25,
-            (
-                {"nonesuch": {"returns": "I am here"}},
-                {"read": {"returns": "another read"}},
-                {"nonesuch": {"raises": "I am broken"}, "write": {"returns": "written elsewhere"}},
-            ),
-        ),
-        "block": (0.1, ("not this",)),
-    },
-    "before_tool_call": {
-        "arguments": (
-            0.5,
-            ({"path": "changed"}, {"path": 5}, {"path": "changed too"}, {"extra": True}),
-        ),
-        "block": (0.3, ("not this",)),
-    },
-    "after_tool_call": {"result": (0.6, ("changed", "", "changed \x1b[1m words"))},
-    "after_llm_call": {},
-}
+_POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = _DATA["hooks"]
 """The changes that a hook can make at each point, each with its probability and its values."""
 
 _POINT_WEIGHTS = (4, 4, 3, 1)
@@ -419,12 +378,7 @@ def _takes_world(agent: Any) -> bool:
         return False
 
 
-_OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "opencode": ({}, {"steps": "enforce"}, {"max_retries": 1}, {"max_retries": 0},
-                 {"first_delay": "0s"}),
-    "pi": ({}, {"steering": "all"}, {"follow_up": "all"}, {"parallel": True}),
-    "react": ({}, {"all_calls": True}, {"max_rounds": 1}, {"max_rounds": 2, "all_calls": True}),
-}  # fmt: skip
+_OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = _DATA["options"]
 """Options of the bundled designs that are not those of a version. They hold for a version too, if
 its design merges them."""
 
@@ -449,47 +403,18 @@ def possible(abilities: Abilities) -> list[str]:
 
 _LIMITS = ("limits", "timeouts", "wall clock")
 _EXECUTION = ("tool order", "tool start", "tool timeout")
-_POLICIES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Sequence[Any]]]] = {
-    "limits": (dict, {
-        "max_steps": (100, 1, 2, 3, 4, 6, 20),
-        "max_steps_per_round": (20, 1, 2, 5),
-        "max_error_count": (3, 1, 2, 4, 6, 12),
-        "max_compaction_attempts": (2, 0, 1, 3, 6),
-    }),
-    "timeouts": (dict, {
-        "first_part_timeout_ms": (180_000, 1, 1_000, 1_500, 29_999),
-        "model_call_timeout_ms": (600_000, 1, 1_000, 2_500, 30_000),
-    }),
-    "wall clock": (dict, {"max_wall_clock_ms": (None, 1, 100, 2_000, 5_000, 60_000)}),
-    "tool order": (dict, {"order": (None, "parallel", "sequential")}),
-    "tool start": (dict, {"start": (None, "when-called", "after-reply", "when-called")}),
-    "tool timeout": (dict, {"timeout_ms": (None, 1, 100, 1_000, 5_000)}),
-    "retry": (ExponentialBackoff, {
-        "initial_delay_ms": (2_000, 0, 1, 300, 1_000, 40_000),
-        "max_delay_ms": (30_000, 0, 1, 1_500, 5_000, 600_000),
-        "max_retry_after_ms": (120_000, 0, 1_000, 3_000, 10_000_000),
-        "jitter": (0.0, 0.25, 0.5, 1.0),
-    }),
-    "compaction": (Compaction, {
-        "window": (64_000, 1, 40, 150, 400, 1_500),
-        "trigger_percent": (75, 1, 50, 100),
-        "target_percent": (50, 1, 20, 100),
-        "max_messages": (None, None, 1, 2, 3, 5, 8),
-        "keep_turns": (4, 1, 2, 3),
-        "strategy": ("summarise", "drop-oldest"),
-    }),
-    "hook isolation": (HookIsolation, {
-        "on_failure": ("isolate", "fail-run", "block-call", "error-result"),
-        "timeout_ms": (5_000, 1, 100, 1_000, None),
-    }),
-    "hook execution": (HookExecution, {"order": ("sequential", "parallel", "parallel")}),
+_POLICIES: Mapping[str, Mapping[str, Sequence[Any]]] = _DATA["policies"]
+_MAKERS: Mapping[str, Callable[..., Any]] = {
+    "retry": ExponentialBackoff, "compaction": Compaction,
+    "hook isolation": HookIsolation, "hook execution": HookExecution,
 }  # fmt: skip
+"""The policies that are one value of a scenario; the others are fields of a larger one."""
 
 
 def policy_for(choices: Choices, feature: str) -> Any:
     """Draw the limits, or the policy, of a feature."""
-    make, fields = _POLICIES[feature]
-    return make(**{name: one_of(choices, values) for name, values in fields.items()})
+    make = _MAKERS.get(feature, dict)
+    return make(**{name: one_of(choices, values) for name, values in _POLICIES[feature].items()})
 
 
 def tool_execution_for(choices: Choices) -> ToolExecution:
@@ -512,18 +437,8 @@ def _context(choices: Choices) -> Context:
     return Context(over=[first, *over, False], shrunk=shrunk)
 
 
-_READ_BOTH: Sequence[Mapping[str, Any]] = (
-    {"user": "Read both."},
-    {"assistant": "", "call": {"read": {"path": "x"}, "search": {"path": "y"}}},
-    {"tool": "x has this"},
-    {"tool": "no such file", "failed": True},
-)
 _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
-    ({"user": "An older question."}, {"assistant": "An older answer."}),
-    (*_READ_BOTH, {"assistant": "I have read them."}),
-    _READ_BOTH,
-    ({"summary": "They spoke of this and that."}, {"user": "Go on."}, {"assistant": "Gladly."}),
-    ({"summary": "They spoke."}, *_READ_BOTH, {"assistant": "I have read them."}),
+    *_DATA["histories"],
     ({"user": "long " * 300}, {"assistant": "words " * 300}, {"user": "more"}, {"assistant": "ok"}),
     tuple({role: f"{role} {n}"} for n in range(6) for role in ("user", "assistant")),
     ({"user": "A question without an answer."},),
