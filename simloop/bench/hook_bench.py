@@ -28,10 +28,8 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation
 from simloop.runs.loop import loaded
 from simloop.runs.run import Runner
-from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Scenario
-from simloop.trace.entries import Hook
-from simloop.trace.recorder import Recorder
+from simloop.scenario import replies, schema
+from simloop.trace import entries, recorder
 from simloop.virtual.clock.timeouts import Timeouts
 from simloop.virtual.simulate import run_virtual
 from simloop.world.tools import Tool
@@ -70,7 +68,7 @@ class Passages:
         loop: Any = asyncio.get_running_loop()
         task: Any = asyncio.current_task()
         self._point, self._clock, self._make = point, clock, INPUTS[point]
-        self._recorder, cancellation = Recorder([], loop), Cancellation(loop)
+        self._recorder, cancellation = recorder.Recorder([], loop), Cancellation(loop)
         cancellation.open(task, None)
         self._user_code = UserCode(_PATIENT, self._recorder, cancellation, [])
         self._timeouts = Timeouts(loop, task)
@@ -85,7 +83,7 @@ class Passages:
         took_ns = self._clock() - start_ns
         record = self._recorder.entries
         for entry in record:
-            if isinstance(entry, Hook) and entry.result in {"failed", "timed-out"}:
+            if isinstance(entry, entries.Hook) and entry.result in {"failed", "timed-out"}:
                 message = f"the hook {entry.hook} fails at {self._point}: {entry.detail}"
                 hint = "mend the hook, or annotate its parameter with the input of a point"
                 raise ScenarioError(message, key="hook", hint=hint)
@@ -379,10 +377,10 @@ def _on_clock(main: Coroutine[Any, Any, Any]) -> Any:
     return run_virtual(main, max_callbacks=10**9, max_virtual_ns=_MAX_VIRTUAL_NS)
 
 
-def _rounds(rounds: int) -> Scenario:
-    look = Reply(say="Let me look.", call={"look": {"path": "README.md"}}, times=rounds - 1)
-    model, limits = [look, Reply(say="It says hello.")], Limits(max_steps=rounds + 1)
-    return Scenario(prompt="Go.", limits=limits, model=model)
+def _rounds(rounds: int) -> schema.Scenario:
+    look = replies.Reply(say="Let me look.", call={"look": {"path": "README.md"}}, times=rounds - 1)
+    model, limits = [look, replies.Reply(say="It says hello.")], Limits(max_steps=rounds + 1)
+    return schema.Scenario(prompt="Go.", limits=limits, model=model)
 
 
 def _cost(samples: Sequence[float], others: Sequence[float]) -> Interval:

@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from simloop.engine.model_calls import ModelCalls
-from simloop.engine.user_code import finished
+from simloop.engine import model_calls, user_code
 from simloop.kernel.policies import Compaction, CompactionStrategy, TokenEstimator, message_tokens
 from simloop.messages import (
     AssistantMessage,
@@ -21,9 +20,8 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
-from simloop.trace import entries
+from simloop.trace import entries, requests
 from simloop.trace.recorder import Recorder
-from simloop.trace.requests import View
 from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.model_port import ModelPort
 
@@ -48,7 +46,7 @@ class History:
 
     def view(self, tail: tuple[Message, ...] = ()) -> Sequence[Message]:
         """Return a snapshot, with `tail` at its end, that later changes do not affect."""
-        whole: Any = View(self.messages, len(self.messages), tail)  # a registered Sequence
+        whole: Any = requests.View(self.messages, len(self.messages), tail)  # a registered Sequence
         return whole  # type: ignore[no-any-return]
 
 
@@ -157,7 +155,7 @@ class Compactor(Struct, eq=False):
     _policy: Compaction
     _history: History
     _model: ModelPort
-    _model_calls: ModelCalls
+    _model_calls: model_calls.ModelCalls
     _timeouts: Timeouts
     reported: bool = False
     """Whether the trace of this run says that the context is over its trigger for good."""
@@ -273,7 +271,7 @@ class Compactor(Struct, eq=False):
             tokens=conversation.tokens,
         )
         reply = self._model_calls.begin(stream.request, self._timeouts, quiet=True)
-        await finished(self._model_calls.read(stream, reply))
+        await user_code.finished(self._model_calls.read(stream, reply))
         text = reply.text.strip()
         if reply.fault is not None:
             return "", f"the summary failed: {reply.fault.message}"

@@ -20,10 +20,8 @@ from simloop.runs.prompt import UNSEEN
 from simloop.runs.result import Result, mismatches_so_far
 from simloop.runs.run import Simulation
 from simloop.runs.scripts import Scripts
+from simloop.scenario import fields, loader, people
 from simloop.scenario.expect import ExpectedTraffic
-from simloop.scenario.fields import duration
-from simloop.scenario.loader import expected
-from simloop.scenario.people import Line
 from simloop.scenario.programs import Program, check_given
 from simloop.scenario.replies import Party, PartyCondition, Reply
 from simloop.scenario.schema import Scenario
@@ -31,14 +29,9 @@ from simloop.scenario.services import Route, WhenAsked
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 from simloop.virtual.simulate import running_loop
-from simloop.world.fake_model import FakeModel
-from simloop.world.faults import FaultPlace
-from simloop.world.http import HttpRequest
-from simloop.world.model_port import ModelPort
-from simloop.world.own_tools import traced
+from simloop.world import fake_model, faults, http, model_port, own_tools, user_functions
 from simloop.world.program_scripts import ProgramCall, ProgramFunction, ProgramScript
 from simloop.world.services import Service
-from simloop.world.user_functions import message_of
 from simloop.world.wire_options import WireOptions
 from simloop.world.world import current_world
 
@@ -123,7 +116,8 @@ class AsyncTest:
             self._error = error
             if isinstance(error, SimloopError) or not isinstance(error, Exception):
                 kind: Any = type(type(error).__name__, (Exception,), {})
-                raise kind(message_of(error).partition("\n")[0]) from None  # an end of the prompt
+                said = user_functions.message_of(error).partition("\n")[0]
+                raise kind(said) from None  # an end of the prompt
             raise
 
 
@@ -178,8 +172,8 @@ class RouteKeys(TypedDict, total=False):
     headers: dict[str, str]
     takes: str
     per_piece: str
-    lost: FaultPlace
-    stall: FaultPlace
+    lost: faults.FaultPlace
+    stall: faults.FaultPlace
     when: Mapping[str, Any] | WhenAsked
     times: int | Literal["always"]
 
@@ -212,7 +206,7 @@ class SimService:
         self._seen = seen
 
     @property
-    def requests(self) -> list[HttpRequest]:
+    def requests(self) -> list[http.HttpRequest]:
         """Return the requests so far."""
         return list(self._seen().requests)
 
@@ -274,7 +268,7 @@ class Sim(_OfTest):
 
     def tool(self, function: F) -> F:
         """Return the function, whose calls are recorded as a tool's: see `simloop.traced`."""
-        return traced(function)
+        return own_tools.traced(function)
 
     def program(
         self, command: str, *answers: Program | ProgramFunction, **given: Any
@@ -293,7 +287,7 @@ class Sim(_OfTest):
         self._add(lambda scripts: made.append(scripts.add_program(command, *answers)))
         return SimProgram(made)
 
-    def input(self, *lines: str | Line) -> None:
+    def input(self, *lines: str | people.Line) -> None:
         """Let the user type lines on standard input, each when the program asks for one.
 
             sim.input("y", Line(say="n", after="40m"))
@@ -304,7 +298,7 @@ class Sim(_OfTest):
 
     async def wait(self, time: str) -> None:
         """Let virtual time pass, such as `2h`, until the user goes on."""
-        await asyncio.sleep(duration(time) / 1e9)
+        await asyncio.sleep(fields.duration(time) / 1e9)
 
     def restart(self) -> None:
         """State in the trace that the agent restarts: the test makes a fresh one after this call.
@@ -393,7 +387,7 @@ class Provider(_OfTest):
         self._add(lambda scripts: scripts.write_as(options))
 
     @property
-    def model(self) -> ModelPort:
+    def model(self) -> model_port.ModelPort:
         """Return the native client: `await provider.model.reply(messages, tools=...)`."""
         world = current_world()
         if world is None:
@@ -415,7 +409,7 @@ class Provider(_OfTest):
                 known = ", ".join(ExpectedTraffic.__annotations__)
                 hint = f"assert on what your agent returned; it takes {known}"
                 raise ScenarioError("an async test does not expect this", key=key, hint=hint)
-        wanted, test = expected(given), self._begun
+        wanted, test = loader.expected(given), self._begun
         if unknown := wanted.unknown_party(test.simulation.scenario.models):
             raise ScenarioError(unknown[1], key=f"expect.{unknown[0]}")
         test.violates.update(wanted.violates or {})
@@ -473,5 +467,5 @@ class VirtualClock(Protocol):
 class MakeFakeModel(Protocol):
     """The fixture `fake_model`."""
 
-    def __call__(self, *replies: Reply, summaries: tuple[Reply, ...] = ()) -> FakeModel:
+    def __call__(self, *replies: Reply, summaries: tuple[Reply, ...] = ()) -> fake_model.FakeModel:
         """Make a fake model that plays the replies."""

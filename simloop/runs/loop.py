@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from simloop.engine.machine_agent import MachineAgent
-from simloop.engine.settings import EngineSettings
+from simloop.engine import machine_agent, settings
 from simloop.errors import AgentNotMade, ScenarioError
 from simloop.kernel.checks import as_written
 from simloop.kernel.limits import DeclaredLimits, Limits
@@ -26,9 +25,8 @@ from simloop.runs.prompt import OwnAgent, Performer
 from simloop.scenario import designs
 from simloop.scenario.designs import LoopOptions, check_loop, is_program, names, names_own
 from simloop.scenario.schema import Scenario
+from simloop.virtual import places, real_world
 from simloop.virtual.border.output import diverted
-from simloop.virtual.places import place_of_error
-from simloop.virtual.real_world import noted_interrupts
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.wire.api_keys import dummy_keys
 from simloop.world.agent import Agent, agent_from, check_agent, is_agent, reads
@@ -85,7 +83,7 @@ class Loop(Struct, frozen=True, kw_only=True, dict=True):
     name: str
     scenario: Scenario
     declares: Any
-    agent: Callable[[EngineSettings], Performer]
+    agent: Callable[[settings.EngineSettings], Performer]
     judge_as: str = ""
     is_own: bool = False
     has_name: bool = True
@@ -205,7 +203,7 @@ def _of_machine(spec: _Spec, machine: Machine, **more: Any) -> Loop:
     return Loop(
         scenario=spec.scenario,
         declares=machine,
-        agent=partial(MachineAgent, machine),
+        agent=partial(machine_agent.MachineAgent, machine),
         machine=machine,
         unsupported=machine.unsupported,
         policies=machine.policies,
@@ -365,13 +363,13 @@ def isolated(
     scenario. A Ctrl-C of the user stays a KeyboardInterrupt. `kind` is the class of the error, and
     `hint` the advice where no place in the user's code can be named.
     """
-    with noted_interrupts() as interrupts:
+    with real_world.noted_interrupts() as interrupts:
         try:
             yield
         except BaseException as error:
             if interrupts.pressed and isinstance(error, KeyboardInterrupt):
                 raise
-            place = place_of_error(error)
+            place = places.place_of_error(error)
             advice = f"it fails at {place}: correct that, or install what is missing"
             hint = advice if place else hint
             raise kind(f"{message}: {describe(error)}", key=key, hint=hint) from error
@@ -397,7 +395,7 @@ class _AgentMaker:
         """Return whether the agent can be made again; a plain function keeps nothing itself."""
         return self._ready is None or inspect.isfunction(self._made)
 
-    def agent(self, _: EngineSettings) -> OwnAgent:
+    def agent(self, _: settings.EngineSettings) -> OwnAgent:
         return OwnAgent(self._ready or self._make())
 
     def check(self) -> None:

@@ -18,31 +18,25 @@ from pydantic_core import PydanticSerializationError
 from simloop.engine.hooks import POINTS, Callbacks, Hooks
 from simloop.engine.settings import EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
-from simloop.kernel.durations import UNITS_NS
-from simloop.kernel.limits import USUAL_MOVES, Limits
+from simloop.kernel import durations, limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolStart, utf8_bytes_over_4
 from simloop.messages import Message, ToolResult
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, Loop, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
-from simloop.scenario.catalog import Expectations, expectations
-from simloop.scenario.fields import differs
-from simloop.scenario.people import Then
+from simloop.scenario import catalog, fields, people
 from simloop.scenario.replies import entries_of, past_messages
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.services import rules_of
+from simloop.trace import entries, kinds
 from simloop.trace.codec import FORMAT, VERSION, digest
-from simloop.trace.entries import Header
-from simloop.trace.kinds import ENGINE_TRIGGERS
 from simloop.virtual.seeds import Seeds
-from simloop.world import fake_model
-from simloop.world.faults import TOOL_ENDS
+from simloop.world import fake_model, faults, tools_port
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.own_tools import ToolBehaviour
 from simloop.world.services import Service
 from simloop.world.tools import Tool, toolbox
-from simloop.world.tools_port import text_of
 from simloop.world.user_functions import UserFunction
 
 _NO_HOOKS, _NO_CALLBACKS = Hooks(), Callbacks()
@@ -64,7 +58,7 @@ class Plan:
         try:
             self.loop = loop = loop_of(scenario, given)
             self.scenario = scenario = loop.scenario
-            self.expected = expectations(
+            self.expected = catalog.expectations(
                 scenario,
                 loop.name,
                 loop.judge_as,
@@ -182,9 +176,9 @@ class Plan:
             hooks = scripted_hooks(self.scenario) + hooks
         return self._settings(seeds=seeds, hooks=hooks)
 
-    def header(self, seed: int) -> Header:
+    def header(self, seed: int) -> entries.Header:
         loop = self.loop
-        return Header(
+        return entries.Header(
             format=FORMAT,
             version=VERSION,
             title=self.scenario.title,
@@ -203,7 +197,7 @@ class Plan:
 
 def _check_restarts(scenario: Scenario, loop: Loop) -> None:
     for number, prompt in enumerate(scenario.then):
-        if isinstance(prompt, Then) and prompt.restart and not loop.can_restart:
+        if isinstance(prompt, people.Then) and prompt.restart and not loop.can_restart:
             message = f"the loop `{loop.name}` is an agent that is made already, and cannot restart"
             hint = "give its class, or a function that makes it"
             raise ScenarioError(message, key=f"then.{number}.restart", hint=hint)
@@ -241,7 +235,7 @@ def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
     if _limits_of_loops(scenario.limits) != _USUAL_LIMITS:
         yield Feature.LIMITS
     acts = (scenario.abort, *scenario.queue)
-    if any(act is not None and act.after in ENGINE_TRIGGERS for act in acts):
+    if any(act is not None and act.after in kinds.ENGINE_TRIGGERS for act in acts):
         yield Feature.TRIGGERS
     if scenario.system_prompt:
         yield Feature.SYSTEM_PROMPT
@@ -255,7 +249,7 @@ def _needs(scenario: Scenario, given: RunOptions) -> Iterator[Feature]:
 
 _POLICIES = ("retry", "callbacks", "estimate_tokens")
 _limits_of_loops = attrgetter(*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
-_USUAL_LIMITS = _limits_of_loops(Limits())
+_USUAL_LIMITS = _limits_of_loops(limits.Limits())
 
 _Entries = list[fake_model.ScriptEntry]
 
@@ -300,7 +294,7 @@ def _settings_of(
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
         context=None if context is None else (context.over, context.shrunk),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
-        max_transitions=scenario.max_transitions or USUAL_MOVES,
+        max_transitions=scenario.max_transitions or limits.USUAL_MOVES,
         **own | {name: policy for name, policy in stated.items() if policy is not None},
     )
 
@@ -322,12 +316,12 @@ def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> No
                 )
 
 
-_SETTINGS = (*TOOL_ENDS, "takes", "outlives_cancel", "timeout", "details")
+_SETTINGS = (*faults.TOOL_ENDS, "takes", "outlives_cancel", "timeout", "details")
 
 
 def stated(spec: ScriptedTool) -> tuple[str, ...]:
     """Return the settings of a tool that state how it behaves."""
-    return tuple(name for name in _SETTINGS if differs(spec, name))
+    return tuple(name for name in _SETTINGS if fields.differs(spec, name))
 
 
 def behaviours_of(tools: Mapping[str, ScriptedTool]) -> dict[str, ToolBehaviour]:
@@ -336,7 +330,7 @@ def behaviours_of(tools: Mapping[str, ScriptedTool]) -> dict[str, ToolBehaviour]
 
 
 def _behaviour(spec: ScriptedTool) -> ToolBehaviour:
-    has_end = any(differs(spec, name) for name in TOOL_ENDS)
+    has_end = any(fields.differs(spec, name) for name in faults.TOOL_ENDS)
     return ToolBehaviour(
         wait=partial(_wait, spec) if spec.takes or spec.hangs else None,
         # A copy: the agent's code may change the value.
@@ -353,7 +347,7 @@ def scripted_tool(name: str, spec: ScriptedTool) -> Tool:
         value = _end(spec)
         if spec.details is None and not spec.terminate:
             return value
-        return ToolResult(text_of(value), details=spec.details, terminate=spec.terminate)
+        return ToolResult(tools_port.text_of(value), details=spec.details, terminate=spec.terminate)
 
     async def answer_later(**_: Any) -> Any:
         await _wait(spec)
@@ -370,7 +364,7 @@ def scripted_tool(name: str, spec: ScriptedTool) -> Tool:
 
 
 def _timeout_ms(spec: ScriptedTool) -> int | None:
-    return None if spec.timeout is None else spec.timeout // UNITS_NS["ms"]
+    return None if spec.timeout is None else spec.timeout // durations.UNITS_NS["ms"]
 
 
 def _end(spec: ScriptedTool) -> Any:
@@ -481,7 +475,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
     loop: GivenLoop = given.get("loop") or scenario.loop
     judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
     expect_on = given.get("expect_on")
-    file = expect_on.path if isinstance(expect_on, Expectations) else ""
+    file = expect_on.path if isinstance(expect_on, catalog.Expectations) else ""
     if scenario.path and isinstance(loop, str) and (file or not expect_on):
         flags = [("--loop", loop)] if loop != scenario.loop else []
         flags += [("--judge-as", judge_as)] if judge_as else []

@@ -24,9 +24,8 @@ from simloop.runs.scripts import Scripts
 from simloop.scenario.catalog import name_of
 from simloop.scenario.people import Then
 from simloop.scenario.schema import Scenario
-from simloop.trace import entries
+from simloop.trace import entries, looptrace
 from simloop.trace.entries import Footer
-from simloop.trace.looptrace import LoopTrace
 from simloop.trace.recorder import Listener, Recorder
 from simloop.virtual.border.output import Output
 from simloop.virtual.border.seal import kept_border
@@ -34,14 +33,10 @@ from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercept, kept_interception
+from simloop.world import fake_model, files, model_port, tools_port, user_port
 from simloop.world.agent import Ending
-from simloop.world.fake_model import FakeModel, Model
-from simloop.world.files import Files
-from simloop.world.model_port import ModelPort
 from simloop.world.tools import Tool
-from simloop.world.tools_port import ToolsPort
 from simloop.world.user_functions import UserError, describe, is_of_the_program
-from simloop.world.user_port import UserPort
 from simloop.world.world import Refusals, World, inhabited
 
 T = TypeVar("T")
@@ -51,7 +46,7 @@ _STOPPED = (Outcome.ABORTED, Outcome.TIMED_OUT)
 class _Course(NamedTuple):
     """The course of a run, as a fork tells it."""
 
-    trace: LoopTrace
+    trace: looptrace.LoopTrace
     endings: list[Ending]
     exceptions: tuple[UserError, ...]
     error: errors.SimloopError | None
@@ -79,7 +74,7 @@ class Simulation:
         seed = given.get("seed")
         seed = plan.given.get("seed") if seed is None else seed
         self.seeds = Seeds(plan.scenario.seed if seed is None else seed)
-        self.trace = LoopTrace(plan.header(self.seeds.seed))
+        self.trace = looptrace.LoopTrace(plan.header(self.seeds.seed))
         self.scripts = Scripts(plan, self.seeds, self.trace)
         self.settings = plan.settings(self.seeds)
         self.endings: list[Ending] = []
@@ -101,7 +96,7 @@ class Simulation:
         return self.scripts.scenario
 
     @property
-    def model(self) -> Model:
+    def model(self) -> fake_model.Model:
         """Return the model without faults of chance."""
         return self.scripts.model
 
@@ -174,7 +169,7 @@ class Simulation:
         if program is None:
             play = isolated
         else:
-            self._files = self._files or Files()
+            self._files = self._files or files.Files()
             play = partial(program.play, files=self._files)
         told = play(made, so_far=lambda: (KeyboardInterrupt(), self._course()), take=self._take)
         ended = self._take(told)
@@ -280,7 +275,7 @@ class Simulation:
         }
         told = [f"{words}: {', '.join(places)}" for words, places in others.items() if places]
         try:
-            if isinstance(self.model, FakeModel):
+            if isinstance(self.model, fake_model.FakeModel):
                 self.model.check_account()
         except errors.ScriptUnused as error:
             error.message = "; ".join((error.message, *told))
@@ -413,11 +408,11 @@ class Simulation:
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
         policy, rules = self.settings.tool_execution, self.settings.tool_rules
-        user = UserPort(recorder, loop)
-        model = ModelPort(scripts.disturbed, recorder, loop, raised, user.cancellation)
+        user = user_port.UserPort(recorder, loop)
+        model = model_port.ModelPort(scripts.disturbed, recorder, loop, raised, user.cancellation)
         self._world = world = World(
             model,
-            ToolsPort(
+            tools_port.ToolsPort(
                 scripts.tools,
                 recorder,
                 loop,

@@ -13,23 +13,18 @@ from msgspec.structs import replace
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import USUAL_REQUESTS
 from simloop.runs.plan import Plan, app_of, content_of
+from simloop.scenario import programs, schema
 from simloop.scenario.people import Line, typed_lines
-from simloop.scenario.programs import Program, program_of_fault
 from simloop.scenario.programs import script_of as program_script
 from simloop.scenario.replies import Party, PartyCondition, Reply, entries_of, parts_of_fault
-from simloop.scenario.schema import Scenario
 from simloop.scenario.services import Route, answer_of_fault, rules_of
-from simloop.trace.codec import digest
-from simloop.trace.looptrace import LoopTrace
+from simloop.trace import codec, looptrace
 from simloop.virtual.seeds import Seeds
 from simloop.wire.endpoint import Endpoint
+from simloop.world import files, model_port, program_scripts, wire_options
 from simloop.world.chance import FaultSites, FaultyModel, faulty_tool
 from simloop.world.fake_model import FakeModel
-from simloop.world.files import Files
-from simloop.world.model_port import ModelPort
-from simloop.world.program_scripts import ProgramScript
 from simloop.world.services import Service, ServicesPort
-from simloop.world.wire_options import WireOptions
 from simloop.world.world import World
 
 if TYPE_CHECKING:
@@ -44,10 +39,10 @@ class Scripts:
     without. `scenario` states all that was added so far.
     """
 
-    def __init__(self, plan: Plan, seeds: Seeds, trace: LoopTrace) -> None:
-        self.scenario: Scenario = plan.scenario
+    def __init__(self, plan: Plan, seeds: Seeds, trace: looptrace.LoopTrace) -> None:
+        self.scenario: schema.Scenario = plan.scenario
         self.model = self.disturbed = plan.model()
-        self.files = None if plan.scenario.files is None else Files(plan.scenario.files)
+        self.files = None if plan.scenario.files is None else files.Files(plan.scenario.files)
         self.tools = plan.tools(self.files)
         self.sites: FaultSites | None = None
         if plan.scenario.faults is not None:
@@ -66,7 +61,7 @@ class Scripts:
         self._lines = [] if isinstance(lines, str) else [*typed_lines(lines)]
         self._keyboard: Keyboard | None = None
 
-    def answer_http(self, model: ModelPort) -> Endpoint | None:
+    def answer_http(self, model: model_port.ModelPort) -> Endpoint | None:
         """Make the endpoint that answers requests over HTTP, if code of the run may send some."""
         is_agent = self._plan.loop.machine is None
         if is_agent:  # a machine uses the model port itself, and counts its moves
@@ -99,7 +94,7 @@ class Scripts:
         model = world.model
         self._programs = Programs(
             self._program_scripts, model.recorder, model.raised, self.files, self.sites,
-            program_of_fault,
+            programs.program_of_fault,
         )  # fmt: skip
         run_with_processes(model.loop, self._programs)
 
@@ -162,7 +157,7 @@ class Scripts:
             raise ScenarioError("this run has no script: another model answers", key=key)
         return self.model
 
-    def write_as(self, options: WireOptions) -> None:
+    def write_as(self, options: wire_options.WireOptions) -> None:
         if self.provider is not None:
             self.provider.options = options
         self._state(wire=options)
@@ -194,13 +189,13 @@ class Scripts:
         if self._world is not None:
             self._port_in(self._world).add(service)
 
-    def add_program(self, command: str, *answers: Any) -> ProgramScript:
+    def add_program(self, command: str, *answers: Any) -> program_scripts.ProgramScript:
         """Script a program, during the run too: see `RunOptions`. The script has its calls."""
         script = program_script(command, answers)
         self._program_scripts.insert(0, script)  # before an equal one that is there
         if self._world is not None and self._programs is None:
             self._open_programs(self._world)
-        if all(isinstance(each, Program) for each in answers):
+        if all(isinstance(each, programs.Program) for each in answers):
             self._state(programs={**self.scenario.programs, command: [*answers]})
         return script
 
@@ -219,5 +214,5 @@ class Scripts:
         if self._world is not None:
             self._world.model.most = self._most_requests()
         content = content_of(self.scenario)
-        stated = {"scenario": Raw(content), "scenario_digest": digest(content)}
+        stated = {"scenario": Raw(content), "scenario_digest": codec.digest(content)}
         self._trace.header = replace(self._trace.header, **stated)

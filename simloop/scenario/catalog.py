@@ -10,12 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from simloop.errors import ScenarioError
+from simloop.scenario import fields, loader, schema, yaml
 from simloop.scenario.expect import Expect, ExpectedCounters
-from simloop.scenario.fields import Lax
-from simloop.scenario.loader import expected, load_scenario
 from simloop.scenario.mistakes import did_you_mean, together, validated
-from simloop.scenario.schema import Scenario
-from simloop.scenario.yaml import read_yaml_file
 
 SUFFIX = ".simloop.yaml"
 _ALIKE = 0.7  # at the default of 0.6, `nope` matches `openai`
@@ -58,7 +55,7 @@ def bundled(wanted: Iterable[str] = ()) -> Iterator[Listed]:
     paths = _paths()
     chosen = {name for one in wanted for name in _chosen(one, paths)} if wanted else set(paths)
     for name in sorted(chosen):
-        scenario = load_scenario(paths[name])
+        scenario = loader.load_scenario(paths[name])
         yield Listed(name, paths[name], scenario.title, scenario.loop)
 
 
@@ -162,8 +159,8 @@ class Expectations(Struct, frozen=True):
 
 def load_expectations(path: Path) -> Expectations:
     """Read a file of expectations. Raises ScenarioError with the place of each mistake."""
-    document = read_yaml_file(path)
-    by_name: dict[str, Expect] = validated(document, dict[str, Lax[Expect]])
+    document = yaml.read_yaml_file(path)
+    by_name: dict[str, Expect] = validated(document, dict[str, fields.Lax[Expect]])
     if wrong := _unknown(by_name):
         for each in wrong:
             each.path = document.path
@@ -173,7 +170,7 @@ def load_expectations(path: Path) -> Expectations:
 
 
 def expectations(
-    scenario: Scenario, loop: str, judge_as: str, first: Iterable[Any], *, is_agent: bool
+    scenario: schema.Scenario, loop: str, judge_as: str, first: Iterable[Any], *, is_agent: bool
 ) -> Expect:
     """Return the expectations for `loop`: those in `first` go before those of the scenario.
 
@@ -196,7 +193,7 @@ def without_engine(expect: Expect) -> Expect:
     return expect.model_copy(update=unseen)
 
 
-def stated(given: Any, scenario: Scenario) -> Expect | None:
+def stated(given: Any, scenario: schema.Scenario) -> Expect | None:
     """Return what a file or Python expects of a scenario, or None. Raises ScenarioError."""
     if isinstance(given, Expectations):
         return given.by_name.get(name_of(scenario.path))
@@ -207,7 +204,7 @@ def stated(given: Any, scenario: Scenario) -> Expect | None:
     if wrong := _unknown(given, "expect_on."):
         raise together(wrong)
     name = name_of(scenario.path)
-    return expected(given[name], f"expect_on.{name}") if name in given else None
+    return loader.expected(given[name], f"expect_on.{name}") if name in given else None
 
 
 def _unknown(names: Iterable[Any], before: str = "") -> list[ScenarioError]:

@@ -9,9 +9,8 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model
 from pydantic_core import PydanticCustomError, core_schema
 
 from simloop.errors import ScenarioError
+from simloop.kernel import limits, machine
 from simloop.kernel.checks import as_written
-from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Machine
 from simloop.loops import opencode, pi, react, reference
 from simloop.loops.opencode import OpencodeOptions
 from simloop.loops.pi import PiOptions
@@ -137,7 +136,7 @@ def _reader_of(kind: Any) -> TypeAdapter[Any]:
 class BundledDesign(Struct, frozen=True):
     """A loop design: the maker of its machine, the class of its options, and sets of these."""
 
-    make: Callable[[Limits, Any], Machine]
+    make: Callable[[limits.Limits, Any], machine.Machine]
     options: type
     versions: Mapping[str, Any] = {}
 

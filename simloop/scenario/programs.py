@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from simloop.errors import ScenarioError
-from simloop.scenario import fields
-from simloop.scenario.expect import Contains
+from simloop.scenario import expect, fields
 from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
 from simloop.scenario.mistakes import FORM, LIST, PLAIN
 from simloop.virtual.real_world import SHELLS
@@ -57,7 +56,7 @@ class Program(Strict):
     """It does not end after its output, until a signal ends it."""
     ignores: EndRequest | list[EndRequest] = Field(default_factory=no_items)
     """The requests to end that it ignores; only SIGKILL ends it then."""
-    stdin: fields.OneOrNone[Contains] = kept(None)
+    stdin: fields.OneOrNone[expect.Contains] = kept(None)
     """Makes it a rule: use it if the standard input, read to its end, has this."""
     times: Annotated[int, Field(ge=1)] | Literal["always"] | None = None
     """How often it may be used: by default always, and in a list once if it is neither the last

@@ -14,21 +14,18 @@ from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.scenario import fields
-from simloop.scenario.designs import LoopOptions
+from simloop.scenario import designs, fields, people
 from simloop.scenario.expect import Expect
 from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
-from simloop.scenario.people import Input, Prompts
 from simloop.scenario.programs import Scripted, check_programs
 from simloop.scenario.replies import Party, PastMessage, Reply, unpaired
 from simloop.scenario.services import Address, Route
 from simloop.trace.kinds import TRIGGERS
 from simloop.trace.recorder import MAX_TRACE_CHARS
-from simloop.world.chance import ChanceFaults
+from simloop.world import chance, wire_options
 from simloop.world.faults import TOOL_ENDS
 from simloop.world.files import Files
 from simloop.world.tools import Tool, ToolServer, canonical_json
-from simloop.world.wire_options import WireOptions
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 
@@ -280,7 +277,7 @@ class Scenario(Strict):
     judge_as: str = ""
     """The bundled design whose expectations hold for `loop`, a loop of your own: in `expect` and
     `expect_on`, where nothing is said of the loop itself."""
-    loops: fields.One[LoopOptions] = fields.defaults_of(LoopOptions)
+    loops: fields.One[designs.LoopOptions] = fields.defaults_of(designs.LoopOptions)
     """The options of each loop design."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """The seed of everything random."""
@@ -296,10 +293,10 @@ class Scenario(Strict):
     """What an agent of your own is meant to do, besides the attributes that say so."""
     prompt: str
     """The text of the first message."""
-    then: Prompts = Field(default_factory=kept(no_items))
+    then: people.Prompts = Field(default_factory=kept(no_items))
     """Further prompts, each after the outcome before it: a text, or {after: 2h, say: Go on.,
     restart: true}."""
-    input: Input = kept(None)
+    input: people.Input = kept(None)
     """The standard input of the agent: the lines that the user types, as texts or as {after: 40m,
     say: y}, or the text of a redirected file; after it comes its end. Without it, a read of
     standard input is a real one."""
@@ -346,9 +343,9 @@ class Scenario(Strict):
     """Messages that the user sends during the run."""
     clock: fields.One[ClockSkew] = fields.defaults_of(ClockSkew)
     """A clock that is wrong."""
-    faults: fields.OneOrNone[ChanceFaults] = kept(None)
+    faults: fields.OneOrNone[chance.ChanceFaults] = kept(None)
     """Faults that nobody planned, drawn from the seed."""
-    wire: fields.One[WireOptions] = kept(WireOptions())
+    wire: fields.One[wire_options.WireOptions] = kept(wire_options.WireOptions())
     """How the provider writes its replies over HTTP, for agents on SDKs; machines use no HTTP."""
     retry: fields.OneOrNone[ExponentialBackoff] = kept(None)
     """When and how model calls are retried; by default as the loop does. What it leaves out has the

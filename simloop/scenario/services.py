@@ -19,9 +19,8 @@ from pydantic import (
 from simloop.scenario import fields
 from simloop.scenario.expect import REST
 from simloop.scenario.fields import NO_TIME, Strict, differs, kept, wrong
-from simloop.world import services
+from simloop.world import http, services
 from simloop.world.faults import FaultPlace, SiteFault, Stage
-from simloop.world.http import HttpRequest
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "any")
 """The keys of a route that hold its path; one of them says its method."""
@@ -51,7 +50,7 @@ class WhenAsked(Strict):
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers that the request has."""
 
-    def matches(self, request: HttpRequest) -> bool:
+    def matches(self, request: http.HttpRequest) -> bool:
         if any(request.header(name.lower()) != value for name, value in self.headers.items()):
             return False
         if self.contains is not None and self.contains not in request.text:
@@ -209,7 +208,7 @@ class Route(Answer):
         pattern = _pattern(getattr(self, method))
         wanted, when = "" if method == "any" else method.upper(), self.when
 
-        def matches(request: HttpRequest, rest: str) -> Mapping[str, str] | None:
+        def matches(request: http.HttpRequest, rest: str) -> Mapping[str, str] | None:
             if wanted and request.method != wanted:
                 return None
             values = pattern.values(rest)

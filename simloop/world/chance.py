@@ -18,12 +18,10 @@ from simloop.errors import ScenarioError
 from simloop.messages import Finish, Part, Request
 from simloop.virtual.clock.tasks import is_coroutine
 from simloop.virtual.seeds import Seeds
-from simloop.world import fake_model
+from simloop.world import fake_model, tools, user_functions
 from simloop.world import faults as catalogue
 from simloop.world.fake_model import Model, Parties, TimedPart
 from simloop.world.faults import ReplyFault, SiteFault, Stage
-from simloop.world.tools import Tool
-from simloop.world.user_functions import UserFunction
 
 _Fault = TypeVar("_Fault", ReplyFault, SiteFault)
 
@@ -170,7 +168,7 @@ async def disturb_tool(sites: FaultSites) -> None:
         raise ConnectionError(LOST_TOOL)
 
 
-def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
+def faulty_tool(tool: tools.Tool, sites: FaultSites) -> tools.Tool:
     """Return a tool that behaves as `tool` does unless a fault fires."""
     function = tool.function
 
@@ -179,4 +177,4 @@ def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
         result = function.function(**arguments)
         return await result if function.is_async or is_coroutine(result) else result
 
-    return tool.with_function(UserFunction(call, function.name))
+    return tool.with_function(user_functions.UserFunction(call, function.name))

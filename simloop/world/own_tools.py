@@ -16,15 +16,11 @@ import msgspec
 from simloop.errors import ScenarioError
 from simloop.escape import writable
 from simloop.messages import Outcome, ToolCall, json_value
-from simloop.trace import entries
-from simloop.trace.facts import MAY_ACT
-from simloop.trace.recorder import Recorder
+from simloop.trace import entries, facts, recorder
 from simloop.virtual.clock.loop import VirtualLoop, loop_here
-from simloop.virtual.threads.calls import run_blocking
-from simloop.virtual.threads.scheduler import thread_here
-from simloop.world.chance import FaultSites, disturb_tool
+from simloop.virtual.threads import calls, scheduler
+from simloop.world import chance, user_functions
 from simloop.world.tools import canonical_json
-from simloop.world.user_functions import TRACED, message_of
 
 T = TypeVar("T")
 CURRENT_CALL: ContextVar[str] = ContextVar("current_call", default="")
@@ -59,11 +55,11 @@ class OwnTools(msgspec.Struct, eq=False):
     the retry repeats it. A tool that nobody asked for gets an id of its own, `own-1`.
     """
 
-    _recorder: Recorder
+    _recorder: recorder.Recorder
     _loop: VirtualLoop
     _timeout_ms: int | None
     _behaviours: Mapping[str, ToolBehaviour]
-    _sites: FaultSites | None
+    _sites: chance.FaultSites | None
     _seen: int = 0
     _unasked: int = 0
     _open: list[entries.ToolCall] = []
@@ -87,7 +83,7 @@ class OwnTools(msgspec.Struct, eq=False):
         timeout_ms = behaviour.timeout_ms or self._timeout_ms
         begin_ns = self._loop.now_ns
         if behaviour.wait is not None or self._sites is not None:
-            run_blocking(_within(timeout_ms, self._before(behaviour)))
+            calls.run_blocking(_within(timeout_ms, self._before(behaviour)))
         value = function() if behaviour.result is None else behaviour.result()
         if timeout_ms is not None and self._loop.now_ns - begin_ns > timeout_ms * 10**6:
             raise _timed_out(timeout_ms)
@@ -95,7 +91,7 @@ class OwnTools(msgspec.Struct, eq=False):
 
     async def _before(self, behaviour: ToolBehaviour) -> None:
         if self._sites is not None:
-            await disturb_tool(self._sites)
+            await chance.disturb_tool(self._sites)
         if behaviour.wait is not None:
             await behaviour.wait()
 
@@ -109,7 +105,7 @@ class OwnTools(msgspec.Struct, eq=False):
                 started, shown_result(value), details=self.of(name).details
             )
         except Exception as error:
-            text = f"Error: {message_of(error) or type(error).__name__}"
+            text = f"Error: {user_functions.message_of(error) or type(error).__name__}"
             self.end(started, text, is_error=True)
             raise
         finally:
@@ -118,7 +114,7 @@ class OwnTools(msgspec.Struct, eq=False):
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         shown = writable(shown_arguments(arguments))
         call = ToolCall(self.id_for(name, shown), writable(name), shown)
-        kind, own, here = entries.ToolStarted, True, thread_here()
+        kind, own, here = entries.ToolStarted, True, scheduler.thread_here()
         in_thread = here is not None and here is not here.threads.of_loop
         self._recorder.record(kind, call.id, call.name, shown, own, in_thread)
         return call
@@ -155,7 +151,7 @@ class OwnTools(msgspec.Struct, eq=False):
             elif kind is entries.Error or kind is entries.StreamCut:
                 self._broken.add(entry.request)
             elif kind is entries.Finish:
-                if entry.reason not in MAY_ACT:
+                if entry.reason not in facts.MAY_ACT:
                     self._broken.add(entry.request)
             elif kind is entries.Ended and entry.outcome is not Outcome.COMPLETED:
                 self._open.clear()  # nothing runs for the calls of a run that has failed
@@ -265,7 +261,7 @@ def traced(function: F) -> F:
         return value
 
     wrapper: Any = call if inspect.iscoroutinefunction(function) else call_blocking
-    setattr(wrapper, TRACED, function)
+    setattr(wrapper, user_functions.TRACED, function)
     return wrapper  # type: ignore[no-any-return]
 
 

@@ -22,12 +22,9 @@ from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.progress import runaway
-from simloop.world import http
-from simloop.world.chance import FaultSites
+from simloop.world import chance, http, user_functions, user_port
 from simloop.world.faults import SERVICE_FAULTS, FaultPlace, SiteFault, Stage
 from simloop.world.http import Head, Headers, HttpReply, HttpRequest, ReplyCourse, ReplySteps
-from simloop.world.user_functions import UserError, keep
-from simloop.world.user_port import Cancellation
 
 MOST_BYTES = 200_000_000
 """The bytes of a body after which the run is a runaway."""
@@ -95,7 +92,7 @@ class App:
         if isinstance(error, SimloopError):
             port.recorder.keep(error)
             raise error
-        keep(port.raised, f"the service {self.address}", error)
+        user_functions.keep(port.raised, f"the service {self.address}", error)
         return answer_of((500, "Internal Server Error"))
 
 
@@ -173,9 +170,9 @@ class ServicesPort(Struct, eq=False):
 
     recorder: Recorder
     loop: VirtualLoop
-    raised: list[UserError]
-    cancellation: Cancellation
-    sites: FaultSites | None
+    raised: list[user_functions.UserError]
+    cancellation: user_port.Cancellation
+    sites: chance.FaultSites | None
     play: Callable[[SiteFault], TimedAnswer]
     _services: dict[str, list[tuple[str, tuple[str, ...], Service]]] = {}
     _requests: int = 0

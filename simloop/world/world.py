@@ -12,9 +12,7 @@ from simloop.escape import writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock.loop import loop_here
-from simloop.world.model_port import ModelPort
-from simloop.world.tools_port import ToolsPort
-from simloop.world.user_port import UserPort
+from simloop.world import model_port, tools_port, user_port
 
 
 class Refusals(Struct, frozen=True):
@@ -49,9 +47,9 @@ class World(Struct, frozen=True):
     messages += [UserMessage(text) for text in world.user.take()]
     """
 
-    model: ModelPort
-    tools: ToolsPort
-    user: UserPort
+    model: model_port.ModelPort
+    tools: tools_port.ToolsPort
+    user: user_port.UserPort
     refusals: Refusals
     provider: Any = None
     """The endpoint, which answers the agent's requests over HTTP (wire)."""
