@@ -26,10 +26,7 @@ from simloop.loops.opencode import OpencodeOptions, Steps
 from simloop.prove.proof import Proof, prove
 from simloop.runs.loop import machine_for
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
-from simloop.wire.clients.interception import CLIENTS
 from simloop.wire.formats import FORMATS
-from simloop.wire.formats.storage import Storage
-from simloop.world.wire_options import WireOptions
 
 TOP = Path(__file__).resolve().parent.parent
 PINNED = TOP / "tests" / "wire" / "environments"
@@ -209,6 +206,11 @@ def replayer_picture() -> str:
     return picture()
 
 
+CLIENTS = ("httpx", "httpx2", "aiohttp", "urllib3")
+SDKS = ("openai", "openai", "anthropic", "google-genai", "boto3")
+"""The packages of the providers' SDKs, in the order of the formats."""
+
+
 def answered() -> str:
     """The HTTP clients and the wire formats, each with the versions that tests install."""
     pins = {line for file in PINNED.glob("*.txt") for line in file.read_text("utf-8").split()}
@@ -216,9 +218,9 @@ def answered() -> str:
     for pin in sorted(pins, key=lambda pin: [*map(int, re.findall(r"[0-9]+", pin))]):
         package, _, version = pin.partition("==")
         tested.setdefault(package, []).append(version)
-    formats = [make(WireOptions(), Storage()) for make in FORMATS]
     rows = {name: ("an HTTP client", name, tested[name]) for name in CLIENTS}
-    rows |= {form.name: (form.endpoint, form.sdk, tested[form.sdk]) for form in formats}
+    for form, sdk in zip(FORMATS, SDKS, strict=True):
+        rows[form.name] = (f"POST {form.path}", sdk, tested[sdk])
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
     return f"{{\n{lines}\n}}\n"
 

@@ -175,10 +175,7 @@ class Answers(Struct):
 
     def date(self, cls: type[dt.date]) -> dt.date:
         """Return the current date; `datetime` inherits this method from `date`."""
-        if issubclass(cls, dt.datetime):
-            return self.date_time(cls)
-        moment = self.date_time(dt.datetime)
-        return cls(moment.year, moment.month, moment.day)
+        return _as_date(cls, self.date_time)
 
     def uuid1(self, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
         """Return an identifier made of virtual time; the node is drawn from the seed."""
@@ -319,9 +316,13 @@ def _from_timestamp(_: Answers, cls: type[dt.datetime], stamp: float, tz: Any = 
 
 
 def _date_from_timestamp(answers: Answers, cls: type[dt.date], stamp: float) -> Any:
+    return _as_date(cls, lambda kind: _from_timestamp(answers, kind, stamp))
+
+
+def _as_date(cls: type[dt.date], moment_of: Callable[[type[dt.datetime]], dt.datetime]) -> dt.date:
     if issubclass(cls, dt.datetime):
-        return _from_timestamp(answers, cls, stamp)
-    moment = _from_timestamp(answers, dt.datetime, stamp)
+        return moment_of(cls)
+    moment = moment_of(dt.datetime)
     return cls(moment.year, moment.month, moment.day)
 
 

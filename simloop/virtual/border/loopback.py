@@ -76,9 +76,6 @@ class Loopback:
         self._take(one, end, ((*_LOCAL[family], port, *_MORE[family]), None))
         self._servers[_key(one)] = _Server(port, bell)
 
-    def listen(self, one: Any) -> None:
-        self._servers[_key(one)].listens = True
-
     def connect(self, one: Any, address: Any) -> bool:
         """Connect a socket to a server of this run. Return whether there is one."""
         server = self.server_at(one.family, address[1])
@@ -122,7 +119,7 @@ class Loopback:
             case "setsockopt" | "getsockopt":  # of TCP, which a pair does not have
                 return None if name == "setsockopt" else 0
             case "listen":
-                self.listen(one)
+                self._servers[_key(one)].listens = True
                 return None
             case "_accept":
                 return self.accept(one)

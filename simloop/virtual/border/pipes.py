@@ -57,8 +57,7 @@ class Pipes:
         self._ends: set[int] = set()
         self.lost = self._ends.discard
         """Forget the number of a descriptor that is closed: another one may get it."""
-        self._readers: dict[tuple[int, int], Callable[[], object]] = {}
-        self._terminals: set[tuple[int, int]] = set()
+        self._heard: tuple[Any, Callable[[], object], bool] | None = None
         self._waiting: list[SimulatedThread] = []
         self._empty_ns = self._moved_ns = -1
         """The instants of the last poll that found nothing, and of the last that moved time."""
@@ -84,22 +83,19 @@ class Pipes:
     def hear_readers(
         self, descriptor: int, asks: Callable[[], object], *, is_terminal: bool
     ) -> None:
-        """Call `asks` before each wait for a pipe, which may be a terminal for the program."""
-        inode = _inode(descriptor)
-        assert inode is not None
-        self._readers[inode] = asks
-        if is_terminal:
-            self._terminals.add(inode)
+        """Call `asks` before each wait for one pipe, which may be a terminal for the program."""
+        self._heard = _inode(descriptor), asks, is_terminal
 
     def is_terminal(self, descriptor: int) -> bool:
-        return bool(self._terminals) and _inode(descriptor) in self._terminals
+        return self._heard is not None and self._heard[::2] == (_inode(descriptor), True)
 
     def _tell(self, descriptors: Iterable[Any]) -> None:
         """Tell that somebody waits to read from these descriptors, or looks whether they can."""
-        for each in descriptors if self._readers else ():
-            asks = self._readers.get(_inode(each))  # type: ignore[arg-type]
-            if asks is not None:
-                asks()
+        if self._heard is not None:
+            inode, asks, _ = self._heard
+            for each in descriptors:
+                if _inode(each) == inode:
+                    asks()
 
     def changed(self) -> None:
         """Let all who wait look again."""

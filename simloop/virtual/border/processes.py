@@ -232,7 +232,7 @@ class Processes:
         self.loop = loop
         self.pipes = pipes
         self.launcher = launcher
-        self._children: dict[int, Process] = {}
+        self.children: dict[int, Process] = {}
         self._next_pid = FIRST_PID
 
     def start(self, start: Start, *descriptors: int, group: int = -1) -> Process | None:
@@ -245,17 +245,17 @@ class Processes:
             return None
         self._next_pid += 1
         process.take(*descriptors)
-        self._children[pid] = process
+        self.children[pid] = process
         name = f"program {start.args[0]}"
         process.fiber = threads_of(self.loop).start_fiber(name, process.run(script))
         return process
 
     def tell(self, pid: int, loop: Any, exited: Callable[[int], object]) -> None:
         """Call `exited` on an event loop with the exit status, when the process has ended."""
-        process = self._children[pid]
+        process = self.children[pid]
 
         def tell(code: int) -> None:
-            self._children.pop(pid, None)  # asyncio waits for its processes itself
+            self.children.pop(pid, None)  # asyncio waits for its processes itself
             if not loop.is_closed():
                 loop.call_soon_threadsafe(exited, code)
 
@@ -264,17 +264,13 @@ class Processes:
         else:
             process.at_end.append(tell)
 
-    def child(self, pid: int) -> Process | None:
-        """Return the process of that number, unless somebody has waited for it."""
-        return self._children.get(pid)
-
     def unfinished(self) -> Iterator[tuple[str, str]]:
-        for each in self._children.values():
+        for each in self.children.values():
             if each.status is None and each.fiber is not None:
                 yield each.start.args[0], each.fiber.place
 
     def end(self) -> None:
-        for each in self._children.values():
+        for each in self.children.values():
             each.at_end.clear()  # nothing more is told of the run
             each._finish(signal.SIGKILL)
 
@@ -284,7 +280,7 @@ class Processes:
         def look() -> Process | None:
             found = [
                 each
-                for each in self._children.values()
+                for each in self.children.values()
                 if pid in {-1, each.pid, -each.group} or (pid == 0 and each.group == os.getpgrp())
             ]
             if not found:
@@ -294,7 +290,7 @@ class Processes:
         seconds = 0 if options & os.WNOHANG else None
         ended = self.pipes.wait_for(look, seconds, "the end of a process")
         if ended is not None and not options & getattr(os, "WNOWAIT", 0):
-            del self._children[ended.pid]
+            del self.children[ended.pid]
         return ended
 
 
@@ -323,7 +319,7 @@ def _get_handles(_: Processes, popen: Any, stdin: Any, stdout: Any, stderr: Any)
 
 def _gather(processes: Processes, popen: Any, given: Any, end_s: Any, timeout: Any) -> Any:
     """Return the output for `communicate`, when the process has ended; see `_get_handles`."""
-    process = processes.child(popen.pid)
+    process = processes.children.get(popen.pid)
     if process is None or not process.outputs:
         return _communicate(popen, given, end_s, timeout)
     stdout, stderr = map(process.outputs.get, _STREAMS)
@@ -386,7 +382,7 @@ def _waitpid(processes: Processes, pid: int, options: int, /) -> tuple[int, int]
 
 
 def _kill_one(processes: Processes, pid: int, number: int, /) -> None:
-    process = processes.child(pid)
+    process = processes.children.get(pid)
     if process is not None:
         process.send(number)
     elif pid in {0, -1, os.getpid()}:
@@ -401,7 +397,7 @@ def _kill_group(processes: Processes, group: int, number: int, /) -> None:
     if group in {0, os.getpgrp()}:
         _killpg(group, number)  # refused: the agent itself is in it
         return
-    members = [each for each in processes._children.values() if each.group == group]
+    members = [each for each in processes.children.values() if each.group == group]
     if not members:
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
     for each in members:
@@ -409,7 +405,7 @@ def _kill_group(processes: Processes, group: int, number: int, /) -> None:
 
 
 def _group_of(processes: Processes, pid: int, /) -> int:
-    process = processes.child(pid)
+    process = processes.children.get(pid)
     return _getpgid(pid) if process is None else process.group
 
 

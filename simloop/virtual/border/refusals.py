@@ -3,6 +3,7 @@
 Other threads and debuggers are let through. Stand-ins refuse calls that have no audit event.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +17,6 @@ _ABSENT = "absent"
 _ADVICE = {
     event: advice for advice, events in real_world.AUDIT_EVENTS.items() for event in events.split()
 } | dict.fromkeys(EVENTS, _ABSENT)
-_hooks: list[Callable[..., None]] = []
 
 
 def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
@@ -35,11 +35,10 @@ def _exit(answers: Answers, _: Any, status: int) -> None:
     threads.exit_program(status)
 
 
+@functools.cache
 def watch_reaches() -> None:
     """Add the audit hook of the process, once; Python never removes it."""
-    if not _hooks:
-        sys.addaudithook(_on_event)
-        _hooks.append(_on_event)
+    sys.addaudithook(_on_event)
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:

@@ -133,8 +133,8 @@ def _start(answers: Answers, thread: Any) -> None:
         thread, run if context is None else functools.partial(context.run, run)
     )
     thread._ident = started.ident
-    if started.handle is not None:
-        thread._handle = started.handle
+    if started.real is not None and started.real.handle is not None:
+        thread._handle = started.real.handle
     with _threading._active_limbo_lock:
         _threading._active[started.ident] = thread
     thread._started.set()

@@ -117,7 +117,7 @@ class VirtualLoop(ReachingLoop):
         self._tie: Callable[[], int] | None = None
         # Strong references: asyncio's weak ones let the garbage collector end a waiting task.
         self._tasks: list[Task] = []
-        self._task_count = 0
+        self.task_count = 0
         self._sweep_at = 256
         self._task_factory: Any = None
         self._exception_handler: Any = None
@@ -308,22 +308,8 @@ class VirtualLoop(ReachingLoop):
             heapq.heapify(timers)
             self._timer_cancelled_count = 0
 
-    def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> Task:
-        """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
-        if tasks.of_finalizer(sys._getframe(1)):
-            return tasks.dropped(coro, self)
-        default = self.next_task()[1]
-        return self._start(coro, default if name is None else name, **kwargs)
-
-    def next_task(self) -> tuple[int, str]:
-        self._task_count += 1
-        return self._task_count, f"task-{self._task_count}"
-
     def _start(self, coro: Any, name: Any, **kwargs: Any) -> Task:
-        if self._task_factory is None:
-            task: Task = tasks.NumberedTask(self._task_count, coro, loop=self, name=name, **kwargs)
-        else:
-            task = super().create_task(coro, name=name, **kwargs)
+        task = super()._start(coro, name, **kwargs)
         self._tasks.append(task)
         if len(self._tasks) > self._sweep_at:
             self._tasks = [task for task in self._tasks if not task.done() or tasks.is_unseen(task)]

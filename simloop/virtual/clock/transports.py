@@ -10,10 +10,12 @@ import os
 import select
 import shlex
 import socket
+import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from simloop.virtual.clock import tasks
 from simloop.virtual.real_world import LOOP_METHODS, PROCESS, SHELLS, TRANSPORT
 
 READ, WRITE = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
@@ -56,11 +58,26 @@ class ReachingLoop(asyncio.BaseEventLoop):
     """
 
     outer: Any
+    _task_factory: Any
 
     def __init__(self) -> None:
         super().__init__()
         self._transports = weakref.WeakValueDictionary[int, Any]()
         self._asyncgens = _Generators()
+
+    def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
+        """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
+        if tasks.of_finalizer(sys._getframe(1)):
+            return tasks.dropped(coro, self)
+        self.outer.task_count += 1
+        default = f"task-{self.outer.task_count}"
+        self._check_closed()  # type: ignore[attr-defined]
+        return self._start(coro, default if name is None else name, **kwargs)
+
+    def _start(self, coro: Any, name: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        if self._task_factory is not None:
+            return super().create_task(coro, name=name, **kwargs)
+        return tasks.NumberedTask(self.outer.task_count, coro, loop=self, name=name, **kwargs)
 
     def __del__(self, *_: object) -> None:
         """Do nothing; this loop holds no sockets, so no leak warning is due."""
@@ -91,15 +108,13 @@ class ReachingLoop(asyncio.BaseEventLoop):
     _add_reader, _add_writer = add_reader, add_writer
     _remove_reader, _remove_writer = remove_reader, remove_writer
 
-    def _make_read_pipe_transport(self, *args: Any, **kwargs: Any) -> Any:
-        self._pipes_for("connect_read_pipe")
-        unix: Any = asyncio.unix_events
-        return unix._UnixReadPipeTransport(self, *args, **kwargs)
+    def _make_pipe_transport(self, way: str, *args: Any, **kwargs: Any) -> Any:
+        self._pipes_for(f"connect_{way}_pipe")
+        transport = getattr(asyncio.unix_events, f"_Unix{way.title()}PipeTransport")
+        return transport(self, *args, **kwargs)
 
-    def _make_write_pipe_transport(self, *args: Any, **kwargs: Any) -> Any:
-        self._pipes_for("connect_write_pipe")
-        unix: Any = asyncio.unix_events
-        return unix._UnixWritePipeTransport(self, *args, **kwargs)
+    _make_read_pipe_transport: Any = functools.partialmethod(_make_pipe_transport, "read")
+    _make_write_pipe_transport: Any = functools.partialmethod(_make_pipe_transport, "write")
 
     async def _make_subprocess_transport(
         self, _protocol: Any, args: Any, *given: Any, **more: Any

@@ -11,7 +11,6 @@ While a thread waits for a coroutine, the callbacks of the loop that is blocked 
 import asyncio
 import contextvars
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from simloop.errors import ScenarioError
 from simloop.virtual.clock.instants import NEVER_S
 from simloop.virtual.clock.listener import WAKE, hear_timer
 from simloop.virtual.clock.loop import THREADS, VirtualLoop
-from simloop.virtual.clock.tasks import NumberedTask, dropped, of_finalizer
 from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
 from simloop.virtual.threads import scheduler
 
@@ -205,7 +203,6 @@ class InnerLoop(ReachingLoop):
         self._parked: scheduler.SimulatedThread | None = None
         self._is_woken = False
         self._clock_resolution = 1e-9
-        self._task_factory: Any = None
         self._ready: Any
 
     def run_forever(self) -> None:
@@ -247,16 +244,6 @@ class InnerLoop(ReachingLoop):
         """Call after `delay` seconds; an infinite delay is a very long one."""
         hear_timer(self.outer, delay, callback)
         return super().call_later(min(delay, NEVER_S), callback, *args, context=context)
-
-    def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
-        if of_finalizer(sys._getframe(1)):
-            return dropped(coro, self)
-        number, default = self.outer.next_task()
-        self._check_closed()  # type: ignore[attr-defined]
-        name = default if name is None else name
-        if self._task_factory is not None:
-            return super().create_task(coro, name=name, **kwargs)
-        return NumberedTask(number, coro, loop=self, name=name, **kwargs)
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
         """Call `callback` when the user of a whole program sends that signal."""

@@ -73,7 +73,7 @@ class _RealThread:
         self._function = function
         self._begun = make_locked()
         self._sentinel: Any = None
-        self.handle: Any = None
+        self.handle: Any = None  # Python's; None before Python 3.13
         if _start_joinable is None:
             self.ident: int = _start_thread(self._run, ())
         else:
@@ -156,7 +156,6 @@ class SimulatedThread:
     is_ready = is_timed_out = is_ending = is_done = is_abandoned = False
     waits_for: Any = "its start"
     """The object for which the thread is parked; None while it may run."""
-    handle: Any = None  # Python's of the real thread; None before Python 3.13
     timer: asyncio.TimerHandle | None = None
     error: BaseException | None = None
     handler: Callable[[], object] | None = None
@@ -414,8 +413,8 @@ class Threads:
 
     def spawn(self, thread: threading.Thread, function: Callable[[], Any]) -> SimulatedThread:
         started = SimulatedThread(self, thread, function)
-        real = started.real = _RealThread(started.bootstrap)  # it waits for its first turn
-        started.ident, started.handle = real.ident, real.handle
+        started.real = _RealThread(started.bootstrap)  # it waits for its first turn
+        started.ident = started.real.ident
         return self._enter(started)
 
     def adopt(self, thread: threading.Thread, function: Callable[[], Any]) -> SimulatedThread:

@@ -197,9 +197,6 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
     "anyio._backends._asyncio": _anyio,
 }
 
-CLIENTS = tuple(name for name in _PATCHES if "." not in name)
-"""The packages of the HTTP clients that a run answers; `http.client` is Python's own."""
-
 
 class _Interception:
     """The patches of all clients, from the first run to the last, and a finder of their imports."""

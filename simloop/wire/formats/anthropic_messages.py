@@ -28,7 +28,6 @@ class AnthropicMessages(replies.WireFormat):
 
     name: ClassVar[str] = "anthropic-messages"
     hosts: ClassVar[str] = r"api\.anthropic\.com"
-    sdk: ClassVar[str] = "anthropic"
     path: ClassVar[str] = "/messages"
     sizes: ClassVar[tuple[str, ...]] = ("/messages/count_tokens",)
     marks_failed_tools: ClassVar[bool] = True

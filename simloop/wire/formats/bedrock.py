@@ -29,7 +29,6 @@ class Bedrock(replies.WireFormat):
 
     name: ClassVar[str] = "bedrock"
     hosts: ClassVar[str] = r"bedrock-runtime(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?"
-    sdk: ClassVar[str] = "boto3"
     path: ClassVar[str] = "/model/MODEL/converse"
     marks_failed_tools: ClassVar[bool] = True
 

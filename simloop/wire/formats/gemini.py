@@ -31,7 +31,6 @@ class Gemini(replies.WireFormat):
 
     name: ClassVar[str] = "gemini"
     hosts: ClassVar[str] = r"generativelanguage\.googleapis\.com|(.+-)?aiplatform\.googleapis\.com"
-    sdk: ClassVar[str] = "google-genai"
     path: ClassVar[str] = "/models/MODEL:generateContent"
     pages: ClassVar[Collection[int]] = (502,)
 

@@ -37,7 +37,6 @@ class OpenAIFormat(replies.WireFormat):
     """The replies of OpenAI's formats that are no output: headers, errors and refusals."""
 
     hosts: ClassVar[str] = r"api\.openai\.com"
-    sdk: ClassVar[str] = "openai"
     is_responses: ClassVar[bool] = False
 
     def error_body(self, fault: values.Fault, number: int) -> JsonObject:  # noqa: ARG002 - the class above has it

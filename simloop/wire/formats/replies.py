@@ -326,8 +326,6 @@ class WireFormat(ABC):
     name: ClassVar[str]
     hosts: ClassVar[str]
     """The hosts at which its SDKs look for models, as a regular expression."""
-    sdk: ClassVar[str]
-    """The package of the provider's SDK."""
     path: ClassVar[str]
     sizes: ClassVar[tuple[str, ...]] = ()
     """The ends of the paths of requests that ask for their size alone."""
@@ -336,10 +334,6 @@ class WireFormat(ABC):
     pages: ClassVar[Collection[int]] = _GATEWAY
     options: WireOptions = field(default_factory=WireOptions)
     storage: Storage = field(default_factory=Storage)
-
-    @property
-    def endpoint(self) -> str:
-        return f"POST {self.path}"
 
     def answers(self, request: HttpRequest) -> bool:
         """Return whether a request is one of this format, by its method and its URL."""
