@@ -5,8 +5,10 @@ of statuses, codes, words, headers and bodies are those of the reports in `scena
 the providers' documentation, as of November 2026.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
@@ -190,54 +192,19 @@ _NAMES = frozenset(fault.name for fault in _CHOSEN)
 _LISTED = (*map(_status, STATUSES), *map(_code, _CODES), *map(_finish, _FINISHES))
 FAULTS = (*_CHOSEN, *(fault for fault in _LISTED if fault.name not in _NAMES))
 
-# Simulations begin at the first second of 2026.
-WAITS: Sequence[Keys] = (
-    {},
-    {"retry_after": "1s"},
-    {"retry_after": "5s"},
-    {"retry_after": "250ms"},
-    {"retry_after": "45s"},
-    {"retry_after": "86400s"},
-    {"headers": {"retry-after-ms": "1500"}},
-    {"retry_after": "9s", "headers": {"retry-after-ms": "700"}},
-    {"headers": {"Retry-After": "Thu, 01 Jan 2026 00:00:20 GMT"}},
-    {"headers": {"retry-after": "Thu, 01 Jan 2026 00:00:40 -0000"}},  # it names no zone
-    {"headers": {"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}},
-    {"headers": {"retry-after": "0"}},
-    {"headers": {"retry-after": "-3"}},
-    {"headers": {"retry-after": "soon"}},
-    {"headers": {"retry-after": "1e400"}},
-    {"headers": {"x-request-id": "17"}},
-)
-"""The keys of `http` by which a failed call requests a wait."""
+_DATA = json.loads(Path(__file__).with_name("faults.json").read_text("utf-8"))
+WAITS: Sequence[Keys] = _DATA["waits"]
+"""The keys of `http` by which a failed call requests a wait; a simulation begins with 2026."""
 
 
 class Body(NamedTuple):
     """The body of a failed call, as keys of `http`, and the statuses that come with it."""
 
     keys: Keys
-    statuses: Sequence[int] = tuple(STATUSES)
+    statuses: Sequence[int]
 
 
-_TOO_LONG, _THROTTLED = (400, 413), (400, 413, 429)
-
-BODIES: Sequence[Body] = (
-    Body({}),
-    Body({"message": "prompt is too long: 210000 tokens > 200000 maximum"}, _TOO_LONG),
-    Body({"body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}, (400,)),
-    Body({"body": {"error": {"type": "server_error", "message": "The server had an error"}}}),
-    Body({"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
-         (429, 403)),
-    Body({"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
-         _THROTTLED),
-    Body({"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many per minute"}}},
-         _THROTTLED),
-    Body({"body": {"error": {"message": "input is too long for requested model"}}}, _TOO_LONG),
-    Body({"message": "Throttling: too many tokens, please wait"}, _THROTTLED),
-    Body({"message": "The prompt is too long for your tokens per minute."}, _THROTTLED),
-    Body({"message": "Rate limit: this prompt is too long for your tier."}, _THROTTLED),
-    Body({"message": "the 500 files exceed nothing"}, (400, 404)),
-    Body({"body": "<html>Bad Gateway</html>"}, (502, 503)),
-    Body({"code": "overloaded_error"}, (529, 503)),
-)  # fmt: skip
+BODIES = tuple(
+    Body(each["keys"], tuple(each.get("statuses", STATUSES))) for each in _DATA["bodies"]
+)
 """The bodies of a failed call: overflows in the words of providers, and similar words."""
