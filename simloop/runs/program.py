@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.machinery import PathFinder
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -117,11 +117,11 @@ class WholeProgram:
         scripts = [*entry_points(group="console_scripts", name=first)]
         if not scripts:
             raise self._wrong(f"there is no console script `{first}` in this Python environment")
-        return partial(self._of_script, scripts[0]), words
 
-    @staticmethod
-    def _of_script(script: EntryPoint) -> Any:
-        return script.load()()
+        def of_script() -> Any:
+            return scripts[0].load()()
+
+        return of_script, words
 
     @staticmethod
     def _from_folder(folder: str, call: Callable[[], Any]) -> None:
@@ -231,18 +231,14 @@ class _RecordedOutput(Output):
         text = "".join(self._waiting[name])
         self._waiting[name].clear()
         self._chars[name] = 0
-        self._record(name, text)
+        if text and name == "stdout":
+            self.said += text[: MOST_RECORDED - len(self.said)]
+        if text:
+            self._recorder.record(entries.Output, name, recordable(text))
 
     def end(self) -> None:
         for name in NAMES:
             self.flush(name)
-
-    def _record(self, name: str, text: str) -> None:
-        if not text:
-            return
-        if name == "stdout":
-            self.said += text[: MOST_RECORDED - len(self.said)]
-        self._recorder.record(entries.Output, name, recordable(text))
 
 
 def _status_of(call: Callable[[], Any]) -> int:

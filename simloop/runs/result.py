@@ -513,15 +513,12 @@ def account(
 
 
 def _timeline(trace: LoopTrace, wrong: int | None) -> Iterator[str]:
-    part = trace
-    if wrong is not None:
-        part = LoopTrace(trace.header, list(trace.entries[: wrong + 1]))
-    lines = deque(timeline(part), maxlen=LINES)
     if wrong is None:
         yield "the end of the run:"
     else:
         yield "the run up to the first entry that is wrong:"
-    yield from lines
+        trace = LoopTrace(trace.header, list(trace.entries[: wrong + 1]))
+    yield from deque(timeline(trace), maxlen=LINES)
 
 
 def last_raised(raised: Sequence[UserError]) -> Iterator[str]:

@@ -35,7 +35,6 @@ from simloop.virtual.simulate import run_virtual, running_loop, simulate
 from simloop.wire.clients.interception import intercept, kept_interception
 from simloop.world import fake_model, files, model_port, tools_port, user_port
 from simloop.world.agent import Ending
-from simloop.world.tools import Tool
 from simloop.world.user_functions import UserError, describe, is_of_the_program
 from simloop.world.world import Refusals, World, inhabited
 
@@ -94,15 +93,6 @@ class Simulation:
     def scenario(self) -> Scenario:
         """Return the scenario, with all that was added during the run."""
         return self.scripts.scenario
-
-    @property
-    def model(self) -> fake_model.Model:
-        """Return the model without faults of chance."""
-        return self.scripts.model
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        return self.scripts.tools
 
     @property
     def exceptions(self) -> tuple[UserError, ...]:
@@ -268,15 +258,15 @@ class Simulation:
         raise error
 
     def _unused_error(self, never: list[str]) -> errors.ScriptUnused:
-        answers = self.scripts.unused_answers()
+        answers, model = self.scripts.unused_answers(), self.scripts.model
         others = {
             "these answers were not used up": answers,
             "these actions of the user never happened": never,
         }
         told = [f"{words}: {', '.join(places)}" for words, places in others.items() if places]
         try:
-            if isinstance(self.model, fake_model.FakeModel):
-                self.model.check_account()
+            if isinstance(model, fake_model.FakeModel):
+                model.check_account()
         except errors.ScriptUnused as error:
             error.message = "; ".join((error.message, *told))
             return error

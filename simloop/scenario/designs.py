@@ -16,7 +16,7 @@ from simloop.loops.opencode import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference import ReferenceOptions
-from simloop.scenario.fields import Lax, Strict, Written, wrong
+from simloop.scenario.fields import Lax, Strict, Written, kept, wrong
 from simloop.scenario.mistakes import did_you_mean
 
 
@@ -58,11 +58,6 @@ else:
     Stated = Annotated[Lax[TypeVar("T")], _Stated()]
 
 
-def no_options() -> Any:
-    """Return options that state nothing: the default of each loop's options."""
-    return {}
-
-
 class LoopOptions(Strict):
     """The options of the loop designs that have some; each is used when that loop runs.
 
@@ -70,13 +65,13 @@ class LoopOptions(Strict):
     those of its versions. The options of the user's own loop stand under its `module:attribute`.
     """
 
-    reference: Stated[ReferenceOptions] = Field(default_factory=no_options)
+    reference: Stated[ReferenceOptions] = Field(default_factory=kept(dict))
     """The fixes of the reference loop."""
-    pi: Stated[PiOptions] = Field(default_factory=no_options)
+    pi: Stated[PiOptions] = Field(default_factory=kept(dict))
     """Options of pi, and of its versions, such as pi@0.87.1."""
-    react: Stated[ReactOptions] = Field(default_factory=no_options)
+    react: Stated[ReactOptions] = Field(default_factory=kept(dict))
     """Options of react."""
-    opencode: Stated[OpencodeOptions] = Field(default_factory=no_options)
+    opencode: Stated[OpencodeOptions] = Field(default_factory=kept(dict))
     """Options of opencode, and of its versions."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra=_schema_of_own)

@@ -260,17 +260,13 @@ class Script:
         replies = "1 ordered reply" if ordered == 1 else f"{ordered} ordered replies"
         matched = f", and none of its rules matches ({rules})" if rules else ""
         missing = f"no reply of {self.party} is left" if self.party else "the script has no reply"
-        none = (
-            f", which fits no `when` of {parties}" if (parties := ", ".join(self._parties)) else ""
-        )
-        others = "add a reply, let one play `times: always`, or mend the `when` of its party"
-        raise ScriptExhausted(
-            f"{missing} for request {request.number}{none}: the run used {replies}{matched}",
-            key=self.name,
-            hint=others
-            if self.party or parties
-            else "add a reply, or let one play `times: always`",
-        )
+        parties = ", ".join(self._parties)
+        none = f", which fits no `when` of {parties}" if parties else ""
+        hint = "add a reply, or let one play `times: always`"
+        if self.party or parties:
+            hint = "add a reply, let one play `times: always`, or mend the `when` of its party"
+        message = f"{missing} for request {request.number}{none}: the run used {replies}{matched}"
+        raise ScriptExhausted(message, key=self.name, hint=hint)
 
     @property
     def is_empty(self) -> bool:
@@ -421,7 +417,5 @@ class FunctionModel:
 def _count_calls(timed: Iterable[TimedPart]) -> int:
     parts = [part for _, part in timed]
     whole = [part.call.id for part in parts if type(part) is values.ToolCallPart]
-    broken_off = {part.call_id for part in parts if type(part) is values.ToolCallDelta}.difference(
-        whole
-    )
-    return len(whole) + len(broken_off)
+    begun = {part.call_id for part in parts if type(part) is values.ToolCallDelta}
+    return len(whole) + len(begun.difference(whole))

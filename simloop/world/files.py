@@ -50,10 +50,9 @@ class Files:
     def at(self, path: str) -> "Files":
         """Return these files as they are seen from a folder: relative paths begin there."""
         if not self.is_folder(path):
-            is_file = self.exists(path)
-            raise (
-                NotADirectoryError(_message(path, "is a file")) if is_file else self._no_file(path)
-            )
+            if self.exists(path):
+                raise NotADirectoryError(_message(path, "is a file"))
+            raise self._no_file(path)
         seen = copy.copy(self)
         seen._here = self._name(path)  # noqa: SLF001 - of this class
         return seen

@@ -514,7 +514,7 @@ def test_the_trace_of_an_agent_with_calls_at_once_and_replies_given_up_reads_bac
     assert read.entries == result.trace.entries
     assert [list(each.messages) for each in requests(read.entries)] == [
         list(each.messages)
-        for each in simulation.model.requests  # type: ignore[attr-defined]
+        for each in simulation.scripts.model.requests  # type: ignore[attr-defined]
     ]
     assert result.text == "Done."
 

@@ -156,7 +156,7 @@ def test_the_details_of_a_scripted_tool_are_for_the_interface_and_its_text_for_t
 
 def test_a_tool_of_the_scenario_stands_in_the_place_of_its_namesake_over_files() -> None:
     scenario = scenario_with(tools={"ReadFile": ScriptedTool(returns="mine")}, files={"a": "b"})
-    tools = Simulation(scenario).tools
+    tools = Simulation(scenario).scripts.tools
     assert tools["ReadFile"].function.function() == "mine"
     assert set(tools) == {"RunShellCommand", "ReadFile", "ReadFolder", "WriteFile", "EditFile"}
 

@@ -100,8 +100,8 @@ def test_the_requests_are_those_that_the_model_got(path: Path) -> None:
     assert plain(heard(simulation.trace.entries)) == plain(witness.requests)
     # Of a run without chance faults the fake has seen them all.
     if simulation.scenario.faults is None:
-        assert isinstance(simulation.model, FakeModel)
-        assert plain(simulation.model.requests) == plain(witness.requests)
+        assert isinstance(simulation.scripts.model, FakeModel)
+        assert plain(simulation.scripts.model.requests) == plain(witness.requests)
 
 
 def result_of(text: str) -> Result:

@@ -204,7 +204,7 @@ class Subject:
             deviations=loop.deviations,
             mutating=loop.mutating,
             is_instance=settings is None and isinstance(loop.declares, type),
-            tools=run.tools,
+            tools=run.scripts.tools,
         )
 
     def read(self, entry: AnyEntry) -> object:

@@ -50,7 +50,7 @@ def ran(*ids: str) -> Recording:
 def with_tool(**options: object) -> Subject:
     tool = ScriptedTool.model_validate({"returns": "seen", **options})
     simulation = Simulation(Scenario(prompt="Go.", tools={"look": tool}))
-    return Subject(scenario=simulation.scenario, tools=simulation.tools)
+    return Subject(scenario=simulation.scenario, tools=simulation.scripts.tools)
 
 
 def in_order(order: str, *, sequential: bool = False) -> Subject:
