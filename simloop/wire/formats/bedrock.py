@@ -110,68 +110,41 @@ def _words(fault: values.Fault) -> ErrorWords:
 
 # ---------------------------------------------------------------- requests
 
-# The refusals are those of agno-agi/agno#6698, langgenius/dify#12340 and #9294,
-# aws-samples/bedrock-engineer#8, strands-agents/sdk-python#998 and continuedev/continue#1938.
-_FIRST = (
-    "A conversation must start with a user message. "
-    "Try again with a conversation that starts with a user message."
-)
-_TURNS = (
-    "A conversation must alternate between user and assistant roles. "
-    "Make sure the conversation alternates between user and assistant roles and try again."
-)
-_EMPTY = (
-    "The content field in the Message object at messages.{} is empty. "
-    "Add a ContentBlock object to the content field and try again."
-)
-_BLANK = (
-    "The text field in the ContentBlock object at messages.{}.content.{} is blank. "
-    "Add text to the text field, and try again."
-)
-_MISSING = "Expected toolResult blocks at messages.{}.content for the following Ids: {}"
-_TOO_MANY = (
-    "The number of toolResult blocks at messages.{}.content exceeds the number of toolUse blocks "
-    "of previous turn."
-)
-_NO_TOOLS = "The toolConfig field must be defined when using toolUse and toolResult content blocks."
-_ROLES = (
-    "1 validation error detected: Value '{}' at 'messages.{}.member.role' failed to satisfy "
-    "constraint: Member must satisfy enum value set: [user, assistant]"
-)
+_REFUSALS = replies.PROVIDERS["bedrock refusals"]
 _Blocks = list[tuple[str, JsonObject]]
 
 
-def _refuse(words: str, *places: object) -> WrongRequest:
-    return WrongRequest("", words.format(*places))
+def _refuse(why: str, *places: object) -> WrongRequest:
+    return WrongRequest("", _REFUSALS[why].format(*places))
 
 
 def _read_messages(body: JsonObject) -> Iterator[values.Message]:
     before, open_ids, given = "", list[str](), list(payload.objects_at(body, "messages"))
     if not given:
-        raise _refuse(_FIRST)
+        raise _refuse("first")
     for number, (key, message) in enumerate(given):
         role, blocks = payload.text_at(message, "role", key), _blocks(message, key, number)
         if role not in ("user", "assistant"):
-            raise _refuse(_ROLES, role, number + 1)
+            raise _refuse("role", role, number + 1)
         if role == before or not (before or role == "user"):
-            raise _refuse(_TURNS if before else _FIRST)
+            raise _refuse("turns" if before else "first")
         before = role
         read = [*(_read_user(blocks) if role == "user" else [_read_assistant(blocks)])]
         _check_results(open_ids, read, number)
         open_ids = [call.id for one in read for call in getattr(one, "calls", ())]
         yield from read
         if "toolConfig" not in body and any("toolUse" in each for _, each in blocks):
-            raise _refuse(_NO_TOOLS)
+            raise _refuse("no tools")
     _check_results(open_ids, [], len(given))
 
 
 def _blocks(message: JsonObject, key: str, number: int) -> _Blocks:
     blocks = list(payload.objects_at(message, "content", key))
     if not blocks:
-        raise _refuse(_EMPTY, number)
+        raise _refuse("empty", number)
     for at, (place, block) in enumerate(blocks):
         if "text" in block and not payload.text_at(block, "text", place).strip():
-            raise _refuse(_BLANK, number, at)
+            raise _refuse("blank", number, at)
     return blocks
 
 
@@ -179,9 +152,9 @@ def _check_results(open_ids: Sequence[str], read: Sequence[values.Message], numb
     answered = [one.call_id for one in read if isinstance(one, values.ToolMessage)]
     missing = [one for one in open_ids if one not in answered]
     if missing:
-        raise _refuse(_MISSING, number, ", ".join(missing))
+        raise _refuse("missing", number, ", ".join(missing))
     if len(answered) > len(open_ids):
-        raise _refuse(_TOO_MANY, number)
+        raise _refuse("too many", number)
 
 
 def _read_user(blocks: _Blocks) -> Iterator[values.Message]:

@@ -285,12 +285,15 @@ def status_of(fault: values.Fault) -> int:
     return STATUSES.get(fault.code, 500) if fault.status is UNSET else fault.status
 
 
+PROVIDERS = json.loads(Path(__file__).with_name("errors.json").read_text("utf-8"))
+"""The words of providers for errors and refusals, with their sources."""
+
+
 def error_words(provider: str) -> dict[int | str, ErrorWords]:
-    """Return a provider's words, by status or code; errors.json has them with their sources."""
-    rows = json.loads(Path(__file__).with_name("errors.json").read_text("utf-8"))[provider]
+    """Return a provider's words for errors, by status or code."""
     return {
         int(key) if key.isdecimal() else key: ErrorWords(**row)
-        for key, row in rows.items()
+        for key, row in PROVIDERS[provider].items()
         if key != "source"
     }
 
