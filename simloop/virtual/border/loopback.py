@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from simloop.virtual.border.pipes import READ, WRITE, Pipes, is_ready, run_with_pipes
+from simloop.virtual.border.pipes import READ, WRITE, Pipes, inode_of, is_ready, run_with_pipes
 from simloop.virtual.clock.loop import VirtualLoop
 
 _FIRST_PORT = 49152
@@ -20,7 +20,7 @@ _HERE = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "::", "::1"})  # noq
 _LOCAL: dict[int, tuple[str]] = {socket.AF_INET: ("127.0.0.1",), socket.AF_INET6: ("::1",)}
 # The flow and the scope of an address.
 _MORE: dict[int, tuple[int, ...]] = {socket.AF_INET: (), socket.AF_INET6: (0, 0)}
-_Key = tuple[int, int]
+_Key = tuple[int, int] | None
 
 
 class _Server:
@@ -74,7 +74,7 @@ class Loopback:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         bell, end = socket.socketpair()
         self._take(one, end, ((*_LOCAL[family], port, *_MORE[family]), None))
-        self._servers[_key(one)] = _Server(port, bell)
+        self._servers[inode_of(one)] = _Server(port, bell)
 
     def connect(self, one: Any, address: Any) -> bool:
         """Connect a socket to a server of this run. Return whether there is one."""
@@ -87,7 +87,7 @@ class Loopback:
         self._next_port += 1
         near, far = socket.socketpair()
         self.pipes.note((near.fileno(), far.fileno()))
-        self._names[_key(far)] = theirs, mine
+        self._names[inode_of(far)] = theirs, mine
         self._take(one, near, (mine, theirs))
         server.waiting.append((far.detach(), mine))
         os.write(server.bell.fileno(), b"c")
@@ -100,7 +100,7 @@ class Loopback:
         if not is_ready(one.fileno(), READ):
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         os.read(one.fileno(), 1)
-        return self._servers[_key(one)].waiting.popleft()
+        return self._servers[inode_of(one)].waiting.popleft()
 
     def answer(self, name: str, original: Callable[..., Any], one: Any, *given: Any) -> Any:
         """Answer a call of the method `name` of one of these sockets."""
@@ -119,7 +119,7 @@ class Loopback:
             case "setsockopt" | "getsockopt":  # of TCP, which a pair does not have
                 return None if name == "setsockopt" else 0
             case "listen":
-                self._servers[_key(one)].listens = True
+                self._servers[inode_of(one)].listens = True
                 return None
             case "_accept":
                 return self.accept(one)
@@ -149,14 +149,14 @@ class Loopback:
 
     def name_of(self, one: Any, *, is_peer: bool) -> Any:
         """Return the address of a socket, or of its peer. Raises OSError without a peer."""
-        name = self._names[_key(one)][is_peer]
+        name = self._names[inode_of(one)][is_peer]
         if name is None:
             raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
         return name
 
     def close(self, one: Any) -> None:
         """Forget a socket that is closed, with the server that it was and those who wait for it."""
-        server = self._servers.pop(_key(one), None) if one.fileno() >= 0 else None
+        server = self._servers.pop(inode_of(one), None) if one.fileno() >= 0 else None
         if server is not None:
             server.close()
 
@@ -166,7 +166,7 @@ class Loopback:
         end.close()
         self.pipes.note((one.fileno(), one.fileno()))
         os.set_blocking(one.fileno(), one.gettimeout() is None)
-        self._names[_key(one)] = names
+        self._names[inode_of(one)] = names
 
     def _wait(self, one: Any, event: int) -> None:
         seconds = one.gettimeout()
@@ -175,11 +175,6 @@ class Loopback:
         look = partial(is_ready, one.fileno(), event)
         if not self.pipes.wait_for(look, seconds, "a socket"):
             raise TimeoutError("timed out")
-
-
-def _key(one: Any) -> _Key:
-    found = os.fstat(one.fileno())
-    return found.st_dev, found.st_ino
 
 
 _SEND = _socket.socket.send

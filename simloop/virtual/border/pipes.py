@@ -14,7 +14,6 @@ import select
 import selectors
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from stat import S_ISFIFO
 from typing import Any, TypeVar
 
 from simloop.virtual.border.answers import stand_in
@@ -53,10 +52,6 @@ class Pipes:
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
         self._noted: set[tuple[int, int]] = set()
-        # The descriptors that are surely ends of noted pipes: to ask the kernel takes 1 us.
-        self._ends: set[int] = set()
-        self.lost = self._ends.discard
-        """Forget the number of a descriptor that is closed: another one may get it."""
         self._heard: tuple[Any, Callable[[], object], bool] | None = None
         self._waiting: list[SimulatedThread] = []
         self._empty_ns = self._moved_ns = -1
@@ -64,37 +59,27 @@ class Pipes:
         self._watched: dict[Any, dict[int, dict[int, asyncio.Handle]]] = {}
 
     def note(self, ends: tuple[int, int]) -> tuple[int, int]:
-        self._noted.update(filter(None, map(_inode, ends)))
+        self._noted.update(filter(None, map(inode_of, ends)))
         return ends
 
     def has(self, descriptor: int) -> bool:
-        if descriptor in self._ends:
-            return True
-        try:
-            found = _fstat(descriptor)
-        except (OSError, OverflowError):
-            return False
-        if (found.st_dev, found.st_ino) not in self._noted:
-            return False
-        if S_ISFIFO(found.st_mode):  # nobody here sees the end of a socket
-            self._ends.add(descriptor)
-        return True
+        return inode_of(descriptor) in self._noted
 
     def hear_readers(
         self, descriptor: int, asks: Callable[[], object], *, is_terminal: bool
     ) -> None:
         """Call `asks` before each wait for one pipe, which may be a terminal for the program."""
-        self._heard = _inode(descriptor), asks, is_terminal
+        self._heard = inode_of(descriptor), asks, is_terminal
 
     def is_terminal(self, descriptor: int) -> bool:
-        return self._heard is not None and self._heard[::2] == (_inode(descriptor), True)
+        return self._heard is not None and self._heard[::2] == (inode_of(descriptor), True)
 
     def _tell(self, descriptors: Iterable[Any]) -> None:
         """Tell that somebody waits to read from these descriptors, or looks whether they can."""
         if self._heard is not None:
             inode, asks, _ = self._heard
             for each in descriptors:
-                if _inode(each) == inode:
+                if inode_of(each) == inode:
                     asks()
 
     def changed(self) -> None:
@@ -167,9 +152,9 @@ class Pipes:
             self._tell([descriptor])
 
     def is_watched(self, descriptor: int) -> bool:
-        inode = _inode(descriptor)
+        inode = inode_of(descriptor)
         return any(
-            READ in events and _inode(each) == inode
+            READ in events and inode_of(each) == inode
             for watched in self._watched.values()
             for each, events in watched.items()
         )
@@ -204,10 +189,11 @@ class Pipes:
         self._watched.pop(loop, None)
 
 
-def _inode(descriptor: Any) -> tuple[int, int] | None:
+def inode_of(descriptor: Any) -> tuple[int, int] | None:
+    """Return the device and the inode of a descriptor; None if it is closed, or is none."""
     try:
         found = _fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno())
-    except (OSError, OverflowError, ValueError, AttributeError):  # closed, or no descriptor
+    except (OSError, OverflowError, ValueError, AttributeError):
         return None
     return found.st_dev, found.st_ino
 
@@ -277,14 +263,12 @@ def _writing(pipes: Pipes, original: Any, fd: int, file: Any, data: Any) -> int:
     return size
 
 
-def _closing(pipes: Pipes, original: Any, fd: int, file: Any) -> None:
-    pipes.lost(fd)
+def _closing(pipes: Pipes, original: Any, _: int, file: Any) -> None:
     original(file)
     pipes.changed()
 
 
 def _duplicate_to(pipes: Pipes, fd: int, fd2: int, *more: Any, **named: Any) -> int:
-    pipes.lost(fd2)
     found = _dup2(fd, fd2, *more, **named)
     pipes.changed()  # what was open there is closed
     return found

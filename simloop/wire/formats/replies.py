@@ -22,26 +22,11 @@ from simloop.wire.formats.storage import Storage
 from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
 from simloop.world.faults import status_text
 from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
-from simloop.world.wire_options import FramingName, WireOptions
+from simloop.world.wire_options import WireOptions
 
 JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"
 REFUSAL = "refusal"
 """The finish of a model that refuses: the text of the reply says why."""
-
-
-def framed(events: Sequence[WireEvent], framing: FramingName) -> list[bytes]:
-    """Return the pieces of server-sent events. A framing changes lines and pieces, no event."""
-    line_end = "\r\n" if framing == "crlf" else "\n"
-    before = [": keep-alive", ""] if framing == "comments" else []
-    lines = [
-        line
-        for name, data in events
-        for line in (*before, *([f"event: {name}"] if name else []), f"data: {data}", "")
-    ]
-    data = "".join(f"{line}{line_end}" for line in lines).encode()
-    if framing == "bytes":
-        return [data[at : at + 1] for at in range(len(data))]
-    return [data] if data else []
 
 
 BlockKind = Literal["reasoning", "text", "call"]
@@ -351,8 +336,19 @@ class WireFormat(ABC):
         """Return the encoder of the reply to a request."""
 
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
-        """Return the pieces of the next events of a reply."""
-        return framed(events, self.options.framing)
+        """Return the pieces of the next events. A framing changes lines and pieces, no event."""
+        framing = self.options.framing
+        line_end = "\r\n" if framing == "crlf" else "\n"
+        before = [": keep-alive", ""] if framing == "comments" else []
+        lines = [
+            line
+            for name, data in events
+            for line in (*before, *([f"event: {name}"] if name else []), f"data: {data}", "")
+        ]
+        data = "".join(f"{line}{line_end}" for line in lines).encode()
+        if framing == "bytes":
+            return [data[at : at + 1] for at in range(len(data))]
+        return [data] if data else []
 
     def headers(self, request: WireRequest, stamp: Stamp) -> Headers:
         """Return the headers of a reply that has not failed."""

@@ -43,7 +43,7 @@ from simloop.messages import (
     UserMessage,
     json_value,
 )
-from simloop.wire.formats.replies import WireFormat, framed
+from simloop.wire.formats.replies import WireFormat
 from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
@@ -261,8 +261,9 @@ def test_a_whole_reply_says_what_the_stream_says(form: WireFormat, parts: list[P
 
 @given(parts=replies(), framing=st.sampled_from(get_args(FramingName)))
 def test_a_stream_comes_through_every_framing(parts: list[Part], framing: FramingName) -> None:
-    events = streamed(FORMATS["openai-responses"], parts)
-    pieces = [piece for one in events for piece in framed([one], framing)]
+    form = wire_formats(WireOptions(framing=framing))["openai-responses"]
+    events = streamed(form, parts)
+    pieces = [piece for one in events for piece in form.framed([one])]
     assert read_events(b"".join(pieces)) == events
 
 

@@ -13,7 +13,7 @@ from simloop.wire.formats.bedrock import Bedrock
 from simloop.wire.formats.gemini import Gemini
 from simloop.wire.formats.openai_chat import OpenAIChat
 from simloop.wire.formats.openai_responses import OpenAIResponses
-from simloop.wire.formats.replies import INVALID, OVERFLOW, WireFormat, framed
+from simloop.wire.formats.replies import INVALID, OVERFLOW, WireFormat
 from simloop.wire.formats.wire_format import WireEvent, WrongRequest
 from simloop.world.faults import FAULTS
 from simloop.world.http import HttpReply
@@ -302,7 +302,8 @@ FRAMED: dict[FramingName, str] = {
 
 @pytest.mark.parametrize("name", FRAMED)
 def test_a_framing_has_these_bytes(name: FramingName) -> None:
-    pieces = [*framed(EVENTS[:1], name), *framed(EVENTS[1:], name)]
+    form = OpenAIChat(WireOptions(framing=name))
+    pieces = [*form.framed(EVENTS[:1]), *form.framed(EVENTS[1:])]
     assert b"".join(pieces).decode() == FRAMED[name]
     assert (max(map(len, pieces)) == 1) == (name == "bytes")
-    assert framed([], name) == []
+    assert form.framed([]) == []
