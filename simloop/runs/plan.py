@@ -58,13 +58,9 @@ class Plan:
         try:
             self.loop = loop = loop_of(scenario, given)
             self.scenario = scenario = loop.scenario
-            self.expected = catalog.expectations(
-                scenario,
-                loop.name,
-                loop.judge_as,
-                (given.get("expect_on"), loop.expect_on),
-                is_agent=loop.machine is None,
-            )
+            names, first = (loop.name, loop.judge_as), (given.get("expect_on"), loop.expect_on)
+            is_agent = loop.machine is None
+            self.expected = catalog.expectations(scenario, *names, first, is_agent=is_agent)
             if scenario.unscripted == "fail" and self.expected.refused is None:
                 self.expected = self.expected.model_copy(update={"refused": []})
             _check_restarts(scenario, loop)
@@ -83,9 +79,8 @@ class Plan:
             *(f"program {key}" for key in given.get("programs", ())),
             *(("loop",) if loop.is_own else ()),
         )
-        if given.get("model") is not None and any(
-            (scenario.model, scenario.models, scenario.summaries)
-        ):
+        has_script = any((scenario.model, scenario.models, scenario.summaries))
+        if has_script and given.get("model") is not None:
             message = "there are two models: a script in the scenario, and `model`"
             raise ScenarioError(message, key="model", hint="leave one of them out")
         self._script = script_of(scenario)
@@ -93,7 +88,7 @@ class Plan:
         self._tools = {**scripted_tools(scenario), **tools}
         self.behaviours: Mapping[str, ToolBehaviour] | None = None
         """The behaviour of the tools that an agent's own code calls; a machine has none."""
-        if loop.machine is None:
+        if is_agent:
             self.behaviours = behaviours_of(scenario.tools)
         self._services = _services_of(scenario, given)
         self._settings = _settings_of(scenario, given, loop.policies, history)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec.structs import astuple
+
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.kernel.signals import AbortRequested
@@ -48,16 +50,8 @@ async def run_prompt(agent: Performer, prompt: str, world: World) -> Ending:
         ending = await agent.answer(prompt, world)
     finally:
         world.user.cancellation.close()
-    recorder.record(
-        entries.Ended,
-        ending.outcome,
-        ending.limit,
-        ending.message,
-        ending.text,
-        loop.now_ns - start_ns,
-        ending.counters,
-        ending.exit,
-    )
+    *said, counters, status = astuple(ending)
+    recorder.record(entries.Ended, *said, loop.now_ns - start_ns, counters, status)
     return ending
 
 

@@ -400,23 +400,11 @@ class Simulation:
         policy, rules = self.settings.tool_execution, self.settings.tool_rules
         user = user_port.UserPort(recorder, loop)
         model = model_port.ModelPort(scripts.disturbed, recorder, loop, raised, user.cancellation)
-        self._world = world = World(
-            model,
-            tools_port.ToolsPort(
-                scripts.tools,
-                recorder,
-                loop,
-                raised,
-                policy.timeout_ms,
-                results_fail=rules.results_fail,
-                behaviours=self._plan.behaviours,
-                sites=scripts.sites,
-            ),
-            user,
-            Refusals(recorder, scenario.offline, scenario.absent),
-            self.scripts.answer_http(model),
-        )
-        self.scripts.open(world)
+        given = recorder, loop, raised, policy.timeout_ms, rules.results_fail
+        tools = tools_port.ToolsPort(scripts.tools, *given, self._plan.behaviours, scripts.sites)
+        refusals = Refusals(recorder, scenario.offline, scenario.absent)
+        self._world = world = World(model, tools, user, refusals, scripts.answer_http(model))
+        scripts.open(world)
         self._start_ns = loop.now_ns
         loop.progress.hear(recorder.has_grown)
         if scenario.mcp is not None:

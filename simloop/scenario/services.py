@@ -2,19 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
-from pydantic import (
-    AfterValidator,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_serializer, model_validator
 
 from simloop.scenario import fields
 from simloop.scenario.expect import REST
@@ -199,8 +193,8 @@ class Route(Answer):
         return self
 
     @model_serializer(mode="wrap")
-    def _method_first(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = dump(self)
+    def _method_first(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        dumped = dump(self)
         return {name: dumped[name] for name in METHODS if name in dumped} | dumped
 
     def rule(self, position: str) -> services.ServiceRule:

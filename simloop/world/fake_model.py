@@ -7,16 +7,7 @@ import asyncio
 import contextlib
 import copy
 import inspect
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import Any, NamedTuple, Protocol
 
@@ -393,7 +384,7 @@ class FunctionModel:
             return WholeStream(answer)
         return self._later(answer) if inspect.isawaitable(answer) else self._play(answer)
 
-    async def _later(self, answer: Awaitable[Any]) -> AsyncGenerator[Part, None]:
+    async def _later(self, answer: Any) -> AsyncIterator[Part]:
         async with contextlib.aclosing(self._play(await answer)) as parts:
             async for part in parts:
                 yield part
