@@ -19,16 +19,7 @@ from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Http, Pace, Reply, When, calls_of, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import with_fault
-from simloop.world.faults import (
-    BODIES,
-    FAULTS,
-    PROGRAM_FAULTS,
-    SERVICE_FAULTS,
-    WAITS,
-    ReplyFault,
-    SiteFault,
-    Stage,
-)
+from simloop.world import faults
 
 FURTHER = "And then?"
 _STORM = 16
@@ -127,17 +118,17 @@ _FIRST = (
 def _failures() -> Iterator[Circumstance]:
     for reply in (Reply(http=Http(status=500)), Reply(lost="before-headers")):
         yield Circumstance(f"{reply}, and the call before it again", _repeated(reply))
-    for fault in FAULTS:
-        if fault.stage is Stage.INSTEAD:
+    for fault in faults.FAULTS:
+        if fault.stage is faults.Stage.INSTEAD:
             act = _inserted(fault.keys)
             yield Circumstance(fault.name, act, fault.is_breach, "stall" in fault.keys)
     for status in (429, 503):
-        for wait in WAITS[1:]:
+        for wait in faults.WAITS[1:]:
             keys = {"http": {"status": status, **wait}}
             yield Circumstance(f"http {status} {wait}", _inserted(keys))
     waits = _inserted({"http": {"status": 429, "retry_after": "45s"}})
     yield Circumstance("a wait, then nothing", _both(_inserted({"finish": "stop"}), waits))
-    for body in BODIES[1:]:
+    for body in faults.BODIES[1:]:
         keys = {"http": {"status": body.statuses[-1], **body.keys}}
         yield Circumstance(f"http {body}", _inserted(keys))
     for status in (500, 429, 503):
@@ -160,8 +151,8 @@ def _inserted(keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
 
 
 def _cuts() -> Iterator[Circumstance]:
-    for fault in FAULTS:
-        if fault.stage in (Stage.AMID, Stage.END) and fault.name not in NO_WIRE:
+    for fault in faults.FAULTS:
+        if fault.stage in (faults.Stage.AMID, faults.Stage.END) and fault.name not in NO_WIRE:
             for where, say in (("a call", ""), ("a text", "Some words")):
                 act, name = _broken(fault, say), f"{fault.name} in {where}"
                 yield Circumstance(name, act, fault.is_breach, "stall" in fault.keys)
@@ -177,7 +168,7 @@ def _cuts() -> Iterator[Circumstance]:
         yield Circumstance(name, _inserted(keys), is_breach=breach)
 
 
-def _broken(fault: ReplyFault, say: str = "") -> Callable[[WorldDraft, int], None]:
+def _broken(fault: faults.ReplyFault, say: str = "") -> Callable[[WorldDraft, int], None]:
     """Insert a reply that breaks; the model makes it whole when it is asked again."""
     broken = reply_of_fault(fault)
     update = {key: getattr(broken, key) for key in fault.keys}
@@ -463,12 +454,12 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
         ]
         for what, answers in (("is not there", {}), ("fails without a word of it", {name: silent})):
             yield Circumstance(f"{name} {what}", _with_programs(name, answers))
-    for key, faults, change in (
-        ("services", SERVICE_FAULTS, with_fault),
-        ("programs", PROGRAM_FAULTS, with_program_fault),
+    for key, several, change in (
+        ("services", faults.SERVICE_FAULTS, with_fault),
+        ("programs", faults.PROGRAM_FAULTS, with_program_fault),
     ):
         for name in getattr(base, key):
-            for fault in faults:
+            for fault in several:
                 for times in (1, 4):
                     act = _disturbed(key, name, fault, change, times)
                     yield Circumstance(f"{times} {fault.site} of {name}", act)
@@ -490,7 +481,9 @@ def _for_party(name: str, each: Circumstance) -> Callable[[WorldDraft, int], Non
     return act
 
 
-_REFUSAL = SiteFault("service.422", Stage.INSTEAD, {"status": 422, "json": {"detail": "refused"}})
+_REFUSAL = faults.SiteFault(
+    "service.422", faults.Stage.INSTEAD, {"status": 422, "json": {"detail": "refused"}}
+)
 
 
 def _with_programs(name: str, answers: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:

@@ -26,15 +26,7 @@ from simloop import __version__
 from simloop.check.invariants.judge import add_invariants
 from simloop.check.trial import FINISHES, UNLIKE, Failure
 from simloop.errors import CheckFailed, ScenarioError, install_hint
-from simloop.fuzz.processes import (
-    NURSERIES,
-    OVERDUE,
-    PATIENCE_S,
-    Nursery,
-    Twin,
-    begin_worker,
-    cpu_s,
-)
+from simloop.fuzz import processes
 from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
 from simloop.fuzz.words import world_in_words
@@ -48,7 +40,7 @@ from simloop.virtual.border.output import captured
 _SLICE_S, MOST_OF_WORKER = 0.5, 50
 """The real seconds after which a range ends, since results are stored and shown then, and its most
 runs in another process, since the results of later ones wait for it."""
-TWIN = Twin()
+TWIN = processes.Twin()
 
 
 class SearchSettings(Struct, frozen=True, tag_field="line", tag="search"):
@@ -144,10 +136,10 @@ class Overdue(KeyboardInterrupt):
 
 def play_range(settings: SearchSettings, due: Range) -> RangeResult:
     """Play a range in this process."""
-    start_s = cpu_s()
+    start_s = processes.cpu_s()
     in_main = threading.current_thread() is threading.main_thread()
-    if not NURSERIES and in_main and names_own(settings.loop) and can_isolate():
-        NURSERIES.append(Nursery())  # before the first run of this process
+    if not processes.NURSERIES and in_main and names_own(settings.loop) and can_isolate():
+        processes.NURSERIES.append(processes.Nursery())  # before the first run of this process
     search = settings.search()
     search.number, search.failures = due.first - 1, FoundFailures(due.known)
     search.twin = TWIN if in_main else None  # a cluster may play several ranges in one process
@@ -166,12 +158,13 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
             ended = True
             if isinstance(error, Overdue):
                 search.runs += 1
-                world, failure = search.world(search.number), Failure.named(FINISHES, OVERDUE)
-                search.failures.add(failure, world, search.number)
+                failure = Failure.named(FINISHES, processes.OVERDUE)
+                search.failures.add(failure, search.world(search.number), search.number)
     if not findings and len(search.failures):  # broken off before it was run again, or shrunk
         findings = [SearchFinding.of(next(iter(search.failures)), settings.loop, shrinks=False)]
     goals = {name: count for name, count in search.goals.counts.items() if count}
-    return RangeResult(due.first, search.runs, cpu_s() - start_s, search.virtual_ns, goals,
+    took_s = processes.cpu_s() - start_s
+    return RangeResult(due.first, search.runs, took_s, search.virtual_ns, goals,
                        search.goals.looked_at, tuple(search.failures.counts.items()),
                        tuple(findings), ended, search.calls, search.requests)  # fmt: skip
 
@@ -189,7 +182,7 @@ def _patience(*, in_main: bool) -> Iterator[Callable[[], object]]:
         return
     before = signal.signal(signal.SIGALRM, end)
     try:
-        yield lambda: signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+        yield lambda: signal.setitimer(signal.ITIMER_REAL, processes.PATIENCE_S)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -327,8 +320,8 @@ class _Here(Executor):
 
 
 def _end_nurseries() -> None:
-    while NURSERIES:
-        NURSERIES.pop().end()
+    while processes.NURSERIES:
+        processes.NURSERIES.pop().end()
 
 
 @contextmanager
@@ -353,7 +346,7 @@ def worker_processes(jobs: int, *, forked: bool = False) -> Iterator[Executor]:
     """Provide so many processes. An error, or Ctrl-C, kills them."""
     # By default no `fork`: it copies the virtual clock of a program that fuzzes in a simulation.
     start = multiprocessing.get_context("fork" if forked else "spawn")
-    with ProcessPoolExecutor(jobs, start, begin_worker, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, start, processes.begin_worker, (os.getpid(),)) as pool:
         try:
             yield pool
         except BaseException:

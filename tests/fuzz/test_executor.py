@@ -9,7 +9,7 @@ import pytest
 from filesizes import file_size_limit
 
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.fuzz import executor
+from simloop.fuzz import executor, processes
 from simloop.fuzz.executor import (
     Journal,
     Range,
@@ -184,7 +184,7 @@ def test_ctrl_c_in_a_range_keeps_its_results(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_run_that_computes_for_ever_is_ended_and_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(executor, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.3)
     before = signal.getsignal(signal.SIGALRM)
     result = play_range(SearchSettings("searching:looks"), Range(1, 100, UNTIMED))
     (found,) = result.findings
