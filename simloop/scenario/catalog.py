@@ -163,8 +163,7 @@ def load_expectations(path: Path) -> Expectations:
     by_name: dict[str, Expect] = validated(document, dict[str, fields.Lax[Expect]])
     if wrong := _unknown(by_name):
         for each in wrong:
-            each.path = document.path
-            each.line, each.column = document.locate((each.key,), key=True)
+            document.put_place(each, (each.key,), key=True)
         raise together(wrong)
     return Expectations(by_name, str(path))
 

@@ -48,8 +48,7 @@ def _validate(document: Document) -> Scenario:
         for each in (error, *error.others):
             # The name of a loop may have dots in it: `expect_on.opencode@1.18.34`.
             loc = tuple(each.key.split(".", 1 if each.key.startswith("expect_on.") else -1))
-            each.path = document.path
-            each.line, each.column = document.locate(loc)
+            document.put_place(each, loc)
         raise
     return scenario.read_from(document.path)
 

@@ -184,18 +184,11 @@ def findings(document: Document, invalid: ValidationError, model: Any) -> Scenar
         loc, is_missing = loc_of(error), error["type"] == "missing"
         names_key = error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
         is_key = names_key or loc[-1:] == ("[key]",)  # pydantic's word for a key of a mapping
-        line, column = document.locate(loc, key=is_key)
         message, hint = _said(model, loc, error)
-        mistake = ScenarioError(
-            message,
-            path=document.path,
-            line=line,
-            column=column,
-            key=document.key_path(loc),
-            hint=hint,
-        )
+        mistake = ScenarioError(message, key=document.key_path(loc), hint=hint)
+        document.put_place(mistake, loc, key=is_key)
         # A missing key goes last, because its place is that of the whole mapping.
-        found.setdefault((is_missing, (line, column)), mistake)
+        found.setdefault((is_missing, document.locate(loc, key=is_key)), mistake)
     return together(found[place] for place in sorted(found))
 
 

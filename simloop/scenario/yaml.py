@@ -101,6 +101,11 @@ class Document(Struct, frozen=True, dict=True):
         known = self._known(loc)
         return self.places.get((known, key)) or self.places.get((known, False), (1, 1))
 
+    def put_place(self, error: ScenarioError, loc: Loc, *, key: bool = False) -> None:
+        """State in an error where in this file its value, or its key, is."""
+        error.path = self.path
+        error.line, error.column = self.locate(loc, key=key)
+
     def key_path(self, loc: Loc) -> str:
         """Return `loc` as text like `model.1.http.status`, without parts that the file lacks."""
         return _dotted(self._known(loc))

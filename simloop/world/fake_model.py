@@ -354,12 +354,10 @@ class FakeModel:
         """Raise ScriptUnused with the positions of the replies that were not used up."""
         if unused := self.unused():
             sent = len(self.requests)
-            raise ScriptUnused(
-                f"the run made {sent} request{'s' * (sent != 1)} and did not use "
-                f"{', '.join(unused)}",
-                key=unused[0],
-                hint="find out why the run ended early, or delete the unused replies",
-            )
+            made = f"the run made {sent} request{'s' * (sent != 1)}"
+            hint = "find out why the run ended early, or delete the unused replies"
+            told = f"{made} and did not use {', '.join(unused)}"
+            raise ScriptUnused(told, key=unused[0], hint=hint)
 
 
 _LISTS = (list, tuple)
