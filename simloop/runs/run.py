@@ -32,7 +32,7 @@ from simloop.virtual.border.seal import kept_border
 from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import run_virtual, running_loop, simulate
-from simloop.wire.clients.interception import intercept, kept_interception
+from simloop.wire.clients.interception import intercept, interception
 from simloop.world import fake_model, files, model_port, tools_port, user_port
 from simloop.world.agent import Ending
 from simloop.world.user_functions import UserError, describe, is_of_the_program
@@ -480,7 +480,7 @@ class Runner:
     def __enter__(self) -> Self:
         self._kept.enter_context(kept_border())
         if self._plan.loop.machine is None:
-            self._kept.enter_context(kept_interception())
+            self._kept.enter_context(interception)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -94,8 +94,7 @@ class Loopback:
         self.pipes.changed()
         return True
 
-    def accept(self, one: Any) -> tuple[int, Any]:
-        """Return the descriptor of the next connection of a server, and its address."""
+    def _accept(self, one: Any) -> tuple[int, Any]:
         self._wait(one, READ)
         if not is_ready(one.fileno(), READ):
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -122,7 +121,7 @@ class Loopback:
                 self._servers[inode_of(one)].listens = True
                 return None
             case "_accept":
-                return self.accept(one)
+                return self._accept(one)
             case "send":
                 data, *flags = given
                 return self._send(partial(original, one, data), one, *flags)

@@ -72,6 +72,7 @@ class VirtualLoop(ReachingLoop):
 
     def __init__(self) -> None:
         super().__init__()
+        self.outer = self
         self.ready = self._ready
         """The callbacks that run next; empty where no other task is ready."""
         self.has_due = False
@@ -457,10 +458,6 @@ class VirtualLoop(ReachingLoop):
                 self.turn()
                 unfinished = self.unfinished()
         return unfinished
-
-    @property
-    def outer(self) -> "VirtualLoop":
-        return self
 
     @property
     def is_sealed(self) -> bool:

@@ -9,7 +9,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -24,8 +24,8 @@ from simloop.wire.endpoint import Endpoint, current_endpoint
 
 def intercept(endpoint: Endpoint) -> None:
     """Let `endpoint` answer the HTTP requests of its run's code until the simulation ends."""
-    _interception.enter()
-    endpoint.port.loop.at_end.append(_interception.leave)
+    interception.__enter__()
+    endpoint.port.loop.at_end.append(interception.__exit__)
 
 
 class _Patch(NamedTuple):
@@ -198,7 +198,7 @@ _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
 }
 
 
-class _Interception:
+class Interception:
     """The patches of all clients, from the first run to the last, and a finder of their imports."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class _Interception:
         self._patches: list[_Patch] = []
         self._environment = ExitStack()
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             self._runs += 1
             if self._runs > 1:
@@ -219,7 +219,7 @@ class _Interception:
                 if module is not None:
                     self.patch(module)
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._runs -= 1
             if self._runs:
@@ -266,14 +266,5 @@ class _Loader:
         self._patch(module)
 
 
-_interception = _Interception()
-
-
-@contextmanager
-def kept_interception() -> Iterator[None]:
-    """Leave the interception and the keys in place between runs, for many short ones in a row."""
-    _interception.enter()
-    try:
-        yield
-    finally:
-        _interception.leave()
+interception = Interception()
+"""In place from a run to its end, and between runs as well inside of a `with` block."""
