@@ -278,12 +278,9 @@ def _is_of_agent(made: Any, loop: GivenLoop) -> bool:
     if is_agent(made):
         return True
     if reads(made) == "unclear":
-        raise ScenarioError(
-            f"the loop `{called(loop)}` may be an agent or a function that makes a machine",
-            key="loop",
-            hint="write its first parameter as `prompt: str` for an agent, or as `limits: Limits` "
-            "for a function that makes a machine",
-        )
+        message = f"the loop `{called(loop)}` may be an agent or a function that makes a machine"
+        hint = "write its first parameter as `prompt: str` for an agent, or as `limits: Limits` "
+        raise ScenarioError(message, key="loop", hint=f"{hint}for a function that makes a machine")
     parameters = None if isinstance(made, type) else _parameters(made)
     if not parameters:
         return parameters is not None
@@ -411,12 +408,10 @@ class _AgentMaker:
         with isolated(f"the agent `{self._name}` cannot be made", A_LOOP, kind=AgentNotMade):
             made = self._made(**self._options)
         if not is_agent(made):
-            raise ScenarioError(
-                f"the loop `{self._name}` is a function without parameters that returns "
-                f"{type(made).__name__}, which is not an agent",
-                key="loop",
-                hint=f"{AN_AGENT}; a function that makes a machine takes Limits",
-            )
+            what = f"the loop `{self._name}` is a function without parameters"
+            message = f"{what} that returns {type(made).__name__}, which is not an agent"
+            hint = f"{AN_AGENT}; a function that makes a machine takes Limits"
+            raise ScenarioError(message, key="loop", hint=hint)
         return agent_from(made, self._name)
 
 
@@ -514,13 +509,11 @@ def check_limits(loop: GivenLoop, machine: Machine, limits: Limits) -> None:
         if kept.get(limit, getattr(silent, limit)) == wanted:
             continue
         is_kept = f"has {kept[limit]}" if limit in kept else "was made without it"
-        raise ScenarioError(
-            f"the scenario has {limit} {wanted}, and the machine of the loop `{called(loop)}` "
-            f"{is_kept}",
-            key=f"limits.{limit}",
-            hint="give the class, or a function that makes the machine from Limits, in its place; "
-            "or give the scenario the limits of the machine",
-        )
+        has = f"the scenario has {limit} {wanted}"
+        message = f"{has}, and the machine of the loop `{called(loop)}` {is_kept}"
+        hint = "give the class, or a function that makes the machine from Limits, in its place; "
+        hint += "or give the scenario the limits of the machine"
+        raise ScenarioError(message, key=f"limits.{limit}", hint=hint)
 
 
 def _checked(machine: Any, loop: str) -> Machine:

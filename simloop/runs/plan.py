@@ -303,12 +303,9 @@ def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> No
         named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]
         for field, name in named:
             if name is not None and name not in known:
-                raise ScenarioError(
-                    f"there is no tool `{name}`",
-                    path=scenario.path or None,
-                    key=f"hooks.{index}.{field}",
-                    hint=f"there are: {', '.join(sorted(known)) or 'none'}",
-                )
+                path, key = scenario.path or None, f"hooks.{index}.{field}"
+                hint = f"there are: {', '.join(sorted(known)) or 'none'}"
+                raise ScenarioError(f"there is no tool `{name}`", path=path, key=key, hint=hint)
 
 
 _SETTINGS = (*faults.TOOL_ENDS, "takes", "outlives_cancel", "timeout", "details")
