@@ -7,16 +7,16 @@ because agents meet these refusals when they lose a result.
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, OVERFLOW, REFUSAL, BlockChange
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 
 _Blocks = list[tuple[str, JsonObject]]
@@ -39,6 +39,42 @@ class AnthropicMessages(replies.WireFormat):
         except WrongRequest as wrong:  # the provider writes places with dots alone
             key = re.sub(r"\[(\d+)\]", r".\1", wrong.key)
             raise WrongRequest(key, wrong.message, wrong.code) from None
+
+    def joined(self, events: Iterable[JsonObject]) -> JsonObject:
+        whole: dict[str, Any] = {}
+        blocks: dict[Any, dict[str, Any]] = {}
+        counts: dict[str, Any] = {}
+        for event in events:
+            delta, place = payload.object_at(event, "delta", ""), event.get("index")
+            match event.get("type"):
+                case "message_start":
+                    whole |= payload.object_at(event, "message", "")
+                    counts |= payload.object_at(whole, "usage", "message")
+                case "content_block_start":
+                    blocks[place] = {**payload.object_at(event, "content_block", "")}
+                case "content_block_delta":
+                    _join_block(blocks.setdefault(place, {}), delta)
+                case "message_delta":
+                    counts |= payload.object_at(event, "usage", "")
+                    whole |= delta
+                case "error":
+                    whole["error"] = event.get("error")
+        return {**whole, "content": [*blocks.values()], "usage": counts}
+
+    def reply(self, body: JsonObject) -> WireReply:
+        blocks = [*payload.objects_at(body, "content")]
+        calls = tuple(_whole_call(*each) for each in _of_type(blocks, "tool_use"))
+        thoughts, said = _of_type(blocks, "thinking"), _of_type(blocks, "text")
+        counts = payload.object_at(body, "usage", "")
+        return WireReply(
+            values.AssistantMessage(
+                "".join(payload.text_at(one, "text", key) for key, one in said),
+                calls,
+                "".join(payload.text_at(one, "thinking", key) for key, one in thoughts),
+            ),
+            payload.text_at(body, "stop_reason", ""),
+            payload.usage_of(counts, "input_tokens", "output_tokens"),
+        )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_MessageEncoder":
         return _MessageEncoder(self, request, stamp)
@@ -246,6 +282,19 @@ _DELTAS = {
     "reasoning": ("thinking_delta", "thinking"),
     "call": ("input_json_delta", "partial_json"),
 }
+
+
+def _whole_call(key: str, block: JsonObject) -> values.ToolCall:
+    given = block.get("pieces") or payload.object_text(block.get("input") or {}, key)
+    name = payload.text_at(block, "name", key)
+    return values.ToolCall(payload.text_at(block, "id", key), name, given)
+
+
+def _join_block(block: dict[str, Any], delta: JsonObject) -> None:
+    fields = {"text": "text", "thinking": "thinking", "partial_json": "pieces"}
+    for field, joined in fields.items():
+        if field in delta:
+            block[joined] = block.get(joined, "") + payload.text_at(delta, field, "delta")
 
 
 class _MessageEncoder(replies.BlockEncoder):

@@ -17,7 +17,7 @@ from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import BlockChange, ErrorWords
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpRequest
 
 _PATH = re.compile(r"/model/([^/]+)/(converse|converse-stream)$")
@@ -51,6 +51,16 @@ class Bedrock(replies.WireFormat):
 
     def framed(self, events: Sequence[WireEvent]) -> list[bytes]:
         return [_message(*event) for event in events]
+
+    def reply(self, body: JsonObject) -> WireReply:
+        output = payload.object_at(body, "output", "")
+        message = payload.object_at(output, "message", "output")
+        counts = payload.object_at(body, "usage", "")
+        return WireReply(
+            _read_assistant([*payload.objects_at(message, "content", "output.message")]),
+            payload.text_at(body, "stopReason", ""),
+            payload.usage_of(counts, "inputTokens", "outputTokens"),
+        )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ConverseEncoder":
         return _ConverseEncoder(self, request, stamp)

@@ -8,7 +8,7 @@ has no candidate. Shapes: ai.google.dev/api/generate-content; google-genai 3.6, 
 
 import base64
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from simloop.messages import json_value
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import OVERFLOW, BlockChange
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 
 _PATH = re.compile(
@@ -54,6 +54,35 @@ class Gemini(replies.WireFormat):
             streams=how == "streamGenerateContent",
             size_reply='{"totalTokens": %d}' if how == "countTokens" else "",
             output=_output(_fields(payload.object_at(body, "generationConfig", ""))),
+        )
+
+    def joined(self, events: Iterable[JsonObject]) -> JsonObject:
+        whole: dict[str, Any] = {}
+        parts: list[Any] = []
+        finish = None
+        for event in events:
+            names = ("usageMetadata", "promptFeedback", "error")
+            whole |= {name: event[name] for name in names if name in event}
+            for key, candidate in payload.objects_at(event, "candidates"):
+                content = payload.object_at(candidate, "content", key)
+                parts += payload.list_at(content, "parts", key)
+                finish = candidate.get("finishReason") or finish
+        candidate = {"content": {"parts": parts}, "finishReason": finish}
+        return {**whole, "candidates": [candidate]}
+
+    def reply(self, body: JsonObject) -> WireReply:
+        key, candidate = next(payload.objects_at(body, "candidates"), ("candidates", {}))
+        content = payload.object_at(candidate, "content", key)
+        blocked = payload.object_at(body, "promptFeedback", "")
+        message = _read_model(_parts(content, key), 0)
+        finish = payload.text_at(candidate, "finishReason", key)
+        if finish == "STOP" and message.calls:  # the provider has no word of its own for calls
+            finish = "tool-calls"
+        counts = payload.object_at(body, "usageMetadata", "")
+        return WireReply(
+            message,
+            finish or payload.text_at(blocked, "blockReason", ""),
+            payload.usage_of(counts, "promptTokenCount", "candidatesTokenCount"),
         )
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ContentEncoder":

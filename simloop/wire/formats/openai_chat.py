@@ -4,7 +4,7 @@ A stream has unnamed events: a role, pieces of text and of calls, a finish reaso
 client asks for it, `[DONE]`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from simloop import messages as values
 from simloop.wire.formats import payload, replies
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import INVALID, REFUSAL, BlockChange
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 
 # ---------------------------------------------------------------- failed calls of both formats
@@ -89,6 +89,45 @@ class OpenAIChat(OpenAIFormat):
 
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ChatEncoder":
         return _ChatEncoder(self, request, stamp)
+
+    def joined(self, events: Iterable[JsonObject]) -> JsonObject:
+        whole: dict[str, Any] = {}
+        message: dict[str, Any] = {}
+        calls: dict[Any, dict[str, Any]] = {}
+        finish = None
+        for event in events:
+            whole |= {name: event[name] for name in ("usage", "error") if event.get(name)}
+            for key, choice in payload.objects_at(event, "choices"):
+                delta = payload.object_at(choice, "delta", key)
+                for name in _STREAMED:
+                    message[name] = message.get(name, "") + payload.text_at(delta, name, key)
+                for place, piece in payload.objects_at(delta, "tool_calls", key):
+                    _join_call(calls.setdefault(piece.get("index"), {}), piece, place)
+                finish = choice.get("finish_reason") or finish
+        choice = {"message": {**message, "tool_calls": [*calls.values()]}, "finish_reason": finish}
+        return {**whole, "choices": [choice]}
+
+    def reply(self, body: JsonObject) -> WireReply:
+        key, choice = next(payload.objects_at(body, "choices"), ("choices", {}))
+        message = payload.object_at(choice, "message", key)
+        if message.get("content") is None:  # a request has no empty reply
+            message = {**message, "content": ""}
+        counts = payload.object_at(body, "usage", "")
+        return WireReply(
+            _read_assistant(message, f"{key}.message"),
+            payload.text_at(choice, "finish_reason", key),
+            payload.usage_of(counts, "prompt_tokens", "completion_tokens"),
+        )
+
+
+_STREAMED = ("content", "refusal", "reasoning_content", "reasoning")
+
+
+def _join_call(call: dict[str, Any], piece: JsonObject, key: str) -> None:
+    call["id"] = call.get("id") or payload.text_at(piece, "id", key)
+    inner, more = call.setdefault("function", {}), payload.object_at(piece, "function", key)
+    for field in ("name", "arguments"):
+        inner[field] = inner.get(field, "") + payload.text_at(more, field, key)
 
 
 def _read_messages(body: JsonObject) -> tuple[str, tuple[values.Message, ...]]:

@@ -7,7 +7,7 @@ The items of a response that the provider keeps come before those of a request t
 A response that does not end is not kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ from simloop.wire.formats.openai_chat import OpenAIFormat, openai_error
 from simloop.wire.formats.payload import JsonObject
 from simloop.wire.formats.replies import REFUSAL, BlockChange, ReplyBlock
 from simloop.wire.formats.storage import Turn
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 
 _ALONE = Turn()
@@ -66,6 +66,38 @@ class OpenAIResponses(OpenAIFormat):
     def encoder(self, request: WireRequest, stamp: Stamp) -> "_ResponseEncoder":
         return _ResponseEncoder(self, request, stamp)
 
+    def joined(self, events: Iterable[JsonObject]) -> JsonObject:
+        items: dict[Any, dict[str, Any]] = {}
+        for event in events:
+            kind, place = payload.text_at(event, "type", ""), event.get("output_index")
+            if kind in _ENDS:
+                return payload.object_at(event, "response", "")
+            if kind == "error":
+                return {"error": event.get("error") or event, "output": [*items.values()]}
+            if kind.startswith("response.output_item."):
+                items[place] = {**payload.object_at(event, "item", "")}
+            elif kind == "response.output_text.delta" and place in items:
+                said = items[place].get("content") or [{"type": "output_text", "text": ""}]
+                text = payload.content_text(said, "content", "")
+                text += payload.text_at(event, "delta", "")
+                items[place]["content"] = [{"type": "output_text", "text": text}]
+        whole = [each for each in items.values() if each.get("type") == "message"]
+        return {"status": "in_progress", "output": whole}
+
+    def reply(self, body: JsonObject) -> WireReply:
+        reader = _Reader()
+        for key, item in payload.objects_at(body, "output"):
+            reader.read(item, key)
+        message = reader.reply()
+        why = payload.object_at(body, "incomplete_details", "")
+        cut = {"max_output_tokens": "length"}.get(str(why.get("reason")), str(why.get("reason")))
+        usual = "tool-calls" if message.calls else "stop"
+        finish = {"completed": usual, "incomplete": cut}.get(str(body.get("status")), "")
+        counts = payload.object_at(body, "usage", "")
+        return WireReply(message, finish, payload.usage_of(counts, "input_tokens", "output_tokens"))
+
+
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 # ---------------------------------------------------------------- requests
 
@@ -137,6 +169,16 @@ class _Reader:
             calls = tuple(self._calls)
             self.messages.append(values.AssistantMessage(self._text or "", calls, self._reasoning))
         self._text, self._reasoning, self._calls = None, "", []
+
+    def reply(self) -> values.AssistantMessage:
+        """Return the items read so far as one reply."""
+        self._end_reply()
+        read = [one for one in self.messages if isinstance(one, values.AssistantMessage)]
+        return values.AssistantMessage(
+            "".join(each.text for each in read),
+            tuple(call for each in read for call in each.calls),
+            "".join(each.reasoning for each in read),
+        )
 
     def conversation(self) -> tuple[str, tuple[values.Message, ...]]:
         self._end_reply()

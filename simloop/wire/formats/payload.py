@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from simloop.escape import writable
-from simloop.messages import StructuredOutput, ToolSpec
+from simloop.messages import StructuredOutput, ToolSpec, Usage
 from simloop.wire.formats.wire_format import WrongRequest
 from simloop.world.http import HttpRequest
 from simloop.world.tools import canonical_json
@@ -85,6 +85,14 @@ def _at(body: JsonObject, field: str, key: str, default: T) -> T:
     if not isinstance(value, type(default)):
         raise WrongRequest(_place(key, field), _expected(_TYPES[type(default)], value))
     return value
+
+
+def usage_of(counts: JsonObject, given: str, came: str) -> Usage | None:
+    """Return the token counts of a recorded reply, in the fields of its format."""
+    numbers = [counts.get(field) for field in (given, came)]
+    if not any(type(each) is int for each in numbers):
+        return None
+    return Usage(*(each if type(each) is int and each > 0 else 0 for each in numbers))
 
 
 def model_of(body: JsonObject) -> str:

@@ -7,7 +7,7 @@ messages of OpenAI and Anthropic are worded like theirs, and were not compared w
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -19,7 +19,7 @@ from simloop.escape import writable
 from simloop.messages import json_value
 from simloop.wire.formats.payload import JsonObject, wire_json
 from simloop.wire.formats.storage import Storage
-from simloop.wire.formats.wire_format import Stamp, WireEvent, WireRequest, WrongRequest
+from simloop.wire.formats.wire_format import Stamp, WireEvent, WireReply, WireRequest, WrongRequest
 from simloop.world.faults import status_text
 from simloop.world.http import Headers, HttpBody, HttpReply, HttpRequest
 from simloop.world.wire_options import WireOptions
@@ -330,6 +330,17 @@ class WireFormat(ABC):
     @abstractmethod
     def read(self, request: HttpRequest) -> WireRequest:
         """Return the contents of a request. Raises WrongRequest."""
+
+    def joined(self, events: Iterable[JsonObject]) -> JsonObject:  # noqa: ARG002 - others use it
+        """Return the whole reply, as its JSON, that the events of a recorded stream make.
+
+        An error that the stream carries is its `error`. Raises WrongRequest.
+        """
+        raise WrongRequest("", f"a recorded stream of {self.name} is not read")
+
+    def reply(self, body: JsonObject) -> WireReply:  # noqa: ARG002 - as above
+        """Return the contents of a whole recorded reply. Raises WrongRequest."""
+        raise WrongRequest("", f"a recorded reply of {self.name} is not read")
 
     @abstractmethod
     def encoder(self, request: WireRequest, stamp: Stamp) -> BlockEncoder:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from simloop.messages import Message, StructuredOutput, ToolSpec
+from simloop.messages import AssistantMessage, Message, StructuredOutput, ToolSpec, Usage
 
 
 class WireEvent(NamedTuple):
@@ -35,6 +35,14 @@ class Stamp(NamedTuple):
 
     number: int
     created_s: int
+
+
+class WireReply(NamedTuple):
+    """The contents of a reply that a provider has sent. `finish` is empty if it says no reason."""
+
+    message: AssistantMessage
+    finish: str
+    usage: Usage | None
 
 
 class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with its status
