@@ -69,6 +69,7 @@ from simloop.runs.run import Runner as Runner
 from simloop.runs.run import Simulation as Simulation
 from simloop.runs.run import arun as arun
 from simloop.runs.run import run as run
+from simloop.scenario.conversation import PastMessage as PastMessage
 from simloop.scenario.expect import Expect as Expect
 from simloop.scenario.fields import duration as duration
 from simloop.scenario.loader import load_scenario as load_scenario
@@ -80,7 +81,6 @@ from simloop.scenario.replies import Http as Http
 from simloop.scenario.replies import Pace as Pace
 from simloop.scenario.replies import Party as Party
 from simloop.scenario.replies import PartyCondition as PartyCondition
-from simloop.scenario.replies import PastMessage as PastMessage
 from simloop.scenario.replies import Reply as Reply
 from simloop.scenario.replies import StreamFault as StreamFault
 from simloop.scenario.replies import TokenUsage as TokenUsage

@@ -30,10 +30,11 @@ from simloop.loops.reference import ReferenceOptions
 from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
+from simloop.scenario.conversation import PastMessage
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.replies import Http, Pace, PastMessage, Reply, StreamFault, TokenUsage, When
+from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When
 from simloop.scenario.schema import (
     ClockSkew,
     Context,
@@ -204,6 +205,8 @@ KEYS = [
 
 KEYS_WITHOUT_A_SCENARIO = {
     ("Scenario", "about"): "a search writes it: tests/cli/test_cli_fuzz.py",
+    ("Scenario", "recorded"): "an import writes it: tests/recordings/test_replayed_cassettes.py",
+    ("ScriptedTool", "answers"): "an import writes it: tests/runs/test_tool_answers.py",
     ("Scenario", "declares"): "for an agent of one's own: tests/fuzz/test_search.py",
     ("Scenario", "shuffle_ties"): "for what a search found: tests/runs/test_simulation.py",
     ("Scenario", "mcp"): "for agents with MCP: tests/wire/test_mcp_server.py",

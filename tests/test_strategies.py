@@ -13,8 +13,8 @@ from simloop import Reply, Scenario, ToolMessage, UserMessage
 from simloop import strategies as sim
 from simloop.errors import InvariantViolated, RunawayRun, SimloopError
 from simloop.runs.plan import Plan
+from simloop.scenario.conversation import calls_of
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.replies import calls_of
 from simloop.scenario.writing import scenario_text
 from simloop.world.model_port import ModelCallFailed
 from simloop.world.world import World

@@ -22,6 +22,7 @@ from typing import NamedTuple, Unpack
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import Chosen, Judge, Violation, all_invariants, choose, judge
@@ -42,7 +43,7 @@ from simloop.escape import escape
 from simloop.runs.garbage import settle
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan, repeat
-from simloop.runs.result import Mismatch, Result, in_trace, printed
+from simloop.runs.result import Mismatch, Result, in_trace, mismatches, printed
 from simloop.runs.run import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
@@ -122,8 +123,9 @@ class Until(Enum):
 class Rules:
     """The rules of a trial: its invariants, by default all, and whether expectations count.
 
-    Without expectations, the script need not fit the run, and compactions without a bound by design
-    may be repeated. The first trial chooses the invariants for all: the rules are for one plan.
+    Without expectations, only those on properties are judged (see `Expect.properties`), the script
+    need not fit the run, and compactions without a bound by design may be repeated. The first trial
+    chooses the invariants for all: the rules are for one plan.
     """
 
     def __init__(
@@ -170,9 +172,10 @@ class Verdict(Struct):
     @property
     def expected(self) -> Expect:
         """Return the expectations of the loop that was run, as far as they count."""
-        if self.run is None or not self.rules.expectations:
+        if self.run is None or self.rules is UNJUDGED:
             return Expect()
-        return self.run.expected
+        expected = self.run.expected
+        return expected if self.rules.expectations else expected.properties
 
     @property
     def raised(self) -> tuple[UserError, ...]:
@@ -336,7 +339,10 @@ def _listen(run: Simulation, judging: Judge, expect: Expect) -> None:
 def _make(run: Simulation, verdict: Verdict) -> None:
     expects = verdict.rules.expectations
     try:
-        verdict.result = run.run() if expects else run.run_unchecked()
+        result = run.run() if expects else run.run_unchecked()
+        bounds = verdict.expected
+        found = () if expects or not bounds.model_fields_set else mismatches(bounds, result)
+        verdict.result = replace(result, mismatches=found) if found else result
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - a loop is somebody's code
         verdict.error = error
         if expects and run.expected.error == type(error).__name__:

@@ -21,8 +21,16 @@ from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, To
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.loop import Loop
 from simloop.scenario import replies
+from simloop.scenario.conversation import PastMessage, calls_of
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import (
+    ClockSkew,
+    Context,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    ToolAnswer,
+)
 from simloop.world.faults import BODIES, FAULTS, WAITS, Keys, ReplyFault, Stage
 
 _DATA: Any = json.loads(Path(__file__).with_name("alphabet.json").read_text("utf-8"))
@@ -39,6 +47,22 @@ def _path(n: int) -> Keys:
 
 LAST = replies.Reply(say="All is done.", times="always")
 """The last reply of every script: from then on the model answers without faults."""
+
+
+ANSWER_FAULTS: tuple[Keys, ...] = (
+    {"raises": "the disk is full"}, {"takes": "45s"}, {"raises": "late", "takes": "170s"},
+    {"returns": ""},
+)  # fmt: skip
+"""What may become of one recorded result of a tool, besides coming as it was."""
+
+
+def with_answer(tool: ScriptedTool, keys: Keys, place: int) -> ScriptedTool:
+    """Return a tool with other keys of one of its results: that at a place, or the last."""
+    answers = list(tool.answers)
+    at = min(place, len(answers) - 1)
+    said = {} if "raises" in keys else {"returns": answers[at].returns}
+    answers[at] = ToolAnswer(**{**said, **keys})
+    return tool.model_copy(update={"answers": answers})
 
 
 class CalledTools:
@@ -184,7 +208,7 @@ def reply_of(recipe: Recipe, tools: CalledTools = FIXED) -> replies.Reply:
     silent = recipe.content == _NOTHING and "mid-output" in fault.keys.values()
     content = _content_of(0 if silent else recipe.content, recipe.number, tools)
     if recipe.ids and content.call:
-        update["ids"] = IDS[recipe.ids](len(replies.calls_of(content.call)))
+        update["ids"] = IDS[recipe.ids](len(calls_of(content.call)))
     if end.keys() <= {"finish"}:
         update |= {"usage": USAGES[recipe.usage], "steps": STEPS[recipe.steps]}
         update["finish"] = end.get("finish", content.finish)
@@ -448,7 +472,7 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     **{feature: partial(policy_for, feature=feature) for feature in _POLICIES},
     "context": _context,
     "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
-    "history": lambda own: [replies.PastMessage(**each) for each in one_of(own, _HISTORIES)],
+    "history": lambda own: [PastMessage(**each) for each in one_of(own, _HISTORIES)],
     "system prompt": lambda _: "You are a tool for tests.",
     "clock": lambda own: ClockSkew(**one_of(own, ({}, {"ahead": "10s"}, {"behind": "10s"}))),
     "tools": switch,  # both features draw all tools together

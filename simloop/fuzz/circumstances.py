@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, product, zip_longest
 from typing import Any, NamedTuple
 
-from simloop.fuzz.alphabet import NO_WIRE, Abilities
+from simloop.fuzz.alphabet import ANSWER_FAULTS, NO_WIRE, Abilities, with_answer
 from simloop.fuzz.offers import Asked, Offer
 from simloop.kernel.limits import Limits
 from simloop.messages import json_value
+from simloop.scenario.conversation import calls_of
 from simloop.scenario.people import Line
 from simloop.scenario.programs import Program
 from simloop.scenario.programs import with_fault as with_program_fault
-from simloop.scenario.replies import Http, Pace, Reply, When, calls_of, reply_of_fault
+from simloop.scenario.replies import Http, Pace, Reply, When, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import with_fault
 from simloop.world import faults
@@ -59,10 +60,10 @@ class WorldDraft:
             self.rules.insert(0, reply)
 
     def reply(self, place: int) -> Reply:
-        """Return the reply at a place, for once."""
+        """Return the reply at a place, for once; its calls have ids of their own."""
         at = self.at(place)
         found = self.replies[at] if at < len(self.replies) else self.offer.last
-        return found.model_copy(update={"times": None})
+        return found.model_copy(update={"times": None, "ids": []})
 
     def scenario(self) -> Scenario:
         replies = [*self.rules, *self.replies, self.offer.last]
@@ -295,6 +296,9 @@ _TOOLS: Sequence[Mapping[str, Any]] = (
 
 def _tools(base: Scenario, offer: Offer) -> Iterator[Circumstance]:
     """Yield the ends of tools whose runs simloop sees, alone and beside another call."""
+    for name in (name for name, tool in base.tools.items() if tool.answers):
+        for keys in ANSWER_FAULTS:
+            yield Circumstance(f"{name} {keys} once", _answering(name, keys))
     names = [name for name in offer.first if name in offer.ran]
     stopped, beside = list[Circumstance](), list[Circumstance]()
     for name in names:
@@ -353,6 +357,14 @@ def _people(offer: Offer) -> Iterator[Circumstance]:
 def _typed(lines: Sequence[Line]) -> Callable[[WorldDraft, int], None]:
     def act(draft: WorldDraft, _: int) -> None:
         draft.keys["input"] = lines
+
+    return act
+
+
+def _answering(name: str, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+    def act(draft: WorldDraft, place: int) -> None:
+        tools = draft.get("tools")
+        draft.keys["tools"] = {**tools, name: with_answer(tools[name], keys, place)}
 
     return act
 

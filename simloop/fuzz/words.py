@@ -1,14 +1,16 @@
 """The world of a scenario in one line, in the words of somebody who uses an SDK."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import json_value
+from simloop.scenario.conversation import calls_of
 from simloop.scenario.fields import Strict
-from simloop.scenario.replies import Reply, calls_of
-from simloop.scenario.schema import Scenario, ScriptedTool
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario, ScriptedTool, ToolAnswer
 
 _CHARS = 400
 _PLACES = {
@@ -19,6 +21,44 @@ _PLACES = {
 }
 
 
+def changes_in_words(scenario: Scenario, base: Scenario) -> str:
+    """Return how a scenario varies `base`, such as a recording, whose requests are counted."""
+    changes = list(_script(scenario.model, base.model))
+    for name, party in scenario.models.items():
+        known = base.models[name].replies if name in base.models else ()
+        changes += [f"for {name}, {words}" for words in _script(party.replies, known)]
+    for name, tool in scenario.tools.items():
+        before = base.tools.get(name, tool)
+        pairs = enumerate(zip(tool.answers, before.answers, strict=False), 1)
+        ends: list[tuple[str, ScriptedTool | ToolAnswer]] = [
+            (f"call {n} of {name}", one) for n, (one, other) in pairs if one != other
+        ]
+        ends += [(name, tool)] if _tool(tool) != _tool(before) else []
+        changes += [f"{what} {_tool(each) or 'returns something else'}" for what, each in ends]
+    usual = {*_others(base), *_user(base)}
+    changes += [each for each in (*_others(scenario), *_user(scenario)) if each not in usual]
+    return _short("; ".join(changes))
+
+
+def _script(replies: Sequence[Reply], known: Sequence[Reply]) -> Iterator[str]:
+    before, now = ([each.model_dump_json(exclude_defaults=True) for each in part]
+                   for part in (known, replies))  # fmt: skip
+    matcher = SequenceMatcher(None, before, now, autojunk=False)
+    for what, first, end, start, stop in matcher.get_opcodes():
+        for place, reply in enumerate(replies[start:stop], first) if what != "equal" else ():
+            at = min(place, max(first, end - 1))
+            yield f"request {at + 1}{_change(reply, known[at] if at < len(known) else None)}"
+        if (kept := first + stop - start) < end:
+            yield f"without request{f's {kept + 1} to' if end - kept > 1 else ''} {end}"
+
+
+def _change(reply: Reply, asked: Reply | None) -> str:
+    is_same = asked is not None and (reply.say, reply.call) == (asked.say, asked.call)
+    if is_same and reply.lost == "mid-output":
+        return " is cut in the middle"
+    return f": {(_end(reply) if is_same else '') or ', '.join(_reply(reply))}"
+
+
 def world_in_words(scenario: Scenario) -> str:
     """Return what happens in a scenario, in the order of its script."""
     events = [words for reply in scenario.model for words in _reply(reply)]
@@ -27,6 +67,10 @@ def world_in_words(scenario: Scenario) -> str:
     sides = [f"{name} {words}" for name, tool in scenario.tools.items() if (words := _tool(tool))]
     sides += [*_others(scenario), *_user(scenario)]
     line = "; ".join([", then ".join(events), *sides] if events else sides)
+    return _short(line)
+
+
+def _short(line: str) -> str:
     return line if len(line) <= _CHARS else f"{line[:_CHARS]}..."
 
 
@@ -84,11 +128,13 @@ def _body(body: Any) -> str:
     return body if isinstance(body, str) else json.dumps(body) if body else ""
 
 
-def _tool(tool: ScriptedTool) -> str:
+def _tool(tool: ScriptedTool | ToolAnswer) -> str:
     words = [f"takes {format_duration(tool.takes)}"] if tool.takes else []
+    words += ["fails"] if tool.raises is not None else []
+    if isinstance(tool, ToolAnswer):
+        return " and ".join(words)
     words += ["never returns"] if tool.hangs else []
     words += ["is cancelled by itself"] if tool.cancels else []
-    words += ["fails"] if tool.raises is not None else []
     words += [f"returns {tool.returns_chars:,} characters"] if tool.returns_chars else []
     return " and ".join(words)
 

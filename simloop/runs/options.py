@@ -37,7 +37,8 @@ class RunOptions(TypedDict, total=False):
     With `isolate` the run is made in a fork of this process, so that nothing of it is left for the
     next one. `unscripted` replaces that of the scenario. `programs` has more scripts of programs by
     their command lines: a function `(args, stdin) -> Completed` or `(args) -> Completed`, a
-    Program, or a list of them in order.
+    Program, or a list of them in order. `endpoint` makes the Endpoint that answers requests over
+    HTTP in the place of simloop's own.
     """
 
     seed: int | None
@@ -56,6 +57,7 @@ class RunOptions(TypedDict, total=False):
     isolate: bool
     unscripted: Literal["refuse", "fail"]
     programs: Mapping[str, ScriptedProgram]
+    endpoint: Callable[..., Any]
 
 
 _NAMES = tuple(RunOptions.__annotations__)

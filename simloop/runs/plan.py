@@ -25,7 +25,8 @@ from simloop.messages import Message, ToolResult
 from simloop.runs.loop import A_MACHINE, OF_LOOPS, Loop, loop_of
 from simloop.runs.options import GivenLoop, RunOptions, check_options, check_scenario
 from simloop.scenario import catalog, fields, people
-from simloop.scenario.replies import entries_of, past_messages
+from simloop.scenario.conversation import past_messages
+from simloop.scenario.replies import entries_of
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.services import rules_of
 from simloop.trace import entries, kinds
@@ -64,7 +65,7 @@ class Plan:
             if scenario.unscripted == "fail" and self.expected.refused is None:
                 self.expected = self.expected.model_copy(update={"refused": []})
             _check_restarts(scenario, loop)
-            reasons = reasons_against(loop.unsupported, scenario, given)
+            reasons = reasons_against(_needed_of(loop, scenario), scenario, given)
             if reasons:
                 raise CannotExpress(loop.name, reasons)
         except ScenarioError as error:
@@ -86,10 +87,7 @@ class Plan:
         self._script = script_of(scenario)
         history = tuple(past_messages(scenario.history))
         self._tools = {**scripted_tools(scenario), **tools}
-        self.behaviours: Mapping[str, ToolBehaviour] | None = None
-        """The behaviour of the tools that an agent's own code calls; a machine has none."""
-        if is_agent:
-            self.behaviours = behaviours_of(scenario.tools)
+        self._behaviours = behaviours_of(scenario.tools)
         self._services = _services_of(scenario, given)
         self._settings = _settings_of(scenario, given, loop.policies, history)
         self.content = content_of(scenario)
@@ -127,8 +125,7 @@ class Plan:
         other._script = script_of(scenario)  # noqa: SLF001 - of the same class
         if scenario.tools is not self.scenario.tools:
             other._tools = {**scripted_tools(scenario), **self.given.get("tools", {})}  # type: ignore[dict-item] # noqa: SLF001
-            if self.behaviours is not None:
-                other.behaviours = behaviours_of(scenario.tools)
+            other._behaviours = behaviours_of(scenario.tools)  # noqa: SLF001
         if scenario.services is not self.scenario.services:
             other._services = _services_of(scenario, self.given)  # noqa: SLF001
         other.content, other._digest = b"null", ""  # noqa: SLF001
@@ -153,7 +150,14 @@ class Plan:
         tools = {**of_files, **self._tools} if of_files else self._tools
         if self.scenario.hooks:
             _check_tools_of_hooks(self.scenario, tools)
-        return tools
+        counted = scripted_tools(self.scenario, has_answers=True)
+        return {**tools, **counted, **dict(self.given.get("tools", {}))} if counted else tools
+
+    @property
+    def behaviours(self) -> Mapping[str, ToolBehaviour]:
+        """The behaviour in one run of the tools that an agent's own code calls."""
+        counted = {name: one for name, one in self.scenario.tools.items() if one.answers}
+        return {**self._behaviours, **behaviours_of(counted)}
 
     def services(self) -> list[Service]:
         return [make() for make in self._services]
@@ -200,6 +204,18 @@ def _check_restarts(scenario: Scenario, loop: Loop) -> None:
 
 _CODE = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
 """The options that are Python code, which a trace cannot hold."""
+
+
+_OF_BUNDLED_LOOPS = frozenset({
+    Feature.SYSTEM_PROMPT, Feature.HISTORY, Feature.LIMITS, Feature.POLICIES, Feature.COMPACTION,
+})  # fmt: skip
+
+
+def _needed_of(loop: Loop, scenario: Scenario) -> Mapping[Feature, str]:
+    """Return what the loop lacks, without what a recording says for bundled loops only."""
+    if loop.machine is not None or not scenario.recorded:
+        return loop.unsupported
+    return {name: why for name, why in loop.unsupported.items() if name not in _OF_BUNDLED_LOOPS}
 
 
 def reasons_against(
@@ -318,11 +334,25 @@ def stated(spec: ScriptedTool) -> tuple[str, ...]:
 
 def behaviours_of(tools: Mapping[str, ScriptedTool]) -> dict[str, ToolBehaviour]:
     """Return the behaviour of the tools for the case that the agent's own code calls them."""
-    return {name: _behaviour(spec) for name, spec in tools.items() if stated(spec)}
+    return {
+        name: _behaviour_in_turn(spec) if spec.answers else _behaviour(spec)
+        for name, spec in tools.items()
+        if spec.answers or stated(spec)
+    }
 
 
-def _behaviour(spec: ScriptedTool) -> ToolBehaviour:
-    has_end = any(fields.differs(spec, name) for name in faults.TOOL_ENDS)
+def _behaviour_in_turn(spec: ScriptedTool) -> ToolBehaviour:
+    turn = _in_turn(spec)
+
+    def now() -> ToolBehaviour:
+        own = turn()
+        return _behaviour(own, is_answer=own is not spec)
+
+    return ToolBehaviour(turn=now)
+
+
+def _behaviour(spec: ScriptedTool, *, is_answer: bool = False) -> ToolBehaviour:
+    has_end = is_answer or any(fields.differs(spec, name) for name in faults.TOOL_ENDS)
     return ToolBehaviour(
         wait=partial(_wait, spec) if spec.takes or spec.hangs else None,
         # A copy: the agent's code may change the value.
@@ -332,21 +362,31 @@ def _behaviour(spec: ScriptedTool) -> ToolBehaviour:
     )
 
 
+def _in_turn(spec: ScriptedTool) -> Callable[[], ScriptedTool]:
+    """Return a function that returns the tool as its next call finds it."""
+    usual = {"returns_chars": None, "cancels": False, "hangs": False}
+    turns = iter([spec.model_copy(update={**usual, **dict(answer)}) for answer in spec.answers])
+    return lambda: next(turns, spec)
+
+
 def scripted_tool(name: str, spec: ScriptedTool) -> Tool:
     """Return a tool of the world that behaves as `spec` says."""
+    turn = _in_turn(spec) if spec.answers else lambda: spec
 
-    def answer(**_: Any) -> Any:
-        value = _end(spec)
-        if spec.details is None and not spec.terminate:
+    def end(now: ScriptedTool) -> Any:
+        value = _end(now)
+        if now.details is None and not now.terminate:
             return value
-        return ToolResult(tools_port.text_of(value), details=spec.details, terminate=spec.terminate)
+        return ToolResult(tools_port.text_of(value), details=now.details, terminate=now.terminate)
 
-    async def answer_later(**_: Any) -> Any:
-        await _wait(spec)
-        return answer()
+    async def end_later(**_: Any) -> Any:
+        now = turn()
+        await _wait(now)
+        return end(now)
 
+    waits = spec.takes or spec.hangs or any(each.takes for each in spec.answers)
     return Tool(
-        answer_later if spec.takes or spec.hangs else answer,
+        end_later if waits else lambda **_: end(turn()),
         name=name,
         description=spec.description,
         parameters=spec.schema_of_arguments(),
@@ -383,9 +423,16 @@ async def _pause(takes_ns: int, *, hangs: bool) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-def scripted_tools(scenario: Scenario) -> dict[str, Tool]:
-    """Return the scenario's tools by name, without those over its files."""
-    return {name: scripted_tool(name, spec) for name, spec in scenario.tools.items()}
+def scripted_tools(scenario: Scenario, *, has_answers: bool = False) -> dict[str, Tool]:
+    """Return the scenario's tools by name, without those over its files.
+
+    A tool with `answers` counts its calls, so that each run needs it anew.
+    """
+    return {
+        name: scripted_tool(name, spec)
+        for name, spec in scenario.tools.items()
+        if spec.answers or not has_answers
+    }
 
 
 def file_tools_of(scenario: Scenario, files: Files) -> dict[str, Tool]:

@@ -6,6 +6,7 @@ The text of models, tools and exceptions in an account passes through `escape`.
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Self
 
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from simloop.kernel.durations import format_duration
 from simloop.messages import Counters, Message, Outcome, Request, ToolMessage, ToolSpec, json_value
 from simloop.runs.plan import file_tools_of, scripted_tools, stated
 from simloop.scenario import loader
+from simloop.scenario.conversation import PastMessage, SentRequest, differing, written
 from simloop.scenario.expect import REST, Contains, CountBounds, Expect, ExpectedCounters, Span
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries, looptrace
@@ -45,8 +47,30 @@ class Mismatch(Struct, frozen=True):
     note: str = ""
 
     def __str__(self) -> str:
-        expected, got = _shown(self.expected), _shown(self.got)
+        expected, got = self._sides()
         return f"expect.{self.key}: expected {expected}, got {got}{self.note}"
+
+    def lines(self) -> list[str]:
+        """Return the text; a long difference of a request has its two sides below each other."""
+        expected, got = self._sides()
+        if not self.key.startswith("sent") or len(str(self)) <= _SHORT:
+            return [str(self)]
+        return [f"expect.{self.key}:", f"  expected {expected}", f"  got      {got}{self.note}"]
+
+    def _sides(self) -> tuple[str, str]:
+        """Return both values; those of a request are cut around their first difference."""
+        sides = self.expected, self.got
+        texts = [each if isinstance(each, str) else _shown(each) for each in sides]
+        if not self.key.startswith("sent") or max(map(len, texts)) <= _SHORT:
+            return _shown(sides[0]), _shown(sides[1])
+        pairs = enumerate(zip_longest(*texts))
+        start = max(0, next((place for place, (a, b) in pairs if a != b), 0) - _BEFORE)
+        end = start + _BEFORE + _AFTER
+        cut = [f"{'...' * (start > 0)}{one[start:end]}{'...' * (len(one) > end)}" for one in texts]
+        return repr(cut[0]), repr(cut[1])
+
+
+_SHORT, _BEFORE, _AFTER = 100, 30, 60
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -245,9 +269,12 @@ def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
         waited, seqs = [format_duration(e.delay_ns) for e in found], [e.seq for e in found]
         yield from _listed("backoffs", wanted, waited, seqs)
     if expect.sent is not None:
-        roles = [_roles(request.messages) for request in requests(record)]
         seqs = [each.seq for each in _of_kind(entries.Request)(record)]
-        yield from _listed("sent", expect.sent, roles, seqs, _roles_fit)
+        asked = list(zip(seqs, requests(record), strict=True))
+        for name, listed in expect.sent_by_key().items():
+            of_all, party = name == "sent", name.removeprefix("sent.")
+            own = [each for each in asked if of_all or each[1].party == party]
+            yield from _sent(name, listed, own)
     for key, seen, view, fits in _SEEN:
         wanted = getattr(expect, key)
         if wanted is not None:
@@ -266,6 +293,77 @@ def _requests(wanted: Any, record: list[AnyEntry]) -> Iterator[Mismatch]:
         seq = seqs[most] if most is not None and len(seqs) > most else None
         key = f"requests.{name}" if name else "requests"
         yield from _compared(key, count, len(seqs), seq)
+
+
+def _sent(
+    name: str, wanted: Sequence[str | SentRequest], sent: Sequence[tuple[int, Request]]
+) -> Iterator[Mismatch]:
+    got, whole = [request for _, request in sent], _whole(wanted)
+    place = _first_stray(whole, got, lambda one, other: next(_unlike(one, other), None) is None)
+    if place is None:
+        return
+    seq = sent[place][0] if place < len(sent) else None
+    if REST not in whole and place < min(len(whole), len(got)) and type(whole[place]) is not str:
+        key, one, other = next(_unlike(whole[place], got[place]))
+        yield Mismatch(f"{name}.{place}.{key}", one, other, seq)
+    else:
+        said = [each if isinstance(each, str) else _roles_in(each) for each in whole]
+        yield Mismatch(name, said, [_roles(each.messages) for each in got], seq)
+
+
+def _whole(wanted: Sequence[str | SentRequest]) -> list[str | SentRequest]:
+    """Return requests of which each states all of its messages."""
+    before, whole = list[PastMessage](), list[str | SentRequest]()
+    for each in wanted:
+        if isinstance(each, SentRequest) and each.adds is not None:
+            each = each.model_copy(update={"messages": [*before, *each.adds]})  # noqa: PLW2901
+        before = (each.messages if isinstance(each, SentRequest) else None) or []
+        whole.append(each)
+    return whole
+
+
+def nearest_of_sent(expect: Expect, trace: LoopTrace) -> Iterator[str]:
+    """Yield which expected request the last one of a run is like, and where it first differs."""
+    asked = list(requests(trace.entries))
+    known = [
+        (f"{name}.{place}", list(_unlike(each, asked[-1])))
+        for name, listed in expect.sent_by_key().items()
+        for place, each in enumerate(_whole(listed) if asked else ())
+        if isinstance(each, SentRequest)
+    ]
+    if not known:
+        return
+    name, found = min(known, key=lambda each: len(each[1]))
+    differs = [f"differs: {Mismatch(f'{name}.{key}', *sides)}" for key, *sides in found]
+    said = f"request {asked[-1].number} is most like expect.{name}"
+    yield f"{said}, and {(differs or ['asks the same'])[0]}"
+
+
+def _roles_in(wanted: SentRequest) -> str:
+    named = [next(iter(each.model_dump(exclude_defaults=True))) for each in wanted.messages or ()]
+    return REST if wanted.messages is None else " ".join(named)
+
+
+def _unlike(wanted: str | SentRequest, sent: Request) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key in which a request is not as wanted, with both values."""
+    if isinstance(wanted, str):
+        roles = _roles(sent.messages)
+        if not _roles_fit(wanted, roles):
+            yield "", wanted, roles
+        return
+    if wanted.system not in (None, sent.system_prompt):
+        yield "system", wanted.system, sent.system_prompt
+    tools = [each.name for each in sent.tools]
+    if wanted.tools not in (None, tools):
+        yield "tools", wanted.tools, tools
+    for place, (one, other) in enumerate(zip_longest(wanted.messages or (), sent.messages)):
+        if wanted.messages is None:
+            return
+        if one is None or other is None:
+            given = None if one is None else one.model_dump(exclude_defaults=True)
+            yield f"messages.{place}", given, other and written(other)
+        elif (found := differing(one, other)) is not None:
+            yield f"messages.{place}.{found[0]}", *found[1:]
 
 
 def _of_kind(kind: type[AnyEntry]) -> Callable[[list[AnyEntry]], list[Any]]:

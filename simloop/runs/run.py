@@ -19,7 +19,12 @@ from simloop.runs.garbage import collected
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan
 from simloop.runs.prompt import Performer, Timetable, end_rest, run_prompt
-from simloop.runs.result import Result, check_settings_of_tools, mismatches_by_default
+from simloop.runs.result import (
+    Result,
+    check_settings_of_tools,
+    mismatches_by_default,
+    nearest_of_sent,
+)
 from simloop.runs.scripts import Scripts
 from simloop.scenario.catalog import name_of
 from simloop.scenario.people import Then
@@ -237,6 +242,8 @@ class Simulation:
         path = self.scenario.path or None
         if isinstance(error, errors.ScriptExhausted | errors.ScriptUnused):
             error.path = path
+        if isinstance(error, errors.ScriptExhausted):
+            error.others += tuple(nearest_of_sent(self.expected, self.trace))
         if isinstance(error, errors.ScriptExhausted) and self.loop.name != self.scenario.loop:
             error.hint = f"add a reply, or {self._advice('{error: ScriptExhausted}')}"
         if isinstance(error, errors.CheckFailed):

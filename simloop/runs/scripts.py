@@ -68,7 +68,8 @@ class Scripts:
             model.most = self._most_requests()
         if is_agent or self._services:
             keeps = bool(self._plan.given.get("keep_bodies"))
-            self.provider = Endpoint(model, self.scenario.wire, keep_bodies=keeps)
+            make = self._plan.given.get("endpoint", Endpoint)
+            self.provider = make(model, self.scenario.wire, keep_bodies=keeps)
         return self.provider
 
     def open(self, world: World) -> None:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from simloop.kernel.durations import format_duration
 from simloop.messages import Outcome
 from simloop.scenario import fields
+from simloop.scenario.conversation import SentRequest
 from simloop.scenario.mistakes import FORM, NAMES, PLAIN
 
 REST = "..."
@@ -41,7 +42,9 @@ _Dots = Annotated[T, BeforeValidator(_spelled)]
 _IS_REST = Discriminator(lambda value: FORM if value == REST else PLAIN)
 _RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], _IS_REST]]
 _Words = fields.Lax[list[_Dots[str]]]
+_Sent = fields.Lax[list[_Dots[Either[Plain[str] | Form[fields.Lax[SentRequest]]]]]]
 _Items: TypeAlias = Sequence[str | EllipsisType]
+_GivenSent: TypeAlias = Sequence[str | EllipsisType | SentRequest | Mapping[str, Any]]
 
 
 def _asked(item: Any) -> Any:
@@ -216,9 +219,17 @@ class Expect(fields.Strict):
     for any query."""
     messages: str | None = None
     """The roles of the messages at the end; ... for any number of messages."""
-    sent: fields.Written[_Words | None, _Items | None] = fields.kept(None)
-    """The requests as sent: for each the roles of its messages. ... stands for any number of
-    requests, and among the roles for any number of messages."""
+    sent: fields.Written[
+        Annotated[
+            Annotated[_Sent, Tag(PLAIN)] | Annotated[dict[str, _Sent], Tag(NAMES)],
+            Discriminator(lambda value: NAMES if isinstance(value, dict) else PLAIN),
+        ]
+        | None,
+        _GivenSent | Mapping[str, _GivenSent] | None,
+    ] = fields.kept(None)
+    """The requests as sent: for each the roles of its messages, or what it has: {system: Be brief.,
+    adds: [{tool: sunny}]}. ... stands for any number of requests, and among the roles for any
+    number of messages. Or those to parties of `models`, by name; "" names the rest."""
     programs: fields.Written[_Words | None, _Items | None] = fields.kept(None)
     """The command lines of the programs started, in order, where * stands for any characters; ...
     for any number of others."""
@@ -235,6 +246,18 @@ class Expect(fields.Strict):
     default there may be none. `simloop invariants` lists the names."""
 
     @model_validator(mode="after")
+    def _sent_has_a_start(self) -> Self:
+        for key, requests in self.sent_by_key().items():
+            known = False
+            for place, each in enumerate(requests):
+                adds = isinstance(each, SentRequest) and each.adds is not None
+                if adds and not known:
+                    words = "the request before it states no messages: write messages"
+                    raise fields.wrong(f"{key}.{place}.adds", words)
+                known = adds or (isinstance(each, SentRequest) and each.messages is not None)
+        return self
+
+    @model_validator(mode="after")
     def _one_end(self) -> Self:
         if self.error is not None:
             for field in _AT_AN_OUTCOME:
@@ -245,16 +268,48 @@ class Expect(fields.Strict):
 
     def unknown_party(self, parties: Collection[str]) -> tuple[str, str] | None:
         """Return a key that counts the requests of none of the parties, and what is wrong."""
-        counts = self.requests if isinstance(self.requests, dict) else {}
-        for name in sorted(counts.keys() - {*parties}):
-            known = f": it has {', '.join(parties)}" if parties else ""
-            return f"requests.{name}", f"there is no `{name}` in models{known}"
+        for key in ("requests", "sent"):
+            named = getattr(self, key)
+            for name in sorted({*named} - {*parties, ""} if isinstance(named, dict) else ()):
+                known = f": it has {', '.join(parties)}" if parties else ""
+                return f"{key}.{name}", f"there is no `{name}` in models{known}"
         return None
+
+    def sent_by_key(self) -> dict[str, Sequence[str | SentRequest]]:
+        """Return the lists of requests as sent, by their places: `sent` is that of all parties."""
+        if isinstance(self.sent, dict):
+            return {f"sent.{name}": each for name, each in self.sent.items()}
+        return {} if self.sent is None else {"sent": self.sent}
+
+    @property
+    def properties(self) -> "Expect":
+        """Return what holds in any course of the run: upper bounds, and the known violations.
+
+        All else is that of one course: what is said, sent and run, how often, and the end.
+        """
+        bounds = _most(
+            {name: getattr(self.counters, name) for name in ExpectedCounters.model_fields}
+        )
+        found = {
+            "violates": self.violates,
+            "elapsed": _most(self.elapsed),
+            "requests": _most(self.requests),
+            "counters": bounds and ExpectedCounters(**bounds),
+        }
+        return Expect(**{name: each for name, each in found.items() if each is not None})
 
     @property
     def says_how_it_ends(self) -> bool:
         """Return whether it names an outcome or outcomes, an exit status, or an error instead."""
         return any(e is not None for e in (self.outcome, self.outcomes, self.exit, self.error))
+
+
+def _most(bounds: Any) -> Any:
+    """Return bounds without the lower one; None if there is no upper one."""
+    if isinstance(bounds, dict):
+        return {name: most for name, each in bounds.items() if (most := _most(each))} or None
+    has_most = isinstance(bounds, CountBounds | Span) and bounds.max is not None
+    return bounds.model_copy(update={"min": None}) if has_most else None
 
 
 class ExpectedTraffic(TypedDict, total=False):
@@ -264,7 +319,7 @@ class ExpectedTraffic(TypedDict, total=False):
     elapsed: str | Span | Mapping[str, str]
     calls: Sequence[Mapping[str, Any] | EllipsisType | str]
     tools_run: _Items
-    sent: _Items
+    sent: _GivenSent | Mapping[str, _GivenSent]
     refused: _Items
     programs: _Items
     asked: _Items

@@ -1,4 +1,4 @@
-"""The replies of the fake model, and the messages before the first prompt, as people write them."""
+"""The replies of the fake model, as people write them."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,16 +12,15 @@ from pydantic import Field, model_validator
 from simloop import messages
 from simloop.kernel.policies import utf8_bytes_over_4
 from simloop.scenario import fields
+from simloop.scenario.conversation import calls_of
 from simloop.scenario.expect import AnyText, GivenText, fits
 from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
 from simloop.world.fake_model import PartyScript, ScriptedFailure, ScriptEntry, TimedPart
 from simloop.world.faults import REPLY_ENDS, FaultPlace, ReplyFault, status_text
 from simloop.world.http import Headers
-from simloop.world.tools import canonical_json
 
 _UNREACHED: FaultPlace = "before-connect"
 _FIRST_OF_NO_SUCCESS = 300
-_ROLES = ("user", "assistant", "tool", "summary")
 
 
 class Http(Strict):
@@ -365,84 +364,6 @@ def reply_of_fault(fault: ReplyFault) -> Reply:
 def parts_of_fault(fault: ReplyFault) -> Sequence[TimedPart]:
     """Return the parts of such a reply."""
     return reply_of_fault(fault).play(1)
-
-
-def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return each call's name and arguments as JSON text. Raises ValueError if they are none."""
-    groups = [call] if isinstance(call, dict) else call
-    given = [(name, {} if it is None else it) for group in groups for name, it in group.items()]
-    return [(n, it if isinstance(it, str) else canonical_json(it).decode()) for n, it in given]
-
-
-class PastMessage(Strict):
-    """One message of the conversation before the first prompt: one role, with its text.
-
-    Each call has exactly one result, right after its reply and in the order of the calls, because
-    providers refuse anything else.
-    """
-
-    user: str | None = None
-    """The user has said this."""
-    assistant: str | None = None
-    """The model has said this."""
-    call: dict[str, Any] | list[dict[str, Any]] = Field(default_factory=no_items)
-    """The model has made these tool calls: name and arguments."""
-    tool: str | None = None
-    """The result of the next call that has none yet."""
-    failed: bool = False
-    """The result is an error."""
-    summary: str | None = None
-    """A compaction has put this in the place of older messages."""
-
-    @model_validator(mode="after")
-    def _one_role(self) -> Self:
-        given = [role for role in _ROLES if getattr(self, role) is not None]
-        if self.call and not given:
-            given = ["assistant"]
-        if len(given) != 1:
-            raise wrong("", f"a message has one role: give one of {', '.join(_ROLES)}")
-        if self.call and given != ["assistant"]:
-            raise wrong("call", "only the assistant makes calls")
-        if self.failed and given != ["tool"]:
-            raise wrong("failed", "only the result of a tool fails")
-        try:
-            calls_of(self.call)
-        except ValueError:
-            raise wrong("call", "JSON has no NaN and no infinity") from None
-        return self
-
-
-def unpaired(history: Sequence[PastMessage]) -> tuple[int, str] | None:
-    """Return the index of the first message that breaks the pairs of calls and results, and why."""
-    names: list[str] = []
-    for index, message in enumerate(history):
-        if message.tool is not None:
-            if not names:
-                return index, "there is no call that this could be the result of"
-            names.pop(0)
-        elif names:
-            return index, f"the result of {names[0]} has to come first"
-        else:
-            names = [name for name, _ in calls_of(message.call)]
-    return (len(history) - 1, f"the result of {names[0]} is missing") if names else None
-
-
-def past_messages(history: Sequence[PastMessage]) -> Iterator[messages.Message]:
-    """Yield the messages, whose calls have the ids `past-1`, `past-2` and so on."""
-    made = answered = 0
-    for past in history:
-        if past.user is not None:
-            yield messages.UserMessage(past.user)
-        elif past.summary is not None:
-            yield messages.SummaryMessage(past.summary)
-        elif past.tool is not None:
-            answered += 1
-            yield messages.ToolMessage(f"past-{answered}", past.tool, past.failed)
-        else:
-            named = list(enumerate(calls_of(past.call), start=made + 1))
-            made += len(named)
-            calls = [messages.ToolCall(f"past-{number}", *call) for number, call in named]
-            yield messages.AssistantMessage(past.assistant or "", tuple(calls))
 
 
 def _pieces(text: str | list[str]) -> Iterator[str]:

@@ -15,10 +15,11 @@ from simloop.kernel.limits import MAX_TRANSITIONS, Limits
 from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.scenario import designs, fields, people
+from simloop.scenario.conversation import PastMessage, unpaired
 from simloop.scenario.expect import Expect
 from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
 from simloop.scenario.programs import Scripted, check_programs
-from simloop.scenario.replies import Party, PastMessage, Reply, unpaired
+from simloop.scenario.replies import Party, Reply
 from simloop.scenario.services import Address, Route
 from simloop.trace.kinds import TRIGGERS
 from simloop.trace.recorder import MAX_TRACE_CHARS
@@ -70,6 +71,17 @@ class Queued(Trigger):
     reference and opencode take them at once, react takes all after the run."""
 
 
+class ToolAnswer(Strict):
+    """The result of one call of a tool that has several."""
+
+    returns: Any = ""
+    """What the tool returns: text, or any value, sent as JSON."""
+    raises: str | None = None
+    """The tool raises an exception with this message."""
+    takes: fields.WrittenDuration = kept(NO_TIME)
+    """Virtual time that the tool takes."""
+
+
 class ScriptedTool(Strict):
     """A fake tool."""
 
@@ -85,6 +97,9 @@ class ScriptedTool(Strict):
     """The tool raises an exception with this message."""
     returns_chars: Annotated[int, Field(ge=0, le=50_000_000)] | None = None
     """The tool returns a text of so many characters."""
+    answers: fields.Many[ToolAnswer] = Field(default_factory=kept(no_items))
+    """The results of its first calls, in order. A later call ends as the other keys say, or as your
+    own function does."""
     details: Any = None
     """What the interface is shown of the result, as JSON."""
     terminate: bool = False
@@ -271,6 +286,9 @@ class Scenario(Strict):
     """What must hold, as a sentence."""
     about: str = ""
     """The world of the scenario in a line; the report of a failure shows it."""
+    recorded: str = ""
+    """The recording that the scenario was made of. An agent of your own is not refused then for
+    settings of the bundled loops: it keeps its own prompt, history, limits, retries and context."""
     loop: str = "reference"
     """The loop design to run; module:attribute for a loop of your own, or a dollar, a blank and the
     command line of a Python program, such as `$ llm {prompt}`."""

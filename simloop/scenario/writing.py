@@ -8,6 +8,7 @@ import io
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import isinf, isnan
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ _LONGEST_KEY = 1_000  # YAML reads a longer one only after a `? `
 _ORDER = {
     name: place
     for place, name in enumerate((
-        "title", "about", "loop", "judge_as", "declares", "bugs", "loops", "seed",
+        "title", "about", "recorded", "loop", "judge_as", "declares", "bugs", "loops", "seed",
         "shuffle_ties", "limits", "compaction", "retry", "context", "tool_execution",
         "hook_isolation", "hook_execution", "clock", "faults", "warn_after", "max_transitions",
         "max_trace_chars", "abort", "queue", "system_prompt", "history", "prompt", "then",
@@ -73,6 +74,11 @@ def content(scenario: Scenario) -> dict[str, Any]:
     except (UnicodeEncodeError, PydanticSerializationError):  # of a key, or of an odd value
         raise half_of_a_pair() from None
     return dict(sorted(whole.items(), key=lambda pair: _ORDER[pair[0]]))
+
+
+def entry_lines(key: str, value: Any, indent: int) -> Iterator[str]:
+    """Yield a key and its value, whose items stand on lines of their own. Raises ScenarioError."""
+    return _entry(key, value, indent, spread=True)
 
 
 def _entry(key: str, value: Any, indent: int, *, spread: bool = False) -> Iterator[str]:
@@ -160,6 +166,7 @@ def _scalar(value: Any, *, flow: bool) -> str:
     raise _unwritable(f"a {type(value).__name__} is no value of a file", "write what JSON has")
 
 
+@lru_cache(maxsize=4_000)  # a text is looked at on each level that may fit on one line
 def _is_plain(text: str, *, flow: bool) -> bool:
     if not text or _UNCLEAR.match(text) or "\n" in text or _TO_SPELL.search(text):
         return False

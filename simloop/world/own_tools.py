@@ -39,6 +39,8 @@ class ToolBehaviour(NamedTuple):
     result: Callable[[], Any] | None = None
     details: Any = None
     timeout_ms: int | None = None
+    turn: "Callable[[], ToolBehaviour] | None" = None
+    """Returns the behaviour in the next call, for a tool whose calls differ."""
 
 
 _AS_IT_IS = ToolBehaviour()
@@ -68,8 +70,12 @@ class OwnTools(msgspec.Struct, eq=False):
     def of(self, name: str) -> ToolBehaviour:
         return self._behaviours.get(name, _AS_IT_IS)
 
-    async def call(self, name: str, function: Callable[[], Awaitable[Any]]) -> Any:
+    def _next_of(self, name: str) -> ToolBehaviour:
         behaviour = self.of(name)
+        return behaviour if behaviour.turn is None else behaviour.turn()
+
+    async def call(self, name: str, function: Callable[[], Awaitable[Any]]) -> Any:
+        behaviour = self._next_of(name)
 
         async def course() -> Any:
             await self._before(behaviour)
@@ -79,7 +85,7 @@ class OwnTools(msgspec.Struct, eq=False):
 
     def call_blocking(self, name: str, function: Callable[[], Any]) -> Any:
         """Return the result as `call` does. Nothing interrupts `function`, which may be late."""
-        behaviour = self.of(name)
+        behaviour = self._next_of(name)
         timeout_ms = behaviour.timeout_ms or self._timeout_ms
         begin_ns = self._loop.now_ns
         if behaviour.wait is not None or self._sites is not None:

@@ -26,7 +26,7 @@ from simloop.fuzz.search import Search
 from simloop.messages import json_value
 from simloop.runs.loop import loop_of
 from simloop.runs.plan import Plan
-from simloop.scenario.replies import calls_of
+from simloop.scenario.conversation import calls_of
 from simloop.scenario.writing import scenario_text
 from simloop.world.faults import STATUSES, WAITS
 

@@ -4,6 +4,7 @@ A call that is not run has a reason that the trace shows. The results of the fak
 scenario are computed from the scenario alone, and not by the code that makes them.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -343,6 +344,18 @@ def tool_timeouts(subject: Subject) -> Watch:
             return f"{what} took {took_ns} ns, and its timeout is {timeout_ms} ms"
 
 
+def in_turn(
+    tools: Mapping[str, ScriptedTool], name: str, turns: Counter[str]
+) -> ScriptedTool | None:
+    """Return a fake tool as its next call finds it: with the answer that is the next one."""
+    tool = tools.get(name)
+    turns[name] += 1
+    if tool is None or turns[name] > len(tool.answers):
+        return tool
+    answer = dict(tool.answers[turns[name] - 1])
+    return tool.model_copy(update={"hangs": False, "cancels": False, **answer})
+
+
 @invariant(
     "A fake tool returns the result, or raises the error, that its scenario states.",
     "BUGS.md D4, D20",
@@ -359,17 +372,17 @@ def scripted_results(subject: Subject) -> Watch:
     if scenario.faults is not None or not known:
         return ""
     replaced = {name for hook in hooks for name in hook.add_tools}
-    started: set[str] = set()
+    started: dict[str, ScriptedTool | None] = {}
+    turns = Counter[str]()
     while True:
         entry = yield
         if type(entry) is not ToolResult:
             if type(entry) is Prompt:
                 started.clear()
             elif not entry.own:
-                started.add(entry.call_id)
+                started[entry.call_id] = in_turn(scenario.tools, entry.name, turns)
             continue
-        tool = scenario.tools.get(entry.name) if entry.call_id in started else None
-        started.discard(entry.call_id)
+        tool = started.pop(entry.call_id, None)
         late = entry.is_error and entry.text.startswith(_TIMED_OUT)
         if tool is None or late or entry.name in replaced:
             continue

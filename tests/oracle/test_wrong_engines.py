@@ -94,6 +94,10 @@ OF_HOOKS = [
      scenario(LOOK, DONE, hooks=RAISES, hook_isolation={"on_failure": "error-result"})),
     ("scripted-results", changed(ToolResult, is_error=False),
      scenario(LOOK, DONE, hooks=ADDS, tools={"look": {"raises": "no"}})),
+    ("scripted-results", changed(ToolResult, text="two"),
+     scenario(LOOK, DONE, tools={"look": {"answers": [{"returns": "one"}, {"returns": "two"}]}})),
+    ("scripted-tool-durations", changed(ToolResult, at_ns=9 * SECOND),
+     scenario(LOOK, DONE, tools={"look": {"answers": [{"returns": "one", "takes": "3s"}]}})),
 ]  # fmt: skip
 
 

@@ -4,9 +4,11 @@ An agent of the user waits as it likes, and the callbacks of an engine are not i
 are left out.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from oracle.calls import in_turn
 from oracle.hooks import has_tool_hooks
 from oracle.ledger import ENDS_FROM_OUTSIDE, ledger_of
 from simloop.check.invariants.agents import NS_PER_MS
@@ -175,17 +177,18 @@ def _scripted(subject: Subject) -> Mapping[str, ScriptedTool]:
 def scripted_tool_durations(subject: Subject) -> Watch:
     """A tool that an agent cancels may go on for a while, and then return."""
     tools, facts = _scripted(subject), subject.facts
-    started: dict[str, int] = {}
+    started: dict[str, tuple[int, ScriptedTool | None]] = {}
+    turns = Counter[str]()
     while tools:
         entry = yield
         if type(entry) is Prompt:
             started.clear()
         elif type(entry) is ToolStarted:
             if not entry.own:
-                started[entry.call_id] = entry.at_ns
+                started[entry.call_id] = entry.at_ns, in_turn(tools, entry.name, turns)
         else:
-            begun_ns, tool = started.pop(entry.call_id, None), tools.get(entry.name)
-            if begun_ns is None or tool is None or facts.stop is not None:
+            begun_ns, tool = started.pop(entry.call_id, (0, None))
+            if tool is None or facts.stop is not None:
                 continue
             if entry.text.startswith("Error: timed out after ") or tool.outlives_cancel:
                 continue

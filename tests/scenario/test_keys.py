@@ -95,6 +95,8 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
         {"services": {"https://a.example": [{"get": "/", "when": {}}]}},
         (*ROUTE, "when"),
     ),
+    "ToolAnswer": ({"tools": {"t": {"answers": [{}]}}}, ("tools", "t", "answers", 0)),
+    "SentRequest": ({"expect": {"sent": [{}]}}, ("expect", "sent", 0)),
     "When": ({"model": [{"say": "x", "when": {}}]}, ("model", 0, "when")),
     "WireOptions": ({"wire": {}}, ("wire",)),
 }

@@ -7,9 +7,10 @@ from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_names, find_bundled
+from simloop.scenario.conversation import PastMessage
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario, parse_scenario
-from simloop.scenario.replies import Http, PastMessage, Reply
+from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.writing import scenario_text
 
