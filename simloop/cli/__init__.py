@@ -21,6 +21,7 @@ INTERRUPTED = 130
 GROUPS = {
     "Write scenarios": {
         "new": ("scenarios", "Write a starter scenario that passes."),
+        "import": ("imports", "Write recordings of other programs as scenarios."),
         "list": ("scenarios", "List the bundled scenarios."),
         "cat": ("scenarios", "Print a bundled scenario."),
         "schema": ("scenarios", "Print the JSON Schema of scenario files."),

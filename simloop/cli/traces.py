@@ -31,6 +31,8 @@ from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopErr
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.writing import scenario_text
 from simloop.trace.codec import read_trace, write_trace
 from simloop.trace.diff import Divergence, first_difference
 from simloop.trace.looptrace import LoopTrace
@@ -51,7 +53,16 @@ _STDOUT = "-"
     type=click.Path(path_type=Path, file_okay=False),
     help="Write to FOLDER, not beside the scenarios. The command creates the folder if needed.",
 )
-def record(*, targets: tuple[str, ...], given: RunOptions, folder: Path | None) -> int:
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Let an agent of your own ask its real provider once, and write what comes into the "
+    "scenario, which has a prompt and no script. Needs --loop, the network, and your keys.",
+)
+@click.option("--services", is_flag=True, help="With --live, let its other requests out too.")
+def record(
+    *, targets: tuple[str, ...], given: RunOptions, folder: Path | None, live: bool, services: bool
+) -> int:
     """Write the traces of scenarios to files.
 
     The trace of x.simloop.yaml is x.trace.jsonl beside it. The trace of a bundled NAME is written
@@ -59,11 +70,31 @@ def record(*, targets: tuple[str, ...], given: RunOptions, folder: Path | None) 
     replaces an old trace, even if an expectation fails (exit code 1). A run without an outcome is
     not recorded. `simloop replay` runs a recorded trace again.
     """
+    if live:
+        return _record_live(targets, given, services=services)
     found = [(target, _trace_file(target, folder)) for target in options.targets_of(targets)]
     width = max(cells(plain(str(file or target.name))) for target, file in found)
     written: dict[Path, str] = {}
     reports = (_recorded(target, file, given, written) for target, file in found)
     return print_each(reports, width, counted=len(found) > 1)
+
+
+def _record_live(targets: tuple[str, ...], given: RunOptions, *, services: bool) -> int:
+    from simloop.recordings.live import record_live  # noqa: PLC0415 - few commands need it
+
+    found = list(options.targets_of(targets))
+    if len(found) != 1 or not given.get("loop"):
+        raise click.UsageError("--live records one scenario, and needs --loop module:attribute")
+    file = found[0].file
+    if isinstance(file, ScenarioError):
+        raise file
+    scenario = load_scenario(file)
+    recorded, comment, recording = record_live(scenario, file.name, given, services=services)
+    write_file(file, scenario_text(recorded, comment).encode())
+    for kind, times in recording.removed.items():
+        note(plain(f"removed {times} time{'s' * (times != 1)}: {kind}"))
+    out(plain(f"{file}: {len(recorded.model)} replies; run it with: simloop run {file}"))
+    return 0
 
 
 def _trace_file(target: options.Target, folder: Path | None) -> Path | None:

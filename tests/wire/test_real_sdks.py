@@ -3,6 +3,7 @@
 import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import pytest
@@ -25,6 +26,8 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
+from simloop.recordings.formats import read_recording
+from simloop.recordings.scenarios import scenario_of
 from simloop.wire.formats.wire_format import Stamp, WireRequest, WrongRequest
 from simloop.world.http import HttpRequest
 from simloop.world.wire_options import FramingName, WireOptions
@@ -459,3 +462,49 @@ def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
     with pytest.raises(openai.BadRequestError, match="did not have response messages: a") as caught:
         client.chat.completions.create(model="m", messages=[*USER, asks])
     assert (caught.value.type, caught.value.param) == ("invalid_request_error", "messages")
+
+
+# ---------------------------------------------------------------- a recording
+
+TAPE = Path(__file__).parents[1] / "recordings" / "files" / "openai-by-vcrpy.yaml"
+
+
+def recorded_agent(result: str = "31 degrees") -> Callable[[str], str]:
+    """Return the agent that vcrpy has recorded: it asks a tool, and streams what it says then."""
+    openai = importlib.import_module("openai")
+
+    def agent(prompt: str) -> str:
+        client = openai.OpenAI(api_key="x", max_retries=2)
+        messages: list[Any] = [
+            {"role": "system", "content": "You know the weather."},
+            {"role": "user", "content": prompt},
+        ]
+        asked: dict[str, Any] = {"model": "gpt-5", "messages": messages, "tools": [WEATHER]}
+        said = client.chat.completions.create(**asked).choices[0].message
+        messages.append(said.model_dump(exclude_none=True))
+        messages += [
+            {"role": "tool", "tool_call_id": call.id, "content": result} for call in said.tool_calls
+        ]
+        for _ in range(3):
+            chunks = list(client.chat.completions.create(stream=True, **asked))
+            choices = [choice for chunk in chunks for choice in chunk.choices]
+            if any(choice.finish_reason for choice in choices):
+                return "".join(choice.delta.content or "" for choice in choices)
+        return "no answer"
+
+    return agent
+
+
+WEATHER = {
+    "type": "function", "function": {"name": "weather", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
+}  # fmt: skip
+
+
+def test_the_agent_that_vcrpy_has_recorded_sends_what_it_sent() -> None:
+    scenario, _ = scenario_of(read_recording(TAPE))
+    result = run(scenario, loop=recorded_agent())
+    assert (result.text, result.mismatches) == ("It is warm.", ())
+    assert len(result.requests) == 4
+    other = run(scenario, loop=recorded_agent("32 degrees"))
+    assert [each.key for each in other.mismatches] == ["sent.2.messages.2.tool"]

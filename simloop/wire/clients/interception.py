@@ -207,12 +207,15 @@ class Interception:
         self._patches: list[_Patch] = []
         self._environment = ExitStack()
 
+    hides_addresses = True
+    """Whether the addresses of providers in the environment are hidden."""
+
     def __enter__(self) -> None:
         with self._lock:
             self._runs += 1
             if self._runs > 1:
                 return
-            self._environment.enter_context(dummy_keys())
+            self._environment.enter_context(dummy_keys(hides_addresses=self.hides_addresses))
             sys.meta_path.insert(0, self)
             for name in _PATCHES:
                 module = sys.modules.get(name)

@@ -1,0 +1,110 @@
+"""`simloop import`: write recordings of other programs as scenarios."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from simloop.cli.terminal import StatusLine, note, out, plain
+from simloop.errors import ScenarioError, SimloopError
+from simloop.recordings.formats import FORMATS, is_known, read_recording
+from simloop.recordings.recording import ModelCall, Recording, ServiceCall
+from simloop.recordings.scenarios import scenario_of
+from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.writing import create, create_schema, scenario_text
+
+
+@click.command("import")
+@click.argument(
+    "files", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([each.name for each in FORMATS]),
+    help="The format of the files. By default the content of each tells it.",
+)
+@click.option(
+    "-o",
+    "--to",
+    "target",
+    metavar="FILE|FOLDER",
+    type=click.Path(path_type=Path),
+    help=f"Write to FILE, or each to NAME{SUFFIX} in FOLDER. The default is stdout, for one file.",
+)
+@click.option("--scrub", is_flag=True, help="Remove e-mail addresses too, as keys and tokens are.")
+def command(
+    *, files: tuple[Path, ...], format_name: str | None, target: Path | None, scrub: bool
+) -> int:
+    """Write recordings of other programs as scenarios.
+
+    A FILE is a recording of an agent's traffic; of a FOLDER, each file in it that is one. The
+    scenario has the replies of the model, the failed calls, the results of the tools and the
+    answers of services, and expects the requests that were recorded. Keys and tokens are removed.
+    What is left out is counted, on stderr. No file is overwritten.
+    """
+    roots = {each: root for file in files for each, root in _files_in(file)}
+    if target is None and len(roots) > 1:
+        raise click.UsageError("several recordings need a FOLDER: -o FOLDER")
+    worst = 0
+    with StatusLine(sys.stderr) as status:
+        for file in status.through(list(roots)):
+            try:
+                recording = read_recording(file, format_name or "")
+                scenario, comment = scenario_of(recording, emails=scrub)
+                status.clear()
+                path = _path_of(file, roots[file], target, several=len(roots) > 1)
+                _write(path, recording, scenario_text(scenario, comment), file)
+            except SimloopError as error:
+                status.clear()
+                if isinstance(error, ScenarioError):
+                    error.path = error.path or file
+                note(plain(str(error)))
+                worst = max(worst, error.exit_code)
+    return worst
+
+
+def _files_in(path: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield a file, or each recording in a folder, with the folder that its name counts from."""
+    if not path.is_dir():
+        yield path, path.parent
+        return
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    known = [each for each in files if is_known(each)]
+    if len(known) < len(files):
+        note(plain(f"{path}: files that are no recordings: {len(files) - len(known)}"))
+    yield from ((each, path) for each in known)
+
+
+def _path_of(file: Path, root: Path, target: Path | None, *, several: bool) -> Path | None:
+    if target is None or not (several or target.is_dir() or not target.suffix):
+        return target
+    stem = Path(file.name.removesuffix(".gz")).stem
+    return target / file.parent.relative_to(root) / f"{stem}{SUFFIX}"
+
+
+def _write(path: Path | None, recording: Recording, text: str, file: Path) -> None:
+    head, *others = _told(recording)
+    note("\n".join([plain(f"{file}: {head}"), *(f"  {plain(line)}" for line in others)]))
+    if path is None:
+        out(text.removesuffix("\n"))
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not create(path, text):
+        raise ScenarioError(
+            "this file exists already", path=path, hint="choose another name, or delete it first"
+        )
+    create_schema(path.parent)
+    out(plain(str(path)))
+
+
+def _told(recording: Recording) -> Iterator[str]:
+    calls = [each for each in recording.records if isinstance(each, ModelCall)]
+    failed = sum(each.message is None for each in calls)
+    asked = sum(isinstance(each, ServiceCall) for each in recording.records)
+    told = f"{recording.format}: {len(calls)} calls of the model, {failed} of which failed"
+    yield told + (f", {asked} requests to services" if asked else "")
+    counts = (("left out", recording.skipped), ("removed", recording.removed))
+    for word, counted in counts:
+        yield from (f"{word} {n} time{'s' * (n != 1)}: {why}" for why, n in counted.items())

@@ -1,0 +1,1 @@
+"""Recordings of other programs, read as scenarios: one reader for each format."""

@@ -1,0 +1,347 @@
+"""Requests over HTTP and their answers, as records: what VCR cassettes and HAR files hold.
+
+The wire formats read both sides. A recorded order is one of completion, so a request belongs to the
+conversation that it goes on, wherever it stands.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from simloop.kernel.durations import format_duration
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Request,
+    ToolMessage,
+    UserMessage,
+    json_value,
+)
+from simloop.recordings.files import items, word
+from simloop.recordings.recording import (
+    ModelCall,
+    Prompt,
+    Record,
+    Recording,
+    ServiceCall,
+    ToolRun,
+)
+from simloop.scenario.conversation import arguments_of, written
+from simloop.scenario.replies import error_of
+from simloop.scenario.services import METHODS
+from simloop.wire.formats import FORMATS
+from simloop.wire.formats.lookups import lookup_of
+from simloop.wire.formats.replies import WireFormat
+from simloop.wire.formats.storage import Storage
+from simloop.wire.formats.wire_format import WireReply, WireRequest, WrongRequest
+from simloop.world.http import Headers, HttpRequest
+from simloop.world.services import check_address
+from simloop.world.wire_options import WireOptions
+
+_STATUSES, _FIRST_OF_NO_SUCCESS = range(200, 600), 300
+KEPT_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+_MOST_OF_A_BODY = 10_000
+
+
+class HttpExchange(Struct):
+    """A request and its answer, whose body is decoded. `status` 0 is a connection that was lost.
+
+    `wait_ns` is the time to the first byte, where the recording has it.
+    """
+
+    request: HttpRequest
+    status: int
+    headers: Headers
+    body: bytes
+    line: int = 0
+    began_ns: int | None = None
+    wait_ns: int | None = None
+    took_ns: int | None = None
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+
+def add_exchanges(recording: Recording, exchanges: Iterable[HttpExchange]) -> None:
+    """Add the records of exchanges: calls of a model with what they show, and other services."""
+    storage = Storage()
+    formats = [make(WireOptions(), storage) for make in FORMATS]
+    calls: list[ModelCall] = []
+    for each in exchanges:
+        address = _address(each.request)
+        if not address:
+            recording.skip("a request whose address is that of no service")
+            continue
+        if each.status and each.status not in _STATUSES:
+            recording.skip("an answer with a status that HTTP does not have")
+            continue
+        form = next((one for one in formats if one.answers(each.request)), None)
+        if form is None:
+            _add_service(recording, each, address)
+            continue
+        try:
+            call = _model_call(form, each, len(calls) + 1, storage)
+        except WrongRequest as wrong:
+            recording.skip(f"{each.request.method} {each.request.path}: {wrong}")
+            continue
+        if call is None:
+            recording.skip("a request for a count of tokens")
+        else:
+            calls.append(call)
+    recording.records += unfolded(calls)
+
+
+def _model_call(
+    form: WireFormat, exchange: HttpExchange, number: int, storage: Storage
+) -> ModelCall | None:
+    read = form.read(exchange.request)
+    if read.size_reply:
+        return None
+    request = Request(number, "main", read.system_prompt, read.messages, read.tools)
+    call = ModelCall({}, None, request, line=exchange.line, began_ns=exchange.began_ns)
+    if exchange.status == 0:
+        call.reply = {"lost": "before-headers"}
+    elif exchange.status >= _FIRST_OF_NO_SUCCESS:
+        call.reply = {"http": _failure(exchange)}
+    else:
+        _read_reply(call, form, exchange, read, storage)
+    if exchange.began_ns and exchange.took_ns:
+        call.ended_ns = exchange.began_ns + exchange.took_ns
+    if exchange.wait_ns:
+        call.reply = {**call.reply, "pace": {"first_part": format_duration(exchange.wait_ns)}}
+    return call
+
+
+def _read_reply(
+    call: ModelCall, form: WireFormat, exchange: HttpExchange, read: WireRequest, storage: Storage
+) -> None:
+    whole = whole_reply(form, exchange.body)
+    if whole is None:
+        text = exchange.body.decode("utf-8", "replace")[:_MOST_OF_A_BODY]
+        call.reply = {"http": {"status": exchange.status, "body": text}}
+        return
+    call.reply, call.message = keys_of_reply(form, whole, exchange.status)
+    turn = getattr(read, "turn", None)
+    if turn is not None and word(whole, "id"):
+        output = [{**each, "id": word(each, "id")} for each in items(whole, "output") if each]
+        storage.keep(turn, {**whole, "output": output})
+
+
+def keys_of_reply(
+    form: WireFormat, whole: Mapping[str, Any], status: int
+) -> tuple[Mapping[str, Any], AssistantMessage | None]:
+    """Return a reply as the keys of a reply of a script, and its message if it has not failed.
+
+    Raises WrongRequest.
+    """
+    failure = whole.get("error")
+    if not failure:
+        told = form.reply(whole)
+        return reply_keys(told), told.message
+    code, message, _ = error_of({"error": failure})
+    said = reply_keys(form.reply(whole))
+    begun = {name: said[name] for name in ("think", "say", "call", "ids") if name in said}
+    if not begun:
+        return {"http": {"status": status, "body": {"error": failure}}}, None
+    error = {"message": message or "the stream carries an error"}
+    return begun | {"error": error | ({"code": code} if code else {})}, None
+
+
+def whole_reply(form: WireFormat, body: bytes) -> Mapping[str, Any] | None:
+    """Return the JSON of a reply, or the reply that its events make; None if it is neither.
+
+    Raises WrongRequest for events that are none of the format.
+    """
+    text = body.decode("utf-8", "replace")
+    value = json_value(text)
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list):  # Gemini streams a list where no events are asked for
+        return form.joined(each for each in value if isinstance(each, dict))
+    events = [each for each in map(json_value, event_data(text)) if isinstance(each, dict)]
+    return form.joined(events) if events else None
+
+
+def event_data(text: str) -> Iterator[str]:
+    """Yield the data of each server-sent event; comments, names and `[DONE]` are left out."""
+    lines: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("data:"):
+            lines.append(line.removeprefix("data:").removeprefix(" "))
+        elif not line and lines:
+            yield "\n".join(lines)
+            lines = []
+
+
+def reply_keys(reply: WireReply) -> dict[str, Any]:
+    """Return what a reply says as the keys of a reply of a script."""
+    message, usage = reply.message, reply.usage
+    calls = [{call.name: arguments_of(call.arguments)} for call in message.calls]
+    keys: dict[str, Any] = {"think": message.reasoning, "say": message.text, "call": calls}
+    keys["ids"] = [call.id for call in message.calls] if all(c.id for c in message.calls) else []
+    if not reply.finish:
+        keys["unfinished"] = True
+    elif FinishReason.read(reply.finish) != usual_finish(message) or not (calls or message.text):
+        keys["finish"] = reply.finish
+    if usage is not None and "unfinished" not in keys:
+        keys["usage"] = {"input": usage.input_tokens, "output": usage.output_tokens}
+    return {name: value for name, value in keys.items() if value}
+
+
+def usual_finish(message: AssistantMessage) -> str:
+    """Return the finish reason of a reply whose recording has none."""
+    return FinishReason.TOOL_CALLS if message.calls else FinishReason.STOP
+
+
+def _failure(exchange: HttpExchange) -> dict[str, Any]:
+    text = exchange.body.decode("utf-8", "replace")
+    value = json_value(text)
+    kept = {name: exchange.header(name) for name in KEPT_HEADERS if exchange.header(name)}
+    body = value if isinstance(value, dict) else text[:_MOST_OF_A_BODY]
+    return {
+        "status": exchange.status,
+        **({"headers": kept} if kept else {}),
+        **({"body": body} if body else {}),
+    }
+
+
+def _address(request: HttpRequest) -> str:
+    """Return the address of the service that a request goes to; an empty one if there is none."""
+    try:
+        parts = urlsplit(request.url)
+        return check_address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+    except ValueError:
+        return ""
+
+
+def _add_service(recording: Recording, exchange: HttpExchange, address: str) -> None:
+    request = exchange.request
+    method, parts = request.method.lower(), urlsplit(request.url)
+    if lookup_of(request) is not None:
+        recording.skip("a request that simloop answers without a model")
+    elif method not in METHODS[:-1]:
+        recording.skip(f"a request with the method {request.method[:20]}")
+    else:
+        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        route = {method: path, **_answer(exchange), "times": 1}
+        recording.records.append(ServiceCall(address, route))
+
+
+def _answer(exchange: HttpExchange) -> dict[str, Any]:
+    if exchange.status == 0:
+        return {"lost": "before-headers"}
+    status = {"status": exchange.status} if exchange.status != 200 else {}  # noqa: PLR2004
+    takes = {"takes": format_duration(exchange.took_ns)} if exchange.took_ns else {}
+    return {**status, **_body(exchange), **takes}
+
+
+def _body(exchange: HttpExchange) -> dict[str, Any]:
+    if not exchange.body:
+        return {}
+    text = exchange.body.decode("utf-8", "replace")
+    kind = exchange.header("content-type")
+    value = json_value(text) if "json" in kind else None
+    if value is not None:
+        return {"json": value}
+    return {"text": text} | ({"headers": {"content-type": kind}} if kind else {})
+
+
+# ---------------------------------------------------------------- conversations
+
+
+class _Conversation:
+    """The requests that go on from each other, and the messages that the next one begins with."""
+
+    def __init__(self, name: str, request: Request) -> None:
+        self.name, self.first = name, request
+        self.known: list[dict[str, Any]] = []
+        self.asked: Sequence[Message] = ()
+
+    def has_begun(self, request: Request, sent: Sequence[dict[str, Any]]) -> bool:
+        """Return whether a request goes on from this conversation, or asks the same again."""
+        goes_on = self.asks_again(sent) or self.is_before(sent)
+        return goes_on and request.system_prompt == self.first.system_prompt
+
+    def asks_again(self, sent: Sequence[dict[str, Any]]) -> bool:
+        return sent == [written(one) for one in self.asked]
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.known) and self.known[-1].keys() == {"assistant"}
+
+    def is_before(self, sent: Sequence[dict[str, Any]]) -> bool:
+        """Return whether messages begin with those that are known.
+
+        Some tracers leave out the text of a reply that has calls.
+        """
+        begun = [*sent[: len(self.known)]]
+        last = self.known[-1] if self.known else {}
+        without = [*self.known[:-1], {"call": last["call"]}] if "call" in last else None
+        return begun in (self.known, without)
+
+    def is_shortened(self, request: Request) -> bool:
+        """Return whether a request has another history of the same agent."""
+        return (
+            request.system_prompt == self.first.system_prompt
+            and request.tools == self.first.tools
+            and any(isinstance(each, AssistantMessage) for each in request.messages)
+        )
+
+    def takes(self, call: ModelCall, request: Request) -> None:
+        call.party, self.asked = self.name, request.messages
+        self.known = [written(one) for one in request.messages]
+        if call.message is not None:
+            self.known.append(written(call.message))
+
+
+def unfolded(calls: Sequence[ModelCall]) -> Iterator[Record]:
+    """Yield calls with the prompts and results of tools that their requests show, before them.
+
+    A conversation that begins as another one did belongs to the same agent: no rule of a script can
+    tell them apart.
+    """
+    conversations: list[_Conversation] = []
+    names: dict[tuple[str, str], str] = {}
+    for call in calls:
+        request = call.request
+        assert request is not None
+        sent = [written(each) for each in request.messages]
+        newest = conversations[::-1]
+        found = next((one for one in newest if one.has_begun(request, sent)), None)
+        found = found or next((one for one in newest if one.is_shortened(request)), None)
+        if found is None:
+            begin = request.system_prompt, request.messages[0].text
+            name = names.setdefault(begin, f"agent-{len(names) + 1}" if names else "")
+            found = _Conversation(name, request)
+            conversations.append(found)
+        yield from _shown(found, call, request, sent)
+        found.takes(call, request)
+        yield call
+
+
+def _shown(
+    known: _Conversation, call: ModelCall, request: Request, sent: list[dict[str, Any]]
+) -> Iterator[Record]:
+    """Yield what a request shows that the one before it did not.
+
+    The first one may show replies to its last prompt, whose own requests were not recorded.
+    """
+    shared = len(known.known) if known.is_before(sent) else len(sent)
+    if shared == len(sent) and known.is_over and not known.asks_again(sent):
+        shared -= isinstance(request.messages[-1], UserMessage)  # shortened between two runs
+    if not known.known:  # the first request: what comes before its last prompt is history
+        said = [at for at, one in enumerate(request.messages) if isinstance(one, UserMessage)]
+        shared = said[-1] if said else len(sent)
+    for place, message in enumerate(request.messages[shared:], shared):
+        if isinstance(message, AssistantMessage) and not known.known:
+            keys = reply_keys(WireReply(message, usual_finish(message), None))
+            asked = msgspec.structs.replace(request, messages=request.messages[:place])
+            yield ModelCall(keys, message, asked, known.name)
+        elif isinstance(message, ToolMessage):
+            yield ToolRun(message.call_id, message.text, message.is_error, party=known.name)
+        elif isinstance(message, UserMessage):
+            yield Prompt(message.text, known.name, call.began_ns)

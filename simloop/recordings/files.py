@@ -1,0 +1,226 @@
+"""The bytes of a recording: unpacked, decoded, and read as JSON or as YAML.
+
+A recording is a stranger's file. Its size is bounded before and after unpacking, no tag makes an
+object, and an error names the line.
+"""
+
+import gzip
+import io
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from simloop.errors import ScenarioError
+from simloop.scenario.yaml import plain_value
+from simloop.trace.storage import read_file
+
+MOST_BYTES = 200_000_000
+_MOST_DEPTH = 200
+_MOST_NODES = 5_000_000
+_GZIP = b"\x1f\x8b"
+_TOO_LONG = "split it, or import the sessions that matter"
+_C_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PLAIN_TAGS = ("python/str", "python/unicode", "python/tuple", "str", "null")
+
+
+class RecordingFile:
+    """One file of a recording."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.data = unpacked(data, path) if data.startswith(_GZIP) else data
+
+    @classmethod
+    def read(cls, path: Path) -> "RecordingFile":
+        """Return the file at a path. Raises ScenarioError."""
+        return cls(str(path), read_file(path, MOST_BYTES, _TOO_LONG))
+
+    @classmethod
+    def beginning(cls, path: Path, size: int) -> "RecordingFile":
+        """Return the first bytes of a file; none of one that cannot be read."""
+        try:
+            with path.open("rb") as opened:
+                data = opened.read(size)
+            if data.startswith(_GZIP):
+                data = zlib.decompressobj(wbits=31).decompress(data, size)
+        except (OSError, zlib.error):
+            data = b""
+        return cls(str(path), data)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8-sig", "replace")
+
+    def fail(self, message: str, line: int = 0, hint: str = "") -> ScenarioError:
+        return ScenarioError(message, path=self.path, line=line or None, hint=hint)
+
+    def json(self) -> Any:
+        """Return the file as JSON. Raises ScenarioError."""
+        try:
+            return msgspec.json.decode(self.data.removeprefix(b"\xef\xbb\xbf"))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            line = _line_of(self.text)
+            raise self.fail(f"this is no JSON: {error}", line, _WHOLE) from None
+
+    def yaml(self) -> tuple[Any, dict[int, int]]:
+        """Return the file as YAML, and the line of each mapping by its `id`.
+
+        Raises ScenarioError for a tag that makes an object.
+        """
+        try:
+            return _Tree(self).read()
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", "") or "it cannot be parsed"
+            line = 0 if mark is None else mark.line + 1
+            raise self.fail(f"this is no YAML: {problem}", line, _WHOLE) from None
+
+
+_WHOLE = "import the file as the recorder has written it"
+
+
+LATEST_MS = 3_000_000_000_000
+"""A time in 2065, after 1970: a scenario has no duration of over a hundred years."""
+
+
+def at(value: Any, *names: str) -> Any:
+    """Return what stands at a path in a value of JSON; None where there is no such path."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def mapping(value: Any, *names: str) -> dict[str, Any]:
+    """Return the mapping at a path; an empty one where there is none. So do the next for others."""
+    found = at(value, *names)
+    return found if isinstance(found, dict) else {}
+
+
+def items(value: Any, *names: str) -> list[Any]:
+    """Return the list at a path."""
+    found = at(value, *names)
+    return found if isinstance(found, list) else []
+
+
+def word(value: Any, *names: str) -> str:
+    """Return the text at a path."""
+    found = at(value, *names)
+    return found if isinstance(found, str) else ""
+
+
+def _line_of(text: str) -> int:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.lineno
+    except RecursionError:
+        pass
+    return 0
+
+
+def unpacked(data: bytes, path: str = "") -> bytes:
+    """Return gzip data, unpacked. Raises ScenarioError for broken data, or for too much."""
+    pieces, size = [], 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while piece := file.read(1_000_000):
+                size += len(piece)
+                if size > MOST_BYTES:
+                    words = f"it has over {MOST_BYTES:,} bytes when it is unpacked"
+                    raise ScenarioError(words, path=path, hint=_TOO_LONG)
+                pieces.append(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ScenarioError(f"this is no gzip file: {error}", path=path) from None
+    return b"".join(pieces)
+
+
+class _Tree:
+    """A YAML file, built from events: no recursion, no objects, shared anchors."""
+
+    def __init__(self, file: RecordingFile) -> None:
+        self._file = file
+        self._stack: list[tuple[Any, Any]] = []  # open nodes, with the key that waits
+        self._anchors: dict[str, Any] = {}
+        self._lines: dict[int, int] = {}
+        self._kept: list[Any] = []  # so that no `id` is given twice
+        self._root: Any = None
+        self._nodes = 0
+        self._key: Any = _NO_KEY
+
+    def read(self) -> tuple[Any, dict[int, int]]:
+        for event in yaml.parse(self._file.data, Loader=_C_LOADER):
+            self._take(event)
+        return self._root, self._lines
+
+    def _take(self, event: Any) -> None:
+        match event:
+            case yaml.ScalarEvent():
+                self._put(self._scalar(event), event)
+            case yaml.AliasEvent():
+                if event.anchor not in self._anchors:
+                    raise self._fail(f"the alias *{event.anchor} has no anchor", event)
+                self._put(self._anchors[event.anchor], event, is_alias=True)
+            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                is_list = isinstance(event, yaml.SequenceStartEvent)
+                self._check_tag(event)
+                node: Any = [] if is_list else {}
+                self._put(node, event)
+                self._stack.append((node, self._key))
+                self._key = _NO_KEY
+                if len(self._stack) > _MOST_DEPTH:
+                    raise self._fail(f"it is nested over {_MOST_DEPTH} deep", event)
+            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+                _, self._key = self._stack.pop()
+            case _:
+                pass
+
+    def _put(self, value: Any, event: Any, *, is_alias: bool = False) -> None:
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise self._fail(f"it has over {_MOST_NODES:,} values", event)
+        if not is_alias:
+            if isinstance(value, dict):
+                self._lines[id(value)] = event.start_mark.line + 1
+                self._kept.append(value)
+            if getattr(event, "anchor", None):
+                self._anchors[event.anchor] = value
+        if not self._stack:
+            self._root = value
+            return
+        node, _ = self._stack[-1]
+        if isinstance(node, list):
+            node.append(value)
+        elif self._key is _NO_KEY:
+            self._key = value if isinstance(value, str | int | float) else str(value)
+        else:
+            node[self._key] = value
+            self._key = _NO_KEY
+
+    def _check_tag(self, event: Any) -> str:
+        tag = (event.tag or "").removeprefix("tag:yaml.org,2002:")
+        if tag not in ("", "!", "map", "seq", "binary", *_PLAIN_TAGS):
+            words = f"the tag {event.tag[:80]} makes an object, and recordings have none"
+            raise self._fail(words, event)
+        return tag
+
+    def _scalar(self, event: Any) -> Any:
+        tag = self._check_tag(event)
+        if tag == "binary":
+            try:
+                return yaml.SafeLoader("").construct_yaml_binary(yaml.ScalarNode(tag, event.value))
+            except yaml.YAMLError:
+                raise self._fail("this is no base64", event) from None
+        try:
+            return plain_value(event.value) if event.implicit[0] else event.value
+        except OverflowError:
+            raise self._fail("this number has more than 64 bits", event) from None
+
+    def _fail(self, message: str, event: Any) -> ScenarioError:
+        return self._file.fail(message, event.start_mark.line + 1, _WHOLE)
+
+
+_NO_KEY: Any = object()

@@ -1,0 +1,155 @@
+"""The recording of an agent that talks to its real provider once.
+
+The agent runs in a simulation, as in every run. Its requests go out for real, each when it is made,
+and the virtual clock advances by the time that the answer took.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from simloop.errors import ScenarioError
+from simloop.recordings import network
+from simloop.recordings.exchanges import HttpExchange, add_exchanges
+from simloop.recordings.network import Answered, Asked
+from simloop.recordings.recording import Recording
+from simloop.recordings.scenarios import scenario_of
+from simloop.runs.options import RunOptions
+from simloop.runs.run import Simulation
+from simloop.scenario.schema import Scenario
+from simloop.scenario.writing import content
+from simloop.virtual.progress import runaway
+from simloop.wire.clients.interception import interception
+from simloop.wire.endpoint import Endpoint
+from simloop.wire.formats.lookups import lookup_of
+from simloop.world.faults import FaultPlace
+from simloop.world.http import HttpReply, HttpRequest, ReplyCourse
+from simloop.world.services import ScriptedCourse, Service, TimedAnswer
+
+MOST_REQUESTS = 200
+"""The real requests after which the run is a runaway: each may cost money."""
+_RECORDED = ("model", "models", "tools", "services", "expect")
+_NOT_KEPT = ("content-length", "transfer-encoding", "content-encoding", "connection")
+_MS = 10**6
+
+
+def record_live(
+    scenario: Scenario, name: str, given: RunOptions, *, services: bool
+) -> tuple[Scenario, str, Recording]:
+    """Run the agent of `given` on the prompts of a scenario, and return what was recorded.
+
+    That is the scenario with the replies, the results and the requests, the comment for its file,
+    and the recording. With `services`, requests that are for no model go out too. Raises the errors
+    of a run.
+    """
+    if scenario.model or scenario.models:
+        hint = "name a scenario with no more than its prompt, and what the agent needs"
+        raise ScenarioError("it has a script of the model already", key="model", hint=hint)
+    exchanges: list[HttpExchange] = []
+    with _real_network() as fetch, _addresses_kept():
+
+        def endpoint(*port: Any, **options: Any) -> Endpoint:
+            return _LiveEndpoint(fetch, exchanges, services, *port, **options)
+
+        options: RunOptions = {**given, "endpoint": endpoint}
+        Simulation(scenario, **options).run_unchecked()
+    recording = Recording(name, "a live recording", lacks=("the tools' own times",))
+    add_exchanges(recording, exchanges)
+    recorded, comment = scenario_of(recording)
+    found = {key: each for key, each in content(recorded).items() if key in _RECORDED}
+    loop = given.get("loop")
+    named = {"loop": loop} if isinstance(loop, str) else {}
+    whole = Scenario.model_validate({**content(scenario), **named, **found})
+    return whole, comment, recording
+
+
+@contextmanager
+def _real_network() -> Iterator[Callable[[HttpRequest], Answered]]:
+    command = [sys.executable, "-m", network.__name__]
+    with subprocess.Popen(  # noqa: S603 - Python, with a module of simloop
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        to, back = process.stdin, process.stdout
+
+        def fetch(request: HttpRequest) -> Answered:
+            asked = Asked(request.method, request.url, list(request.headers), request.body)
+            network.write(to, asked)
+            answered: Answered = network.read(back, Answered)
+            return answered
+
+        yield fetch
+
+
+@contextmanager
+def _addresses_kept() -> Iterator[None]:
+    interception.hides_addresses = False
+    try:
+        with interception:
+            yield
+    finally:
+        interception.hides_addresses = True
+
+
+class _LiveEndpoint(Endpoint):
+    """An endpoint that asks the real provider, and keeps what was said."""
+
+    def __init__(
+        self,
+        fetch: Callable[[HttpRequest], Answered],
+        exchanges: list[HttpExchange],
+        services: bool,  # noqa: FBT001 - see `record_live`
+        *port: Any,
+        **options: Any,
+    ) -> None:
+        super().__init__(*port, **options)
+        self._fetch, self._exchanges, self._all = fetch, exchanges, services
+
+    def knows(self, method: str, url: str) -> bool:
+        return (
+            self._all
+            or super().knows(method, url)
+            or self._is_live(HttpRequest(method, url, (), b""))
+        )
+
+    def _is_live(self, request: HttpRequest) -> bool:
+        if self._found(request) is not None:  # the scenario has it
+            return False
+        is_for_model = any(form.answers(request) for form in self._formats())
+        return self._all or is_for_model or lookup_of(request) is not None
+
+    def _open(
+        self, request: HttpRequest, found: tuple[Service, str] | None
+    ) -> ReplyCourse | HttpReply:
+        if not self._is_live(request):
+            return super()._open(request, found)
+        if len(self._exchanges) >= MOST_REQUESTS:
+            error = runaway(f"the run passed {MOST_REQUESTS} real requests")
+            self.port.recorder.keep(error)
+            raise error
+        told = self._fetch(request)
+        self._exchanges.append(_exchange(request, told))
+        return ScriptedCourse(_answer(told), request)
+
+
+def _exchange(request: HttpRequest, told: Answered) -> HttpExchange:
+    headers = tuple((name.lower(), value) for name, value in told.headers)
+    last_ns = told.pieces[-1][0] if told.pieces else told.head_ns
+    body = b"".join(piece for _, piece in told.pieces)
+    wait_ns, took_ns = (ns // _MS * _MS for ns in (told.head_ns, last_ns))
+    return HttpExchange(request, told.status, headers, body, wait_ns=wait_ns, took_ns=took_ns)
+
+
+def _answer(told: Answered) -> TimedAnswer:
+    if told.error and not told.status:
+        return TimedAnswer(lost="before-headers")
+    headers = tuple(
+        (name.lower(), value) for name, value in told.headers if name.lower() not in _NOT_KEPT
+    )
+    pieces = tuple(piece for _, piece in told.pieces)
+    between_ns = (told.pieces[-1][0] - told.head_ns) // len(pieces) if pieces else 0
+    lost: FaultPlace | None = "mid-output" if told.error else None
+    return TimedAnswer(told.status, headers, pieces, told.head_ns, between_ns, lost)

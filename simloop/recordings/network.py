@@ -1,0 +1,90 @@
+"""The process that makes the real requests of a recording: it has no simulation around it.
+
+It reads requests from standard input and writes answers to standard output, each as MessagePack
+after its length. `live.py` starts it.
+"""
+
+import sys
+import time
+import urllib.request
+from typing import IO, Any
+
+import msgspec
+
+_PIECE = 65_536
+_LENGTH = 8
+_NOT_SENT = frozenset({
+    "host", "content-length", "connection", "transfer-encoding", "accept-encoding",
+})  # fmt: skip
+
+
+class Asked(msgspec.Struct):
+    """A request that is to be made."""
+
+    method: str
+    url: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+class Answered(msgspec.Struct):
+    """Its answer: the pieces with the nanoseconds after the request. `error`: why it has no end."""
+
+    status: int = 0
+    headers: list[tuple[str, str]] = []
+    pieces: list[tuple[int, bytes]] = []
+    head_ns: int = 0
+    error: str = ""
+
+
+def write(stream: IO[bytes], value: Any) -> None:
+    """Write a value after its length."""
+    data = msgspec.msgpack.encode(value)
+    stream.write(len(data).to_bytes(_LENGTH) + data)
+    stream.flush()
+
+
+def read(stream: IO[bytes], kind: Any) -> Any:
+    """Return the next value, or None at the end."""
+    size = stream.read(_LENGTH)
+    return msgspec.msgpack.decode(stream.read(int.from_bytes(size)), type=kind) if size else None
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Return an opener that takes any status as an answer, and follows no redirect."""
+    opener = urllib.request.OpenerDirector()
+    handlers = (
+        urllib.request.ProxyHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+    )
+    for handler in handlers:
+        opener.add_handler(handler())
+    return opener
+
+
+def answer(asked: Asked) -> Answered:
+    """Make a request, and return its answer with its times."""
+    headers = {name: value for name, value in asked.headers if name.lower() not in _NOT_SENT}
+    start_ns = time.monotonic_ns()
+    told = Answered()
+    try:
+        request = urllib.request.Request(  # noqa: S310 - an HTTP client has made the URL
+            asked.url,
+            asked.body or None,
+            headers | {"accept-encoding": "identity"},
+            method=asked.method,
+        )
+        with _opener().open(request, timeout=600) as response:
+            told.status, told.headers = response.status, list(response.headers.items())
+            told.head_ns = time.monotonic_ns() - start_ns
+            while piece := response.read1(_PIECE):
+                told.pieces.append((time.monotonic_ns() - start_ns, piece))
+    except (OSError, ValueError, EOFError) as error:
+        told.error = str(error) or type(error).__name__
+    return told
+
+
+if __name__ == "__main__":
+    while (request := read(sys.stdin.buffer, Asked)) is not None:
+        write(sys.stdout.buffer, answer(request))

@@ -1,0 +1,77 @@
+"""The contents of a recording, whatever its format: what was sent, what came back, and when.
+
+A reader makes records in the order of the recording. `scenario.py` makes a scenario of them. What
+a reader leaves out it counts, with the reason.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from simloop.messages import AssistantMessage, Request
+
+NO_PROMPT = "(the recording has no prompt)"
+
+
+class Prompt(Struct):
+    """A message of the user to the agent `party`; the main one has no name."""
+
+    text: str
+    party: str = ""
+    at_ns: int | None = None
+
+
+class ModelCall(Struct):
+    """One attempt to call the model: what was asked, if the recording has it, and what came.
+
+    `reply` has the keys of a reply of a script, and `message` is what a later request has of it: it
+    is None for an attempt that failed. `line` is the place in the recording.
+    """
+
+    reply: Mapping[str, Any]
+    message: AssistantMessage | None = None
+    request: Request | None = None
+    party: str = ""
+    line: int = 0
+    began_ns: int | None = None
+    ended_ns: int | None = None
+
+
+class ToolRun(Struct):
+    """The result of one call, and the time that its tool took, if the recording has it."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+    took_ns: int | None = None
+    party: str = ""
+
+
+class ServiceCall(Struct):
+    """A request to a service that is no model: its address, and the keys of a route for it."""
+
+    address: str
+    route: Mapping[str, Any]
+
+
+Record = Prompt | ModelCall | ToolRun | ServiceCall
+
+
+class Recording(Struct):
+    """One recording: its records, what its format does not hold, and the counts of the rest.
+
+    `lacks` are nouns for the comment in the scenario. `skipped` counts what was left out, by
+    reason, and `removed` the secrets, by kind.
+    """
+
+    name: str
+    format: str
+    records: list[Record] = field(default_factory=list)
+    lacks: tuple[str, ...] = ()
+    skipped: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
+
+    def skip(self, reason: str, times: int = 1) -> None:
+        self.skipped[reason] += times

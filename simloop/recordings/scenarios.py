@@ -1,0 +1,268 @@
+"""A recording as a scenario: its replies as the script, its results as those of the tools.
+
+Each conversation with an agent is a party of the script. What the recording does not hold stands in
+the comment of the file, and is not invented.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from simloop.errors import ScenarioError
+from simloop.kernel.durations import format_duration
+from simloop.messages import Request, ToolSpec, UserMessage
+from simloop.recordings.recording import (
+    NO_PROMPT,
+    ModelCall,
+    Prompt,
+    Recording,
+    ServiceCall,
+    ToolRun,
+)
+from simloop.recordings.secrets import without_secrets
+from simloop.scenario.conversation import PastMessage, SentList, unpaired, written
+from simloop.scenario.mistakes import refusal
+from simloop.scenario.schema import Scenario, ScriptedTool
+
+_ANY_END = {"outcomes": ["..."]}
+_MS = 10**6
+
+
+def scenario_of(recording: Recording, *, emails: bool = False) -> tuple[Scenario, str]:
+    """Return the scenario of a recording, and the comment for its file.
+
+    Secrets are removed and counted; `emails`: addresses too. Raises ScenarioError for a recording
+    without a call of a model.
+    """
+    maker = _Maker(recording)
+    for record in recording.records:
+        match record:
+            case Prompt():
+                maker.prompt(record)
+            case ModelCall():
+                maker.call(record)
+            case ToolRun():
+                maker.result(record)
+            case ServiceCall():
+                maker.services.setdefault(record.address, []).append(record.route)
+    keys = without_secrets(maker.keys(), recording.removed, emails=emails)
+    try:
+        return Scenario.model_validate(keys), comment_of(recording)
+    except ValidationError as error:  # an odd value that its reader let through
+        wrong = refusal(Scenario, error)
+        wrong.path = recording.name
+        raise wrong from None
+
+
+def comment_of(recording: Recording) -> str:
+    """Return what the file of a scenario says of the recording that it is made of."""
+    lines = [f"Imported from {recording.name} ({recording.format})."]
+    if recording.lacks:
+        lines.append(f"The recording does not hold: {', '.join(recording.lacks)}.")
+    for reason, times in recording.skipped.items():
+        lines.append(f"Left out {times} time{'s' * (times != 1)}: {reason}.")
+    for kind, times in recording.removed.items():
+        lines.append(f"Removed: {kind}, {times} time{'s' * (times != 1)}.")
+    return "\n".join(lines)
+
+
+class _Agent:
+    """One party of the recording, as far as it is read."""
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+        self.waits_ns: list[int] = []  # before each prompt, after the end before it
+        self.runs: list[list[ModelCall]] = [[]]
+        self.sent = SentList()
+        self.first: Request | None = None
+        self.last: ModelCall | None = None
+
+    @property
+    def calls(self) -> list[ModelCall]:
+        return [call for run in self.runs for call in run]
+
+    @property
+    def is_amid_a_run(self) -> bool:
+        return self.last is not None and bool(self.last.message is None or self.last.message.calls)
+
+
+class _Maker:
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._agents: dict[str, _Agent] = {}
+        self._answers: dict[str, list[dict[str, Any]]] = {}
+        self._open: dict[str, dict[str, Any]] = {}  # the answers that wait, by the ids of calls
+        self._specs: dict[str, dict[str, Any]] = {}
+        self.services: dict[str, list[Mapping[str, Any]]] = {}
+
+    def _agent(self, party: str) -> _Agent:
+        return self._agents.setdefault(party, _Agent())
+
+    def prompt(self, prompt: Prompt) -> None:
+        agent = self._agent(prompt.party)
+        if agent.is_amid_a_run:
+            if agent.prompts and prompt.text == agent.prompts[-1].text:
+                return  # the agent has begun its conversation anew
+            self._recording.skip("a message of the user amid a run, which the agent may have made")
+            return
+        ended_ns = agent.last.ended_ns if agent.last is not None else None
+        agent.waits_ns.append(prompt.at_ns - ended_ns if prompt.at_ns and ended_ns else 0)
+        agent.prompts.append(prompt)
+        if agent.runs[-1]:
+            agent.runs.append([])
+
+    def call(self, call: ModelCall) -> None:
+        agent = self._agent(call.party)
+        agent.runs[-1].append(call)
+        agent.last = call
+        if call.message is not None:
+            for each in call.message.calls:
+                answer = self._open[each.id] = {}
+                self._answers.setdefault(each.name, []).append(answer)
+                self._specs.setdefault(each.name, {"json_schema": {"type": "object"}})
+        if call.request is not None:
+            self._sent(agent, call.request)
+
+    def _sent(self, agent: _Agent, request: Request) -> None:
+        agent.sent.add(request)
+        if agent.first is None or agent.first.tools != request.tools:
+            self._know(request.tools)
+        agent.first = agent.first or request
+
+    def _know(self, tools: Sequence[ToolSpec]) -> None:
+        for spec in tools:
+            schema = msgspec.json.decode(spec.parameters)
+            self._specs[spec.name] = {"description": spec.description, "json_schema": schema}
+
+    def result(self, run: ToolRun) -> None:
+        answer = self._open.pop(run.call_id, None)
+        if answer is None:
+            self._recording.skip("a result of a call that is not there")
+            return
+        said = run.text.removeprefix("Error: ")
+        answer |= {"raises": said} if run.is_error else {"returns": run.text}
+        if run.took_ns and run.took_ns >= _MS:
+            answer["takes"] = _time(run.took_ns)
+
+    # ------------------------------------------------------------ the scenario
+
+    def keys(self) -> dict[str, Any]:
+        """Return the keys of the scenario. Raises ScenarioError if nothing called a model."""
+        agents = {name: each for name, each in self._agents.items() if each.last is not None}
+        if not agents:
+            found = f"{sum(map(len, self.services.values()))} requests to services"
+            left = [f"{times} times {why}" for why, times in self._recording.skipped.items()]
+            raise ScenarioError(
+                f"this recording has no call of a model, but {'; '.join([found, *left])}",
+                path=self._recording.name,
+                hint="import a recording of the requests to a model",
+            )
+        main, *others = sorted(agents, key=bool)  # the one without a name, or the first
+        agent = agents[main]
+        prompts = [*agent.prompts, *self._further(agents, others)]
+        first = agent.first
+        keys: dict[str, Any] = {
+            "title": f"It goes as in {self._recording.name}.",
+            "recorded": self._recording.name,
+            "prompt": prompts[0].text if prompts else NO_PROMPT,
+            "then": [_then(*each) for each in zip_longest(prompts[1:], agent.waits_ns[1:])],
+            "system_prompt": _system(first),
+            "history": _history(first),
+            "tools": self._tools(),
+            "services": self.services,
+            "model": [call.reply for call in agent.calls],
+            "models": {name: self._party(name, agents[name]) for name in others},
+            "expect": self._expect(agent, {name: agents[name] for name in others}),
+        }
+        return {name: value for name, value in keys.items() if value or name == "prompt"}
+
+    def _further(self, agents: Mapping[str, _Agent], others: Sequence[str]) -> list[Prompt]:
+        """Return the first prompts of conversations that no other agent asked for."""
+        asked = {
+            text
+            for agent in agents.values()
+            for each in agent.calls
+            for call in each.reply.get("call", ())
+            for given in call.values()
+            if isinstance(given, dict)
+            for text in given.values()
+            if isinstance(text, str)
+        }
+        mains = next(iter(agents.values())).first
+        return [
+            prompt
+            for name in others
+            for prompt in agents[name].prompts
+            if mains and prompt.text not in asked and _system(agents[name].first) == _system(mains)
+        ]
+
+    def _party(self, name: str, agent: _Agent) -> dict[str, Any]:
+        when: dict[str, Any] = {}
+        if agent.prompts and agent.prompts[0].text != NO_PROMPT:
+            when["conversation"] = agent.prompts[0].text
+        elif agent.first is not None and agent.first.system_prompt:
+            when["system"] = agent.first.system_prompt
+        replies = [call.reply for call in agent.calls]
+        return {"when": when or {"conversation": name}, "replies": replies}
+
+    def _tools(self) -> dict[str, Any]:
+        tools = {}
+        for name, spec in self._specs.items():
+            keys = {**spec, "answers": self._answers_of(name)}
+            try:
+                ScriptedTool(**keys)
+            except ScenarioError:
+                self._recording.skip(f"the schema of the tool {name}, which is no JSON Schema")
+                keys["json_schema"] = {"type": "object"}
+            tools[name] = {key: value for key, value in keys.items() if value}
+        return tools
+
+    def _answers_of(self, name: str) -> list[dict[str, Any]]:
+        """Return the results of a tool in the order of its calls."""
+        given = self._answers.get(name, [])
+        if missing := sum(not answer for answer in given):
+            words = f"the result of a call of {name}, which the recording does not have"
+            self._recording.skip(words, missing)
+        return given
+
+    def _expect(self, agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:
+        expect: dict[str, Any] = {}
+        if any(_is_odd(run[-1]) for run in agent.runs if run):
+            expect |= _ANY_END
+        sent = {name: each.sent.items for name, each in others.items() if each.sent.items}
+        if sent:
+            expect["sent"] = {"": agent.sent.items, **sent}
+        elif agent.sent.items:
+            expect["sent"] = agent.sent.items
+        return expect
+
+
+def _is_odd(last: ModelCall) -> bool:
+    """Return whether a run that ends with this call need not complete."""
+    return last.message is None or "finish" in last.reply
+
+
+def _system(request: Request | None) -> str:
+    return "" if request is None else request.system_prompt
+
+
+def _history(first: Request | None) -> list[dict[str, Any]]:
+    """Return the messages of the first request before its last prompt, if a file can have them."""
+    if first is None:
+        return []
+    said = [at for at, one in enumerate(first.messages) if isinstance(one, UserMessage)]
+    before = [written(each) for each in first.messages[: said[-1] if said else 0]]
+    given = [PastMessage(**each) for each in before]
+    return [] if unpaired(given) else before
+
+
+def _then(prompt: Prompt, wait_ns: int | None) -> Any:
+    after = {"after": _time(wait_ns)} if wait_ns and wait_ns >= _MS else {}
+    return {**after, "say": prompt.text} if after else prompt.text
+
+
+def _time(ns: int) -> str:
+    return format_duration(ns // _MS * _MS)

@@ -1,0 +1,151 @@
+"""VCR cassettes: vcrpy's YAML and JSON, those of pydantic-ai, old httpx stubs, and cassetter.
+
+A cassette has no times and no borders of chunks. Its order is that in which answers were complete.
+"""
+
+import base64
+import binascii
+import importlib
+import tomllib
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from simloop.errors import ScenarioError
+from simloop.recordings.exchanges import HttpExchange, add_exchanges
+from simloop.recordings.files import MOST_BYTES, RecordingFile, mapping, unpacked
+from simloop.recordings.recording import Recording
+from simloop.world.http import Headers, HttpRequest
+
+LACKS = ("times", "the tools' own times", "the borders of the pieces of a stream")
+_NO_ENCODING = ("", "identity", "utf-8")
+
+
+def read(file: RecordingFile, recording: Recording) -> None:
+    """Add the records of a cassette. Raises ScenarioError."""
+    recording.lacks = LACKS
+    whole, lines = _whole(file)
+    given = whole.get("interactions")
+    if not isinstance(given, list):
+        raise file.fail("this cassette has no list of interactions")
+    add_exchanges(recording, _exchanges(given, lines, recording))
+
+
+def _whole(file: RecordingFile) -> tuple[Mapping[str, Any], Mapping[int, int]]:
+    start = file.data.lstrip()[:1]
+    if start == b"{":
+        return mapping(file.json()), {}
+    if start == b"[" or b"\n[[interactions]]" in file.data:
+        try:
+            return tomllib.loads(file.text), {}
+        except tomllib.TOMLDecodeError as error:
+            raise file.fail(f"this is no TOML: {error}") from None
+    whole, lines = file.yaml()
+    return mapping(whole), lines
+
+
+def _exchanges(
+    given: list[Any], lines: Mapping[int, int], recording: Recording
+) -> Iterator[HttpExchange]:
+    for each in given:
+        interaction = mapping(each)
+        asked, answer = (mapping(interaction.get(name)) for name in ("request", "response"))
+        url, method = asked.get("uri") or asked.get("url"), asked.get("method")
+        status = _status(answer)
+        if not isinstance(url, str) or not isinstance(method, str) or status is None:
+            recording.skip("an interaction without a method, an address or a status")
+            continue
+        headers = _headers(answer.get("headers"))
+        try:
+            sent, came = _body(asked, ()), _body(answer, headers)
+        except ValueError as error:
+            recording.skip(f"a body that cannot be read: {error}")
+            continue
+        request = HttpRequest(method.upper(), url, _headers(asked.get("headers")), sent)
+        yield HttpExchange(request, status, headers, came, lines.get(id(each), 0))
+
+
+def _status(answer: Mapping[str, Any]) -> int | None:
+    status = answer.get("status", answer.get("status_code"))
+    code = status.get("code") if isinstance(status, dict) else status
+    return code if isinstance(code, int) else None
+
+
+def _headers(given: Any) -> Headers:
+    pairs = given.items() if isinstance(given, dict) else ()
+    return tuple(
+        (str(name).lower(), str(value))
+        for name, values in pairs
+        for value in (values if isinstance(values, list) else [values])
+    )
+
+
+def _body(part: Mapping[str, Any], headers: Headers) -> bytes:
+    """Return a body in any shape. Raises ValueError."""
+    if "parsed_body" in part:
+        return msgspec.json.encode(part["parsed_body"])
+    body = part.get("body", part.get("content"))
+    decoded = "body" not in part  # old httpx stubs: the header still says gzip
+    if isinstance(body, dict):
+        kind = body.get("type")
+        body = body.get("string", body.get("content", body.get("text", "")))
+        if kind == "json":
+            return msgspec.json.encode(body)
+        if kind == "base64" and isinstance(body, str):
+            try:
+                body = base64.b64decode(body, validate=True)
+            except binascii.Error:
+                raise ValueError("this is no base64") from None
+    data = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    if not isinstance(data, bytes):
+        return b"" if data is None else msgspec.json.encode(data)
+    encoding = "" if decoded else dict(headers).get("content-encoding", "").strip().lower()
+    return data if encoding in _NO_ENCODING else unencoded(data, encoding)
+
+
+def unencoded(data: bytes, encoding: str) -> bytes:
+    """Return a body without its Content-Encoding. Raises ValueError.
+
+    A body that does not begin as that encoding does was decoded by the recorder.
+    """
+    try:
+        match encoding:
+            case "gzip" | "x-gzip" if data.startswith(b"\x1f\x8b"):
+                return unpacked(data)
+            case "deflate" if data[:1] == b"\x78":
+                return _inflated(data)
+            case "br" | "zstd":
+                return _by_library(data, encoding)
+            case _:
+                return data
+    except (zlib.error, ScenarioError) as error:
+        raise ValueError(f"its {encoding} is broken: {error}") from None
+
+
+def _inflated(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    whole = unpacker.decompress(data, MOST_BYTES)
+    if not unpacker.eof:
+        raise zlib.error("it is cut, or too long")
+    return whole
+
+
+_LIBRARIES = {"br": "brotli", "zstd": "zstandard"}
+
+
+def _by_library(data: bytes, encoding: str) -> bytes:
+    name = _LIBRARIES[encoding]
+    try:
+        library = importlib.import_module(name)
+    except ImportError:
+        words = f"it is encoded as {encoding}: pip install 'agent-simloop[recordings]'"
+        raise ValueError(words) from None
+    try:
+        if encoding == "br":
+            return bytes(library.decompress(data))
+        with library.ZstdDecompressor().stream_reader(data) as stream:
+            return bytes(stream.read(MOST_BYTES))
+    except Exception:  # noqa: BLE001 - each library has errors of its own
+        return data  # the recorder has decoded it, and left the header
