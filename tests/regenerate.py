@@ -177,6 +177,44 @@ def fuzz_text() -> str:
     return _filled(page, {"report": f"```\n{report}\n```"})
 
 
+STEP = re.compile(
+    r"^```(?:(?:python|yaml) (?P<file>\S+)\n(?P<block>.*?)|console\n(?P<steps>.*?))^```$",
+    re.MULTILINE | re.DOTALL,
+)
+RECORDED = TOP / "tests" / "recordings" / "files" / "refunds.yaml"
+
+
+def recordings_text() -> str:
+    """The page about recordings with what each of its commands prints, in their order."""
+    page = DOCS / "recordings.md"
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "session.yaml").write_text(RECORDED.read_text("utf-8"), "utf-8")
+
+        def done(step: re.Match[str]) -> str:
+            if step["file"]:
+                with (folder / step["file"]).open("a", encoding="utf-8") as opened:
+                    opened.write(step["block"])
+                return step[0]
+            commands = re.findall(r"^\$ .*$", step["steps"], re.MULTILINE)
+            return "\n".join(["```console", *(_told_in(folder, each) for each in commands), "```"])
+
+        return STEP.sub(done, page.read_text("utf-8"))
+
+
+def _told_in(folder: Path, line: str) -> str:
+    words = line.removeprefix("$ ").split()
+    if words[0] == "simloop":
+        words = [sys.executable, "-m", *words]
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    out = subprocess.STDOUT
+    run = subprocess.run(
+        words, cwd=folder, env=kept, stdout=subprocess.PIPE, stderr=out, text=True, check=False
+    )
+    assert run.returncode in (0, 1), run.stdout
+    return "\n".join([line, *(each.rstrip() for each in run.stdout.strip().splitlines())])
+
+
 def scenarios_text() -> str:
     """The page about scenarios with the timeline of the first run."""
     return _filled(DOCS / "scenarios.md", {"quickstart": printed("run", "quickstart")})
@@ -230,6 +268,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     DOCS / "testing-a-bot.md": bot_text,
     DOCS / "fuzz.md": fuzz_text,
     DOCS / "scenarios.md": scenarios_text,
+    DOCS / "recordings.md": recordings_text,
     DOCS / "loops.md": loops_text,
     DOCS / "proofs.md": proofs_text,
     ANSWERED: answered,

@@ -12,7 +12,7 @@ from simloop.check.invariants.judge import in_module
 from simloop.scenario.designs import names
 
 FILES = (
-    *("docs/scenarios.md", "docs/loops.md"),
+    *("docs/scenarios.md", "docs/loops.md", "docs/recordings.md"),
     *("docs/proofs.md", "scenarios/README.md", "scenarios/schema.json"),
     *("docs/replayer.svg", "simloop/cli/answered.json"),
 )

@@ -66,7 +66,7 @@ class Report(Struct):
         verdict = self.verdict
         if self.exit_code and verdict.scenario is not None and verdict.scenario.about:
             yield from indented(iter([f"world: {verdict.scenario.about}"]))
-        yield from indented(iter(verdict.failures))
+        yield from indented(line for each in verdict.mismatches for line in each.lines())
         run = verdict.result or verdict.ended_by  # an error that is expected leaves no result
         if verdict.failures and isinstance(run, Result | CheckFailed):
             yield from indented(iter([f"reproduce: {run.reproduce}"]))

@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +14,14 @@ from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.result import last_raised
 from simloop.runs.run import Simulation
+from simloop.scenario.catalog import name_of
+from simloop.scenario.conversation import SentList
+from simloop.scenario.schema import Scenario
+from simloop.scenario.yaml import MAX_BYTES
 from simloop.trace.codec import write_trace
+from simloop.trace.looptrace import LoopTrace
+from simloop.trace.requests import requests
+from simloop.trace.storage import read_file, write_file
 from simloop.trace.timeline import timeline
 
 
@@ -26,9 +34,27 @@ from simloop.trace.timeline import timeline
     type=click.Path(path_type=Path),
     help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
 )
+@click.option("--update", is_flag=True,
+              help="Take the requests of the run into `expect: sent` of its file, and show what "
+              "changes there.")  # fmt: skip
+@click.option("--weather", metavar="NAME,...",
+              help="Play a scenario under faults that come by chance: rate-limit, cut, slow-tools "
+              "and the like, or a site; NAME+NAME is both. Only bounds are expected.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1),
+              help="The runs in each weather; by default 50. A single one is shown.")  # fmt: skip
+@click.option("--html", metavar="FILE", type=click.Path(path_type=Path),
+              help="Write a page of the first run that fails in a weather.")  # fmt: skip
 @formats
 def command(
-    *, targets: tuple[str, ...], given: RunOptions, trace_file: Path | None, output_format: str
+    *,
+    targets: tuple[str, ...],
+    given: RunOptions,
+    trace_file: Path | None,
+    update: bool,
+    weather: str | None,
+    seeds: int | None,
+    html: Path | None,
+    output_format: str,
 ) -> int:
     """Run scenarios and check their expectations.
 
@@ -45,6 +71,17 @@ def command(
         with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
             if isinstance(found[0].file, Path) and trace_file.samefile(found[0].file):
                 raise click.UsageError("--trace would overwrite the scenario")
+    if weather is not None:
+        if len(found) != 1 or trace_file or update:
+            raise click.UsageError("--weather takes one scenario, and neither --trace nor --update")
+        from simloop.cli.weather import play_weathers  # noqa: PLC0415 - most runs need none
+
+        return play_weathers(found[0], weather, given, html, seeds=seeds or 50, form=output_format)
+    if seeds or html:
+        raise click.UsageError("--seeds and --html need --weather")
+    for target in found if update else ():
+        if isinstance(target.file, Path):
+            _update(target.file, given)
     reports = made((_play(target, given, trace_file) for target in found), loop)
     if output_format == "json":
         return print_json(reports)
@@ -66,6 +103,42 @@ def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
                 except ScenarioError as error:
                     report.verdict.errors.append(error)
     return report
+
+
+def _update(path: Path, given: RunOptions) -> None:
+    """Write the requests of a run into the file of its scenario. Raises ScenarioError."""
+    import difflib  # noqa: PLC0415 - most runs need none
+
+    from simloop.scenario.edits import with_sent  # noqa: PLC0415 - as above
+
+    if name_of(path):
+        raise ScenarioError("a bundled scenario is not updated", path=path, hint="copy it first")
+    verdict = verify(path, Until.END, **given)
+    trace, scenario = verdict.trace, verdict.scenario
+    if trace is None or trace.footer is None or scenario is None:
+        note(plain(f"{path}: not updated, because the run has no outcome"))
+        return
+    if scenario.expect.sent is not None and not any(
+        each.key.startswith("sent") for each in verdict.mismatches
+    ):
+        note(plain(f"{path}: nothing to update"))
+        return
+    old = read_file(path, MAX_BYTES).decode("utf-8-sig")
+    new = with_sent(old, _sent(scenario, trace), str(path))
+    write_file(path, new.encode())
+    names = str(path), f"{path} (updated)"
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm=""):
+        note(plain(line))
+
+
+def _sent(scenario: Scenario, trace: LoopTrace) -> Any:
+    """Return the requests of a run as `expect.sent`, by parties if the scenario has some."""
+    has_parties = bool(scenario.models) and not isinstance(scenario.expect.sent, list)
+    lists: dict[str, SentList] = {}
+    for each in requests(trace.entries):
+        lists.setdefault(each.party if has_parties else "", SentList()).add(each)
+    items = {name: each.items for name, each in lists.items()}
+    return items if has_parties else items.get("", [])
 
 
 def _print_one(report: Report) -> int:

@@ -26,7 +26,7 @@ from simloop.virtual.seeds import Seeds
 
 _TOGETHER = 3
 _PLACES = 5
-"""The places in a course at which circumstances come together."""
+"""The places in a short course at which circumstances come together."""
 
 
 class _Base:
@@ -52,10 +52,19 @@ class _Base:
     def draft(self) -> WorldDraft:
         return WorldDraft(self.scenario, self.offer)
 
+    @property
+    def places(self) -> int:
+        """The places at which circumstances come together: all of a script, if it is long."""
+        return max(_PLACES, len(self.scenario.model) - 1)
+
     def small(self) -> Iterator[Scenario]:
-        """Yield the course alone, then with one circumstance each: by turns late and early."""
+        """Yield the course alone, then with one circumstance each: by turns late and early.
+
+        In a long script each place has its turn.
+        """
         yield self.draft().scenario()
-        for each, place in zip(self.circumstances, cycle((1, 0)), strict=False):
+        turns = range(self.places) if self.places > _PLACES else (1, 0)
+        for each, place in zip(self.circumstances, cycle(turns), strict=False):
             draft = self.draft()
             each.act(draft, place)
             yield draft.scenario()
@@ -130,7 +139,7 @@ class AgentCourse:
         numbers = [order[place], *(choices.integer(0, len(known) - 1) for _ in range(more))]
         draft = base.draft()
         for each in numbers:
-            known[each].act(draft, choices.integer(0, _PLACES - 1))
+            known[each].act(draft, choices.integer(0, base.places - 1))
         return draft.scenario().model_copy(update={"seed": choices.integer(0, 999)})
 
 

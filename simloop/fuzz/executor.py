@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from math import inf
@@ -29,11 +29,11 @@ from simloop.errors import CheckFailed, ScenarioError, install_hint
 from simloop.fuzz import processes
 from simloop.fuzz.search import FoundFailure, FoundFailures, Group, Search
 from simloop.fuzz.shrink import smallest
-from simloop.fuzz.words import world_in_words
+from simloop.fuzz.words import changes_in_words, world_in_words
 from simloop.runs.isolation import can_isolate
 from simloop.scenario.designs import names_own
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.schema import Declared
+from simloop.scenario.schema import Declared, Scenario
 from simloop.scenario.writing import scenario_text
 from simloop.virtual.border.output import captured
 
@@ -90,12 +90,20 @@ class SearchFinding(Struct, frozen=True, tag_field="line", tag="failure"):
     printed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: FoundFailure, loop: str, *, shrinks: bool) -> "SearchFinding":
-        """Return a failure as a finding, with a shrunk scenario if `shrinks`."""
+    def of(
+        cls, found: FoundFailure, loop: str, bases: Sequence[Scenario] = (), *, shrinks: bool
+    ) -> "SearchFinding":
+        """Return a failure as a finding, with a shrunk scenario if `shrinks`.
+
+        Its words are those of the changes if it varies one of `bases`, or of the whole world.
+        """
         scenario, failure = found.scenario, found.failure
         if shrinks:
             scenario, failure = smallest(found, {"loop": loop})
-        text, world = "", world_in_words(scenario)
+        changes = [
+            changes_in_words(scenario, base) for base in bases if len(base.model) > 1 or base.models
+        ]
+        text, world = "", min(changes, key=len, default=world_in_words(scenario))
         scenario = scenario.model_copy(update={"about": world})
         with suppress(ScenarioError):  # text with half a surrogate pair
             text = "" if found.name == UNLIKE else scenario_text(scenario)
@@ -153,7 +161,10 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
                     break
                 begins()
             new = found or search.answer_elsewhere()
-            findings = [SearchFinding.of(each, settings.loop, shrinks=due.shrinks) for each in new]
+            findings = [
+                SearchFinding.of(each, settings.loop, search.bases, shrinks=due.shrinks)
+                for each in new
+            ]
         except KeyboardInterrupt as error:
             ended = True
             if isinstance(error, Overdue):
@@ -161,7 +172,8 @@ def play_range(settings: SearchSettings, due: Range) -> RangeResult:
                 failure = Failure.named(FINISHES, processes.OVERDUE)
                 search.failures.add(failure, search.world(search.number), search.number)
     if not findings and len(search.failures):  # broken off before it was run again, or shrunk
-        findings = [SearchFinding.of(next(iter(search.failures)), settings.loop, shrinks=False)]
+        last = next(iter(search.failures))
+        findings = [SearchFinding.of(last, settings.loop, search.bases, shrinks=False)]
     goals = {name: count for name, count in search.goals.counts.items() if count}
     took_s = processes.cpu_s() - start_s
     return RangeResult(due.first, search.runs, took_s, search.virtual_ns, goals,

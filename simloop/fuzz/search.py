@@ -189,21 +189,21 @@ class Search:
         self._isolation = _isolation_of(chosen, isolate=isolate)
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
         self._abilities = Abilities.of(chosen)._replace(breaches=breaches or machine is not None)
-        self._bases = [
+        self.bases = [
             base_of(each, self._abilities, self._named).model_copy(update=self._shared)
             for each in scenarios
         ]
-        for base in self._bases:
+        for base in self.bases:
             Plan(base, self._given)  # raises ScenarioError for what the loop cannot run
         self._course: AgentCourse | None = None
         if machine is None:
-            bases = self._bases or [plain_scenario(self._named, **self._shared)]
+            bases = self.bases or [plain_scenario(self._named, **self._shared)]
             self._course = AgentCourse.of(bases, self._given, self._abilities)
             self._abilities = self._course.abilities(self._abilities)
             self._shared |= self._course.typed
-            self._bases = [
+            self.bases = [
                 each if each.input is not None else each.model_copy(update=self._course.typed)
-                for each in self._bases
+                for each in self.bases
             ]
         self.failures = FoundFailures()
         self.twin: Twin | None = None
@@ -266,8 +266,8 @@ class Search:
         while True:
             with contextlib.suppress(ScenarioError):  # settings that contradict each other
                 weights = weights_of_family(choices, self._abilities)
-                if self._bases:
-                    draw, base = varied, self._bases[family % len(self._bases)]
+                if self.bases:
+                    draw, base = varied, self.bases[family % len(self.bases)]
                 else:
                     draw, base = world_for, settings_of(choices, self._abilities, self._named)
                     limits = replace(base.limits, **self._kept)  # a machine object has its own

@@ -21,7 +21,7 @@ from simloop.kernel.durations import format_duration
 from simloop.messages import Fault, StreamError, json_value
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
-from simloop.scenario.expect import REST, CountBounds, Expect
+from simloop.scenario.expect import REST, CountBounds
 from simloop.scenario.programs import SIGNALS
 from simloop.scenario.replies import parts_of_fault
 from simloop.scenario.schema import Scenario
@@ -37,7 +37,8 @@ from simloop.world.program_scripts import FILES
 
 MAX_SECONDS = 10.0
 
-_ANY_END = Expect(outcomes=[...], unused=CountBounds(min=0))
+_ANY_END = {"outcomes": [REST], "unused": CountBounds(min=0)}
+"""The end of a world of a search, which expects none."""
 _AFTERWARDS = 200
 """The most transitions of a run after its failure."""
 _LAST = {
@@ -105,7 +106,8 @@ def shrink(
 def smallest(found: FoundFailure, given: RunOptions) -> tuple[Scenario, Failure]:
     """Return the smallest scenario with a failure that a new process shows, and the failure."""
     if found.reproduced:
-        scenario = found.scenario.model_copy(update={"expect": _ANY_END})
+        expect = found.scenario.expect.model_copy(update=_ANY_END)
+        scenario = found.scenario.model_copy(update={"expect": expect})
         with suppress(ScenarioError):
             shrunk = shrink(scenario, given, invariants=found.rule)
             if shrunk is not None and shrunk.failure.name == found.name:

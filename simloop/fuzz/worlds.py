@@ -8,7 +8,6 @@ from simloop.fuzz import alphabet
 from simloop.fuzz.choices import Choices, features_on, one_of, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
-from simloop.scenario.expect import Expect
 from simloop.scenario.programs import with_fault as with_program_fault
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
@@ -298,15 +297,19 @@ def base_of(scenario: Scenario, abilities: alphabet.Abilities, loop: str) -> Sce
             "models": models,
             "summaries": summaries,
             "max_transitions": alphabet.transitions_of(abilities),
-            "expect": Expect(),
+            "expect": scenario.expect.properties,
             "expect_on": {},
         }
     ).read_from("")
 
 
+def answering(replies: Sequence[Reply]) -> list[Reply]:
+    """Return replies of which the last answers every further request."""
+    return [*replies] if _repeats(replies) else [*replies, alphabet.LAST]
+
+
 def _endless(replies: Sequence[Reply], abilities: alphabet.Abilities) -> list[Reply]:
-    bounded = [_bounded(each, abilities) for each in replies]
-    return bounded if _repeats(bounded) else [*bounded, alphabet.LAST]
+    return answering([_bounded(each, abilities) for each in replies])
 
 
 def _varied(choices: Choices, base: Sequence[Reply], weights: Weights) -> list[Reply]:
@@ -321,7 +324,7 @@ def _varied(choices: Choices, base: Sequence[Reply], weights: Weights) -> list[R
         elif action == _REPLACE:
             replies[place] = reply_for(choices, weights, number)
         elif action == _REPEAT:
-            replies.insert(place, replies[place])
+            replies.insert(place, replies[place].model_copy(update={"ids": []}))
         else:
             del replies[place]
     return replies
@@ -344,8 +347,22 @@ def varied(choices: Choices, base: Scenario, weights: Weights) -> Scenario:
             },
             "services": _troubled(choices, base) if base.services else base.services,
             "programs": _failing(choices, base) if base.programs else base.programs,
+            "tools": _answering_otherwise(choices, base.tools),
         }
     )
+
+
+def _answering_otherwise(
+    choices: Choices, tools: Mapping[str, ScriptedTool]
+) -> Mapping[str, ScriptedTool]:
+    """Change a few recorded results of tools."""
+    known = [name for name, tool in tools.items() if tool.answers]
+    for number in choices.several(2, lambda _: choices.integer(0, len(known) - 1)) if known else ():
+        tool = tools[name := known[number]]
+        place = choices.integer(0, len(tool.answers) - 1)
+        keys = one_of(choices, alphabet.ANSWER_FAULTS)
+        tools = {**tools, name: alphabet.with_answer(tool, keys, place)}
+    return tools
 
 
 def _troubled(choices: Choices, base: Scenario) -> dict[str, list[Route]]:
@@ -366,7 +383,7 @@ def _failing(choices: Choices, base: Scenario) -> dict[str, Any]:
     return programs
 
 
-def _repeats(replies: list[Reply]) -> bool:
+def _repeats(replies: Sequence[Reply]) -> bool:
     return any(each.times == "always" and each.when is None for each in replies)
 
 
