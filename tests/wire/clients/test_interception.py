@@ -109,6 +109,22 @@ def test_without_a_run_a_client_finds_no_host(module: Any) -> None:
         simulate(main())
 
 
+def test_connections_of_a_recorder_of_traffic_are_left_alone(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Theirs:  # as vcrpy's, while a cassette is in use
+        pass
+
+    monkeypatch.setattr("http.client.HTTPConnection", Theirs)
+
+    async def main() -> None:
+        async with module.AsyncClient() as client:
+            assert (await client.post(CHAT, json=ASK)).status_code == 200
+
+    assert len(in_run(main, HELLO).requests) == 1
+    assert not vars(Theirs).keys() & {"connect"}
+
+
 def test_everything_is_put_back_also_after_errors(module: Any) -> None:
     transport = module.AsyncHTTPTransport
     before = dict(vars(transport)), list(sys.meta_path), dict(os.environ)
