@@ -205,7 +205,7 @@ def recordings_text() -> str:
 def _told_in(folder: Path, line: str) -> str:
     words = line.removeprefix("$ ").split()
     if words[0] == "simloop":
-        words = [sys.executable, "-m", *words]
+        words = [python_with_sdks(), "-m", *words]
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     out = subprocess.STDOUT
     run = subprocess.run(

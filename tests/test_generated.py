@@ -12,11 +12,11 @@ from simloop.check.invariants.judge import in_module
 from simloop.scenario.designs import names
 
 FILES = (
-    *("docs/scenarios.md", "docs/loops.md", "docs/recordings.md"),
+    *("docs/scenarios.md", "docs/loops.md"),
     *("docs/proofs.md", "scenarios/README.md", "scenarios/schema.json"),
     *("docs/replayer.svg", "simloop/cli/answered.json"),
 )
-WITH_SDKS = ("README.md", "docs/testing-a-bot.md", "docs/fuzz.md")
+WITH_SDKS = ("README.md", "docs/testing-a-bot.md", "docs/fuzz.md", "docs/recordings.md")
 """Have reports of agents on an SDK: tests/wire/test_page_examples.py proves them current."""
 LONG = ("docs/proofs.md", "scenarios/README.md", "docs/replayer.svg")
 """Hold the bounds of every loop, which take twenty seconds to prove, or need all scenarios."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2 as httpx
 import pytest
+from chatting import asked
 
 from simloop import Scenario, load_scenario, run
 from simloop.errors import RunawayRun, ScenarioError
@@ -72,23 +72,18 @@ def provider() -> Iterator[type[_Provider]]:
 def agent_at(url: str, most: int = 6) -> Any:
     def agent(prompt: str) -> str:
         messages: list[Any] = [{"role": "user", "content": prompt}]
-        with httpx.Client() as client:
-            for _ in range(most):
-                reply = client.post(
-                    f"{url}/v1/chat/completions",
-                    json={"model": "gpt-5", "messages": messages},
-                    headers={"authorization": f"Bearer {KEY}"},
-                )
-                if reply.status_code == 429:
-                    continue
-                said = reply.json()["choices"][0]["message"]
-                if not said.get("tool_calls"):
-                    return str(said["content"])
-                degrees = client.get(f"{url}/weather?city=Rome").json()["degrees"]
-                messages += [
-                    said,
-                    {"role": "tool", "tool_call_id": "call_7", "content": f"{degrees}"},
-                ]
+        for _ in range(most):
+            body = {"model": "gpt-5", "messages": messages}
+            chat = f"{url}/v1/chat/completions"
+            status, text = asked(chat, body, authorization=f"Bearer {KEY}")
+            if status == 429:
+                continue
+            said = json.loads(text)["choices"][0]["message"]
+            if not said.get("tool_calls"):
+                return str(said["content"])
+            degrees = json.loads(asked(f"{url}/weather?city=Rome")[1])["degrees"]
+            result = {"role": "tool", "tool_call_id": "call_7", "content": str(degrees)}
+            messages += [said, result]
         return "no answer"
 
     return agent

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import httpx2 as httpx
+from chatting import asked
 from hypothesis import given
 from hypothesis import strategies as st
 from recordedfiles import CHAT_URL, LIMIT, Exchange, chunks, completion, user, vcrpy
@@ -24,11 +24,9 @@ def sends(exchanges: Sequence[Exchange], heard: list[tuple[int, Any]]) -> Callab
     waiting = list(exchanges)
 
     def agent(_: str) -> str:
-        with httpx.Client() as client:
-            while waiting:
-                each = waiting.pop(0)
-                reply = client.post(CHAT_URL, json=each.sent)
-                heard.append((reply.status_code, said(reply.text)))
+        while waiting:
+            status, text = asked(CHAT_URL, waiting.pop(0).sent)
+            heard.append((status, said(text)))
         return ""
 
     return agent

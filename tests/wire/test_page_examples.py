@@ -14,7 +14,9 @@ pytestmark = pytest.mark.sdks
 BOT = DOCS / "testing-a-bot.md"
 
 
-@pytest.mark.parametrize("page", [README, BOT, DOCS / "fuzz.md"], ids=lambda page: str(page.stem))
+@pytest.mark.parametrize(
+    "page", [README, BOT, DOCS / "fuzz.md", DOCS / "recordings.md"], ids=lambda page: str(page.stem)
+)
 def test_the_reports_of_a_page_are_those_of_its_examples(page: Path) -> None:
     assert page.read_text("utf-8") == GENERATED[page](), "run: python tests/regenerate.py"
 
