@@ -46,6 +46,7 @@ _MISTAKES = {
 }  # fmt: skip
 _SPENDING = (Prompt, Request, ToolResult, Ended)
 _FAILING = 25  # useless replies in a row
+_FINAL = (400, 401, 402, 403, 404, 413, 422)
 _OF_SERVERS = frozenset({500, 503})
 _OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
 """Words of an agent that has reached a bound of its own, which it need not declare."""
@@ -392,6 +393,8 @@ def _can_be_retried(
     if reply.fault is None or policy is None:
         is_declared = limits.max_error_count < inf
         return is_declared and reply.fault is not None and reply.fault.status in _OF_SERVERS
+    if reply.fault.status in _FINAL:  # whatever its words are
+        return False
     return policy.retryable(policy.classify(reply.fault))
 
 

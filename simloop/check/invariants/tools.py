@@ -5,7 +5,7 @@ arguments do.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from simloop.check.invariants.agents import reply_before
@@ -676,9 +676,21 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
                 call = calls.get(message.call_id) if type(message) is ToolMessage else None
                 if call is None or call.id in ran or (call.name, message.text) not in results:
                     continue
-                if (call.name, json_value(call.arguments or "{}")) not in ran.values():
+                if not _has_run(call, ran.values()):
                     where = f"request {entry.number} answers call {call.id!r}"
                     return f"{where} with a result of {call.name!r} for other arguments"
+
+
+def _has_run(call: ToolCalled, ran: Collection[tuple[str, object]]) -> bool:
+    """Return whether a tool ran for a call, perhaps without arguments that it does not have."""
+    given = json_value(call.arguments or "{}")
+    return (call.name, given) in ran or any(
+        name == call.name
+        and isinstance(got, dict)
+        and isinstance(given, dict)
+        and all(key in given and given[key] == value for key, value in got.items())
+        for name, got in ran
+    )
 
 
 @invariant(
