@@ -53,8 +53,9 @@ class OwnTools(msgspec.Struct, eq=False):
     raises TimeoutError, and one that a fault of chance breaks raises ConnectionError.
 
     A start takes the id of a call of the model that waits under its name: the first with equal
-    arguments, or else the first. A call of a reply that failed or was cut off comes last, because
-    the retry repeats it. A tool that nobody asked for gets an id of its own, `own-1`.
+    arguments, or else the first that no request has answered yet, or else the first. A call of a
+    reply that failed or was cut off comes last, because the retry repeats it. A tool that nobody
+    asked for gets an id of its own, `own-1`.
     """
 
     _recorder: recorder.Recorder
@@ -66,6 +67,7 @@ class OwnTools(msgspec.Struct, eq=False):
     _unasked: int = 0
     _open: list[entries.ToolCall] = []
     _broken: set[int] = set()  # the numbers of requests whose replies broke
+    _answered: set[str] = set()  # the ids of calls whose results were sent
 
     def of(self, name: str) -> ToolBehaviour:
         return self._behaviours.get(name, _AS_IT_IS)
@@ -138,11 +140,12 @@ class OwnTools(msgspec.Struct, eq=False):
         asked = [call for call in named if call.request not in self._broken]
         asked = asked or [call for call in named if call.request == named[-1].request]
         value = json_value(arguments, arguments)
-        equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
         if not asked:
             self._unasked += 1
             return f"own-{self._unasked}"
-        found = (equal or asked)[0]
+        equal = [each for each in asked if json_value(each.arguments, each.arguments) == value]
+        due = [each for each in asked if each.call_id not in self._answered]
+        found = (equal or due or asked)[0]
         self._open.remove(found)
         return found.call_id
 
@@ -154,6 +157,9 @@ class OwnTools(msgspec.Struct, eq=False):
             kind = type(entry)
             if kind is entries.ToolCall:
                 self._open.append(entry)
+                self._answered.discard(entry.call_id)
+            elif kind is entries.Request:
+                self._answered.update(getattr(each, "call_id", "") for each in entry.added)
             elif kind is entries.Error or kind is entries.StreamCut:
                 self._broken.add(entry.request)
             elif kind is entries.Finish:

@@ -46,11 +46,13 @@ def _work_of(entry: Any) -> _Work:
 def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
     """An agent that begins the interrupted step anew may pay twice.
 
-    A tool that has failed may run again. Runs with equal name and arguments count; where a
-    framework converts the arguments, the calls of that name do.
+    A tool that has failed may run again, and so may one for a call that was made after the pause.
+    Runs with equal name and arguments count; where a framework converts the arguments, the calls of
+    that name do.
     """
     asked: Counter[_Work] = Counter()
     named: Counter[str] = Counter()
+    due: set[str] = set()  # calls since the pause whose tools have not run
     before: Counter[_Work] = Counter()  # runs before the newest pause
     since: Counter[_Work] = Counter()
     running: dict[str, _Work] = {}
@@ -61,10 +63,13 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
         if kind is ToolCall:
             asked[_work_of(entry)] += 1
             named[entry.name] += 1
+            due.add(entry.call_id)
         elif kind is ToolStarted:
             work = running[entry.call_id] = _work_of(entry)
             calls = asked[work] or named[entry.name]
-            if before[work] and 0 < calls <= before[work] + since[work]:
+            is_due = entry.call_id in due
+            due.discard(entry.call_id)
+            if before[work] and 0 < calls <= before[work] + since[work] and not is_due:
                 return f"{described(entry)} has run before the pause, and runs again after it"
             since[work] += 1
         elif kind is ToolResult:
@@ -78,6 +83,7 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
             ended.clear()
             since.clear()
             running.clear()
+            due.clear()
 
 
 @invariant(

@@ -88,6 +88,9 @@ RIGHT = {
     "a tool that has failed runs again": ran(
         ran(asked(), "a", A, is_error=True).prompt("yes"), "a", A
     ),
+    "the model asks again with an argument that the tool lacks": ran(
+        paused().call("c", '{"path":"a.txt","no":1}').finish(), "c", A
+    ),
     "a tool that nobody called": ran(ran(asked(), "own-1", "{}").prompt("yes"), "own-2", "{}"),
     "a tool runs twice in one run": ran(ran(asked(), "a", A), "a", A),
     "a tool reads its own answer": typed("a", "a"),
