@@ -156,6 +156,8 @@ class Plan:
     @property
     def behaviours(self) -> Mapping[str, ToolBehaviour]:
         """The behaviour in one run of the tools that an agent's own code calls."""
+        if self.loop.machine is not None:
+            return {}  # an engine runs the tools of the world alone
         counted = {name: one for name, one in self.scenario.tools.items() if one.answers}
         return {**self._behaviours, **behaviours_of(counted)}
 
