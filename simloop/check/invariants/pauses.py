@@ -66,10 +66,9 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
             due.add(entry.call_id)
         elif kind is ToolStarted:
             work = running[entry.call_id] = _work_of(entry)
-            calls = asked[work] or named[entry.name]
-            is_due = entry.call_id in due
+            calls = 0 if entry.call_id in due else asked[work] or named[entry.name]
             due.discard(entry.call_id)
-            if before[work] and 0 < calls <= before[work] + since[work] and not is_due:
+            if before[work] and 0 < calls <= before[work] + since[work]:
                 return f"{described(entry)} has run before the pause, and runs again after it"
             since[work] += 1
         elif kind is ToolResult:

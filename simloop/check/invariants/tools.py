@@ -658,9 +658,7 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
             ran[entry.call_id] = work = entry.name, json_value(entry.arguments)
             reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
             asked = () if reply is None else reply.calls
-            if entry.own and not any(
-                (one.name, json_value(one.arguments)) == work for one in asked
-            ):
+            if entry.own and work not in [(one.name, json_value(one.arguments)) for one in asked]:
                 own.add(entry.call_id)
         elif kind is ToolResult:
             if entry.call_id not in own and entry.text and not entry.is_error:
@@ -684,11 +682,9 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
 def _has_run(call: ToolCalled, ran: Collection[tuple[str, object]]) -> bool:
     """Return whether a tool ran for a call, perhaps without arguments that it does not have."""
     given = json_value(call.arguments or "{}")
+    has_keys = isinstance(given, dict)
     return (call.name, given) in ran or any(
-        name == call.name
-        and isinstance(got, dict)
-        and isinstance(given, dict)
-        and all(key in given and given[key] == value for key, value in got.items())
+        has_keys and name == call.name and isinstance(got, dict) and got.items() <= given.items()
         for name, got in ran
     )
 
