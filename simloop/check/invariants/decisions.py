@@ -124,8 +124,9 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
         return ""
     if subject.machine is not None:
         return f"the text of the run is {entry.text!r:.80}, and the last said {newest!r:.80}"
-    broken = [one.text for one in replies if one.finish is None and one.text]
-    glued = newest and any(text + newest in entry.text for text in broken)
+    # A whole reply that was too long may have the words of a broken one.
+    before = {one.finish is None for one in replies if one.text and one.text + newest in entry.text}
+    glued = newest and before == {True}
     if entry.text and (glued or any(one.text == entry.text for one in facts.main_replies)):
         return f"the agent returns {entry.text!r:.80}, and the last said {newest!r:.80}"
     return ""

@@ -51,6 +51,15 @@ def test_the_text_of_a_run_may_be_that_of_a_failed_reply_before_a_useless_one() 
     assert run.ended(Outcome.FAILED, "Hel").found(run_text_matches_last_reply) == []
 
 
+@pytest.mark.parametrize("cut_again", [True, False])
+def test_a_text_that_is_continued_may_begin_as_a_failed_reply_does(*, cut_again: bool) -> None:
+    run = asked().text("Half").failed().after(1).request([GO])
+    if cut_again:
+        run.text("Half").finish(FinishReason.LENGTH).request([GO])
+    run.replied(" done.").ended(text="Half done.")
+    assert (run.found(run_text_matches_last_reply) == []) is cut_again
+
+
 @pytest.mark.parametrize("sent_later", [True, False])
 def test_the_first_of_two_replies_that_arrive_at_once_may_be_the_answer(
     *, sent_later: bool
