@@ -142,7 +142,7 @@ def refused_changes_not_repeated(_: Subject) -> Watch:
     begins=[ServiceRequest],
 )
 def uncertain_changes_not_repeated(subject: Subject) -> Watch:
-    """The service may have acted on the first one. A request after a new call is another one."""
+    """The service may have acted on the first one. Each call of the model may make a request."""
     sent: dict[int, ServiceRequest] = {}
     uncertain: list[ServiceRequest] = []
     while True:
@@ -155,10 +155,16 @@ def uncertain_changes_not_repeated(subject: Subject) -> Watch:
                 uncertain.append(first)
         elif entry.service in (subject.mutating or ()) and entry.method in _CHANGING:
             sent[entry.number] = entry
-            for first in uncertain:
-                if _what(first) == _what(entry) and (not entry.once or entry.once != first.once):
-                    what = f"{entry.method} {entry.service}{entry.path}"
-                    return f"{what} is sent again as request {entry.number} to a service"
+            tries = {_key(first) for first in uncertain if _what(first) == _what(entry)}
+            replies = subject.facts.last_replies()
+            calls = Counter(call.name for reply in replies for call in reply.calls)
+            if _key(entry) not in tries and len(tries) >= max(calls.values(), default=1):
+                what = f"{entry.method} {entry.service}{entry.path}"
+                return f"{what} is sent again as request {entry.number} to a service"
+
+
+def _key(request: ServiceRequest) -> str | int:
+    return request.once or request.number
 
 
 def _what(request: ServiceRequest) -> tuple[str, str, str, str]:
@@ -306,8 +312,7 @@ def no_tools_run_again_after_a_restart(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is Prompt:
-            running.clear()
-            runs.clear()
+            running, runs = {}, []
         elif kind is ToolResult:
             started = running.pop(entry.call_id, None)
             request = facts.sent.get(facts.asked.get(entry.call_id, 0))
@@ -597,9 +602,9 @@ def results_not_crossed(subject: Subject) -> Watch:
             own = results.get(message.call_id, "")
             if not own or own in message.text:
                 continue
+            sent = f"request {entry.number} answers call {message.call_id!r}"
             for call_id, text in results.items():
                 if text == message.text:
-                    sent = f"request {entry.number} answers call {message.call_id!r}"
                     return f"{sent} with the result of call {call_id!r}: {text!r:.80}"
 
 

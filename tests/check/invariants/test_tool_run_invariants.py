@@ -268,9 +268,9 @@ class Sends(Recording):
         return self.add(entries.ServiceReply, number, 0 if end else 200, "", end)
 
 
-def sends() -> Sends:
+def sends(*more: str) -> Sends:
     run = Sends()
-    run.prompt().request([GO]).replied("", "a")
+    run.prompt().request([GO]).replied("", "a", *more)
     return run
 
 
@@ -302,6 +302,9 @@ CHANGES: list[tuple[Invariant, Recording, Subject, str]] = [
     (uncertain_changes_not_repeated,
      sends().sends(1, "lost", method="DELETE").sends(2, body="2").sends(3, method="DELETE"), PAYS,
      "DELETE https://shop.example/pay is sent again as request 3"),
+    (uncertain_changes_not_repeated,
+     sends("b").sends(1, "lost", once="a").sends(2, "lost", once="b").sends(3, once="c"), PAYS,
+     "sent again as request 3"),
     (results_not_crossed, both().request(CROSSED), Subject(),
      "request 2 answers call 'b' with the result of call 'a': 'rain'"),
     (tool_arguments_fit_the_schema, fitting('{"depth":null}'), Subject(), "the schema in the"),
@@ -323,6 +326,8 @@ RIGHT: list[tuple[Invariant, Recording, Subject]] = [
     (changes_made_once, asked("a").started("a").result("a").ended().prompt().request([GO])
      .replied("", "a").started("a"), PAYS),
     (uncertain_changes_not_repeated, sends().sends(1, "lost", once="k").sends(2, once="k"), PAYS),
+    (uncertain_changes_not_repeated,
+     sends("b").sends(1, "lost", once="a").sends(2, "lost", once="a").sends(3, once="b"), PAYS),
     (uncertain_changes_not_repeated, sends().sends(1, "refused").sends(2), PAYS),
     (uncertain_changes_not_repeated, sends().sends(1).sends(2), PAYS),
     (uncertain_changes_not_repeated,
