@@ -39,14 +39,13 @@ _HOUR_NS = 60 * _MINUTE_NS
 _RATE_LIMIT = 429
 _AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()
-_HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
+_HOPELESS = frozenset({400, 401, 402, 403, 404, 413, 422})
 _MISTAKES = {
     "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
     "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
 }  # fmt: skip
 _SPENDING = (Prompt, Request, ToolResult, Ended)
 _FAILING = 25  # useless replies in a row
-_FINAL = (400, 401, 402, 403, 404, 413, 422)
 _OF_SERVERS = frozenset({500, 503})
 _OF_BOUNDS = ("limit", "maximum", "max_", "exceed", "too many", "after so many")
 """Words of an agent that has reached a bound of its own, which it need not declare."""
@@ -393,7 +392,7 @@ def _can_be_retried(
     if reply.fault is None or policy is None:
         is_declared = limits.max_error_count < inf
         return is_declared and reply.fault is not None and reply.fault.status in _OF_SERVERS
-    if reply.fault.status in _FINAL:  # whatever its words are
+    if reply.fault.status in _HOPELESS:  # whatever its words are
         return False
     return policy.retryable(policy.classify(reply.fault))
 

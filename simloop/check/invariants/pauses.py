@@ -46,9 +46,8 @@ def _work_of(entry: Any) -> _Work:
 def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
     """An agent that begins the interrupted step anew may pay twice.
 
-    A tool that has failed may run again, and so may one for a call that was made after the pause.
-    Runs with equal name and arguments count; where a framework converts the arguments, the calls of
-    that name do.
+    A tool that has failed may run again, or one for a call since the pause. Runs with equal name
+    and arguments count; where a framework converts the arguments, the calls of that name do.
     """
     asked: Counter[_Work] = Counter()
     named: Counter[str] = Counter()
