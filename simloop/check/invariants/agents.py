@@ -12,7 +12,7 @@ from typing import Any
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.requests import WHOLE
 from simloop.check.invariants.subject import Subject
-from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.limits import DeclaredLimits, Limits
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, retry_after_ns
 from simloop.messages import Fault, FinishReason, Outcome
@@ -210,7 +210,8 @@ def repeated_retries_wait(subject: Subject) -> Watch:
 def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     """A bad request or a wrong key fails again, unless its words tell of a rate limit.
 
-    A declared policy names the permanent failures.
+    A declared policy names the permanent failures. A status that passes goes before a code, except
+    that a rate limit may be a quota.
     """
     facts, policy = subject.facts, subject.retry
     reply, before, request = reply_before(facts, entry), facts.previous, facts.request
@@ -218,8 +219,11 @@ def no_retry_of_permanent_failure(subject: Subject, entry: Any) -> str:
     if fault is None or fault.code == "interrupted" or before is None or request is None:
         return ""
     deciding = _USUAL if policy is None else policy
-    is_known = policy is not None or fault.status in _HOPELESS
-    if not is_known or deciding.retryable(deciding.classify(fault)):
+    status = fault.status if isinstance(fault.status, int) else None
+    found = class_of_status(status), deciding.classify(fault)
+    passes = deciding.retryable(found[0]) and found != (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA)
+    is_known = policy is not None or status in _HOPELESS
+    if not is_known or passes or deciding.retryable(found[1]):
         return ""
     same = facts.kept == len(before.messages) == len(request.messages)
     if not same or before.system_prompt != request.system_prompt or before.tools != request.tools:

@@ -240,6 +240,22 @@ def test_a_rate_limit_that_its_words_alone_tell_may_be_retried(status: int) -> N
     assert run.found(no_retry_of_permanent_failure) == []
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "is_found"),
+    [
+        (503, "context_length_exceeded", False),
+        (429, "context_length_exceeded", False),
+        (429, "insufficient_quota", True),
+        (400, "context_length_exceeded", True),
+    ],
+)
+def test_a_status_that_passes_goes_before_a_code_that_no_provider_sends_with_it(
+    status: int, code: str, *, is_found: bool
+) -> None:
+    run = asked().add(Error, 1, Fault("too long", code=code, status=status)).request([GO])
+    assert bool(run.found(no_retry_of_permanent_failure, declaring())) is is_found
+
+
 def test_a_request_of_another_conversation_is_no_retry() -> None:
     run = asked().failed(429, retry_after="9").request([UserMessage("A task.")])
     for each in (retry_after_respected, repeated_retries_wait, no_retry_of_permanent_failure):
