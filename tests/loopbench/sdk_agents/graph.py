@@ -111,12 +111,17 @@ class Gardener:
         return str(last.text)
 
     async def mend(self) -> None:
-        """Answer the calls that a stop or a failure has left open."""
+        """Answer the calls that a stop or a failure has left open.
+
+        What the tools of an unfinished step have said is not in the saved state, and is put there.
+        """
         messages = (await self.graph.aget_state(self.config)).values.get("messages", [])
-        last = messages[-1] if messages else None
-        if isinstance(last, AIMessage) and last.tool_calls:
-            stopped = [
-                ToolMessage("Error: stopped", tool_call_id=call["id"], status="error")
-                for call in last.tool_calls
+        said = {each.tool_call_id: each for each in messages if isinstance(each, ToolMessage)}
+        replies = [each for each in messages if isinstance(each, AIMessage)]
+        ids = [call["id"] for call in replies[-1].tool_calls] if replies else []
+        if not said.keys() >= set(ids):
+            results = [
+                said.get(each) or ToolMessage("Error: stopped", tool_call_id=each, status="error")
+                for each in ids
             ]
-            await self.graph.aupdate_state(self.config, {"messages": stopped}, as_node="tools")
+            await self.graph.aupdate_state(self.config, {"messages": results}, as_node="tools")
