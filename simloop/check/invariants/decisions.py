@@ -88,11 +88,8 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
 )
 def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     """The finish reasons are length, content-filter, error, and words for a lost provider."""
-    return _completed(
-        subject,
-        entry,
-        lambda one: f"its last reply ended with {one.finish}" if one and one.finish in _CUT else "",
-    )
+    ended = "its last reply ended with {0.finish}".format
+    return _completed(subject, entry, lambda one: ended(one) if one and one.finish in _CUT else "")
 
 
 @invariant(
@@ -102,9 +99,8 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
 )
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     """This holds for every finish reason."""
-    return _completed(
-        subject, entry, lambda one: "its last reply calls tools" if one and one.calls else ""
-    )
+    flaw = "its last reply calls tools"
+    return _completed(subject, entry, lambda one: flaw if one and one.calls else "")
 
 
 @invariant(

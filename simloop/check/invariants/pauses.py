@@ -78,10 +78,7 @@ def no_tools_run_again_after_a_pause(_: Subject) -> Watch:
                 ended[work] += 1
         else:
             before.update(ended)
-            ended.clear()
-            since.clear()
-            running.clear()
-            due.clear()
+            ended, since, running, due = Counter(), Counter(), {}, set()
 
 
 @invariant(

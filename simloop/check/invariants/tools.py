@@ -358,19 +358,16 @@ def _told(messages: Iterable[Message], recorded: set[str]) -> Iterator[tuple[Too
 
 
 def _again(runs: Iterable[_Run], call: ToolCalled, asked: SentRequest) -> str:
+    value = json_value(call.arguments)
     for run in runs:
         if not run.is_forgotten or run.is_in(asked.messages):
             continue
-        if run.call.name == call.name and _same(run.call.arguments, call.arguments):
+        if run.call.name == call.name and json_value(run.call.arguments) == value:
             return (
                 f"the tool {call.name!r} of call {call.id!r} with {call.arguments:.80} runs again: "
                 f"it has run for call {run.call.id!r}, and request {asked.number} does not show it"
             )
     return ""
-
-
-def _same(arguments: str, others: str) -> bool:
-    return bool(json_value(arguments) == json_value(others))
 
 
 @invariant(
