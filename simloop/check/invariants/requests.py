@@ -84,16 +84,16 @@ def adjacent_results(subject: Subject, _: Any) -> str:
     "BUGS.md D21",
     sees=[entries.Request],
 )
-def results_in_call_order(_: Subject, entry: Any) -> str:
-    """The order in which the tools ended does not matter."""
-    places: dict[str, int] = {}
-    last = -1
+def results_in_call_order(subject: Subject, entry: Any) -> str:
+    """The order in which the tools ended does not matter, nor where stopped ones are answered."""
+    stopped = () if subject.machine is not None else subject.facts.running
+    places, last = dict[str, int](), -1
     for message in entry.added:
         if type(message) is AssistantMessage:
             places = {call.id: place for place, call in enumerate(message.calls)}
             last = -1
         elif type(message) is ToolMessage and message.call_id in places:
-            if places[message.call_id] < last:
+            if places[message.call_id] < last and message.call_id not in stopped:
                 return (
                     f"request {entry.number}: the result of call {message.call_id!r} stands "
                     "behind that of a later call"

@@ -123,6 +123,16 @@ def test_a_request_that_a_provider_refuses_is_found(
     assert why in found
 
 
+def test_a_tool_that_was_stopped_may_be_answered_last() -> None:
+    """A framework answers first the calls that have results."""
+    run = requested([GO]).replied("", "a", "b").started("a").started("b").result("b")
+    run.request([GO, said("", "a", "b"), GOT_B, GOT_A])
+    assert run.found(results_in_call_order) == []
+    run = requested([GO]).replied("", "a", "b").started("a").started("b").result("b").result("a")
+    run.request([GO, said("", "a", "b"), GOT_B, GOT_A])
+    assert len(run.found(results_in_call_order)) == 1
+
+
 @pytest.mark.parametrize("invariant", dict.fromkeys(each for each, _, _ in WRONG))
 def test_a_request_that_a_provider_takes_is_not_found(invariant: Invariant) -> None:
     taken: list[list[Message]] = [
