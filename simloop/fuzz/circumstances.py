@@ -511,6 +511,7 @@ def _disturbed(
 ) -> Callable[[WorldDraft, int], None]:
     def act(draft: WorldDraft, _: int) -> None:
         known = draft.get(key)
-        draft.keys[key] = {**known, name: change(known[name], fault, times)}
+        if name in known:  # it may be a program that is not there
+            draft.keys[key] = {**known, name: change(known[name], fault, times)}
 
     return act

@@ -305,3 +305,13 @@ def test_only_tools_of_the_first_request_are_called_in_circumstances() -> None:
               for name, _ in calls_of(reply.call) if reply.call not in plain}  # fmt: skip
     assert "find" not in called
     assert "cancel" in called
+
+
+def test_a_program_that_is_not_there_has_no_faults() -> None:
+    agent, base = CASES["from"]
+    offer = offered(agent, base)
+    known = {each.name: each for each in of(agent, base, offer)}
+    draft = WorldDraft(base, offer)
+    for name in ("git is not there", "1 program.slow of git"):
+        known[name].act(draft, 0)
+    assert {*draft.scenario().programs} == {"sh"}
