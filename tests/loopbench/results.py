@@ -81,8 +81,12 @@ def _summary(arm: str, lines: list[Any]) -> str:
     solved = [line for line in lines if _is_solved(line)]
     some = [line for line in lines if not _is_solved(line) and any(t.rule for t in line.trials)]
     trials = [trial for line in lines for trial in line.trials if trial.rule]
-    made = max(len(line.trials) for line in lines)
-    first = f"| {arm} | {made} of {max(line.seconds for line in lines):g} s "
+    made: dict[float, int] = {}  # by the seconds of a trial, the most trials of a fault
+    for line in lines:
+        if any(trial.rule for trial in line.trials):
+            made[line.seconds] = max(len(line.trials), made.get(line.seconds, 0))
+    most = " and ".join(f"{count} of {seconds:g} s" for seconds, count in sorted(made.items()))
+    first = f"| {arm} | {most or 'none'} "
     if not trials:
         return f"{first}| 0 of {len(lines)} | 0 | | | |"
     return (
