@@ -192,6 +192,12 @@ _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "declares": {"mutating": ["x"], "deviations": {"x": "y"}}},
     {**_ANSWERS, "input": ["x"]},
     {
+        **_ANSWERS,
+        "recorded": "x",
+        "tools": {"x": {"answers": [{"returns": "x"}, {"raises": "x"}]}},
+        "expect": {"sent": [{"system": "x", "tools": ["x"], "messages": []}]},
+    },
+    {
         "prompt": "Go.",
         "models": {
             "x": {
@@ -202,11 +208,12 @@ _NOT_BUNDLED: list[Any] = [
                     "headers": {"x": "y"},
                     "conversation": "x",
                     "contains": "x",
+                    "output": "x",
                 },
                 "replies": [{"say": "x"}],
             }
         },
-        "model": [{"when": {"conversation": "x"}, "say": "x"}],
+        "model": [{"when": {"conversation": "x", "output": "x"}, "say": "x"}],
     },
     {
         **_ANSWERS,

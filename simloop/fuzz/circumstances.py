@@ -10,7 +10,7 @@ from itertools import chain, product, zip_longest
 from typing import Any, NamedTuple
 
 from simloop.fuzz.alphabet import ANSWER_FAULTS, NO_WIRE, Abilities, with_answer
-from simloop.fuzz.offers import Asked, Offer
+from simloop.fuzz.offers import AskedObject, Offer
 from simloop.kernel.limits import Limits
 from simloop.messages import json_value
 from simloop.scenario.conversation import calls_of
@@ -21,6 +21,7 @@ from simloop.scenario.replies import Http, Pace, Reply, When, reply_of_fault
 from simloop.scenario.schema import Queued, Scenario, ScriptedTool, Trigger
 from simloop.scenario.services import with_fault
 from simloop.world import faults
+from simloop.world.program_scripts import FILES
 
 FURTHER = "And then?"
 _STORM = 16
@@ -51,7 +52,7 @@ class WorldDraft:
                 each = each.model_copy(update=whole)  # noqa: PLW2901
             self.replies.insert(at, each)
 
-    def answer(self, asked: Asked, **keys: Any) -> None:
+    def answer(self, asked: AskedObject, **keys: Any) -> None:
         """Answer once, before the valid object, with a reply of these keys."""
         reply = Reply(**keys, when=asked.rule, times=1)
         if asked.rule is None:
@@ -217,7 +218,7 @@ def _answers(offer: Offer) -> Iterator[Circumstance]:
                 yield Circumstance(name, act, is_breach=asked.is_strict)
 
 
-def _answered(asked: Asked, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
+def _answered(asked: AskedObject, keys: Mapping[str, Any]) -> Callable[[WorldDraft, int], None]:
     return lambda draft, _: draft.answer(asked, **keys)
 
 
@@ -460,12 +461,14 @@ def _others(base: Scenario) -> Iterator[Circumstance]:
         act = _disturbed("services", name, _REFUSAL, with_fault, 4)
         yield Circumstance(f"{name} refuses", act)
     for name, given in base.programs.items():
-        silent = [
-            each.model_copy(update={"exit": 3}) if isinstance(each, Program) else each
-            for each in (given if isinstance(given, list) else [given])
-        ]
-        for what, answers in (("is not there", {}), ("fails without a word of it", {name: silent})):
-            yield Circumstance(f"{name} {what}", _with_programs(name, answers))
+        yield Circumstance(f"{name} is not there", _with_programs(name, {}))
+        if given != FILES:  # a shell over files has no answers
+            silent = [
+                each.model_copy(update={"exit": 3}) if isinstance(each, Program) else each
+                for each in (given if isinstance(given, list) else [given])
+            ]
+            act = _with_programs(name, {name: silent})
+            yield Circumstance(f"{name} fails without a word of it", act)
     for key, several, change in (
         ("services", faults.SERVICE_FAULTS, with_fault),
         ("programs", faults.PROGRAM_FAULTS, with_program_fault),

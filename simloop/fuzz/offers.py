@@ -48,7 +48,7 @@ class Offered(CalledTools):
         last: Reply = LAST,
         own: Collection[str] = (),
         ran: Collection[str] = (),
-        asked: "Asked | None" = None,
+        asked: "AskedObject | None" = None,
     ) -> None:
         self.of, self.last, self.own, self._asked = tools, last, own, asked
         self.unseen = [name for name in tools if name not in ran]
@@ -68,7 +68,7 @@ class Offered(CalledTools):
         return broken[number % len(broken)] if broken else {}
 
 
-class Asked(Struct, frozen=True, eq=False):
+class AskedObject(Struct, frozen=True, eq=False):
     """An object that the agent asks for as an answer; `rule` tells requests beside its course."""
 
     objects: Arguments
@@ -101,11 +101,11 @@ class Offer(Struct, frozen=True, eq=False):
     ran: frozenset[str] = frozenset()
     first: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
-    answers: tuple[Asked, ...] = ()
+    answers: tuple[AskedObject, ...] = ()
     input: Any = None
 
     @property
-    def asked(self) -> Asked | None:
+    def asked(self) -> AskedObject | None:
         """Return the object that the requests of the course ask for."""
         return next((each for each in self.answers if each.rule is None), None)
 
@@ -172,7 +172,7 @@ def _played(record: Sequence[AnyEntry], offer: Offer) -> list[Reply]:
     ]
 
 
-def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Iterator[Asked]:
+def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Iterator[AskedObject]:
     """Yield the objects that requests ask for: those of the course, then each that a rule tells.
 
     The course has the requests in which tools are called, or else those like the last one. It has
@@ -187,7 +187,7 @@ def _answers(record: Sequence[AnyEntry], known: Known, *, scripted: bool) -> Ite
         objects, is_of_course = Arguments(json_value(text), known), text == of_course.asked_for
         if output and objects.is_valid(objects.plain) and (is_of_course or not scripted):
             rule = None if is_of_course else When(output=text)
-            yield Asked(objects, output.is_strict, output.tool, rule)
+            yield AskedObject(objects, output.is_strict, output.tool, rule)
 
 
 def _offer(base: Scenario, record: Sequence[AnyEntry]) -> Offer:
@@ -239,7 +239,7 @@ def _answer(request: Request, known: Known) -> Reply:
     if request.output is None:
         return LAST
     objects = Arguments(json_value(request.asked_for), known)
-    return Asked(objects, tool=request.output.tool).plain
+    return AskedObject(objects, tool=request.output.tool).plain
 
 
 def keep_values(messages: Iterable[Message], known: Known) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from simloop.errors import ScenarioError
 from simloop.recordings import network
 from simloop.recordings.exchanges import HttpExchange, add_exchanges
-from simloop.recordings.network import Answered, Asked
+from simloop.recordings.network import RealAnswer, RealRequest
 from simloop.recordings.recording import Recording
 from simloop.recordings.scenarios import scenario_of
 from simloop.runs.options import RunOptions
@@ -66,7 +66,7 @@ def record_live(
 
 
 @contextmanager
-def _real_network() -> Iterator[Callable[[HttpRequest], Answered]]:
+def _real_network() -> Iterator[Callable[[HttpRequest], RealAnswer]]:
     command = [sys.executable, "-m", network.__name__]
     with subprocess.Popen(  # noqa: S603 - Python, with a module of simloop
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -75,10 +75,10 @@ def _real_network() -> Iterator[Callable[[HttpRequest], Answered]]:
         assert process.stdout is not None
         to, back = process.stdin, process.stdout
 
-        def fetch(request: HttpRequest) -> Answered:
-            asked = Asked(request.method, request.url, list(request.headers), request.body)
+        def fetch(request: HttpRequest) -> RealAnswer:
+            asked = RealRequest(request.method, request.url, list(request.headers), request.body)
             network.write(to, asked)
-            answered: Answered = network.read(back, Answered)
+            answered: RealAnswer = network.read(back, RealAnswer)
             return answered
 
         yield fetch
@@ -99,7 +99,7 @@ class _LiveEndpoint(Endpoint):
 
     def __init__(
         self,
-        fetch: Callable[[HttpRequest], Answered],
+        fetch: Callable[[HttpRequest], RealAnswer],
         exchanges: list[HttpExchange],
         services: bool,  # noqa: FBT001 - see `record_live`
         *port: Any,
@@ -135,7 +135,7 @@ class _LiveEndpoint(Endpoint):
         return ScriptedCourse(_answer(told), request)
 
 
-def _exchange(request: HttpRequest, told: Answered) -> HttpExchange:
+def _exchange(request: HttpRequest, told: RealAnswer) -> HttpExchange:
     headers = tuple((name.lower(), value) for name, value in told.headers)
     last_ns = told.pieces[-1][0] if told.pieces else told.head_ns
     body = b"".join(piece for _, piece in told.pieces)
@@ -143,7 +143,7 @@ def _exchange(request: HttpRequest, told: Answered) -> HttpExchange:
     return HttpExchange(request, told.status, headers, body, wait_ns=wait_ns, took_ns=took_ns)
 
 
-def _answer(told: Answered) -> TimedAnswer:
+def _answer(told: RealAnswer) -> TimedAnswer:
     if told.error and not told.status:
         return TimedAnswer(lost="before-headers")
     headers = tuple(

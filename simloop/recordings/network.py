@@ -18,7 +18,7 @@ _NOT_SENT = frozenset({
 })  # fmt: skip
 
 
-class Asked(msgspec.Struct):
+class RealRequest(msgspec.Struct):
     """A request that is to be made."""
 
     method: str
@@ -27,7 +27,7 @@ class Asked(msgspec.Struct):
     body: bytes
 
 
-class Answered(msgspec.Struct):
+class RealAnswer(msgspec.Struct):
     """Its answer: the pieces with the nanoseconds after the request. `error`: why it has no end."""
 
     status: int = 0
@@ -63,11 +63,11 @@ def _opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-def answer(asked: Asked) -> Answered:
+def answer(asked: RealRequest) -> RealAnswer:
     """Make a request, and return its answer with its times."""
     headers = {name: value for name, value in asked.headers if name.lower() not in _NOT_SENT}
     start_ns = time.monotonic_ns()
-    told = Answered()
+    told = RealAnswer()
     try:
         request = urllib.request.Request(  # noqa: S310 - an HTTP client has made the URL
             asked.url,
@@ -86,5 +86,5 @@ def answer(asked: Asked) -> Answered:
 
 
 if __name__ == "__main__":
-    while (request := read(sys.stdin.buffer, Asked)) is not None:
+    while (request := read(sys.stdin.buffer, RealRequest)) is not None:
         write(sys.stdout.buffer, answer(request))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simloop import Limits, ModelCallFailed, Reply, RunawayRun, Scenario, ScriptedTool, World, run
+from simloop.kernel import limits
 from simloop.messages import UserMessage
-from simloop.runs import plan
 from simloop.runs import scripts as scripts_module
 
 TOOLS = {"look": ScriptedTool(returns="Nothing.")}
@@ -19,7 +19,7 @@ FAILS = Reply(http={"status": 500}, times="always")
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripts_module, "USUAL_REQUESTS", 50)
-    monkeypatch.setattr(plan, "USUAL_MOVES", 50)
+    monkeypatch.setattr(limits, "USUAL_MOVES", 50)
 
 
 def scenario(*replies: Reply, **more: Any) -> Scenario:

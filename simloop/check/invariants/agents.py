@@ -39,7 +39,7 @@ _HOUR_NS = 60 * _MINUTE_NS
 _RATE_LIMIT = 429
 _AT_ONCE = 3  # retries in a row without a wait
 _USUAL = ExponentialBackoff()
-_HOPELESS = frozenset({400, 401, 402, 403, 404, 413, 422})
+_HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
 _MISTAKES = {
     "AssertionError", "AttributeError", "IndexError", "JSONDecodeError", "KeyError", "NameError",
     "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
