@@ -74,10 +74,10 @@ def add_exchanges(recording: Recording, exchanges: Iterable[HttpExchange]) -> No
     for each in exchanges:
         address = _address(each.request)
         if not address:
-            recording.skip("a request whose address is that of no service")
+            recording.leave_out("a request whose address is that of no service")
             continue
         if each.status and each.status not in _STATUSES:
-            recording.skip("an answer with a status that HTTP does not have")
+            recording.leave_out("an answer with a status that HTTP does not have")
             continue
         form = next((one for one in formats if one.answers(each.request)), None)
         if form is None:
@@ -86,10 +86,10 @@ def add_exchanges(recording: Recording, exchanges: Iterable[HttpExchange]) -> No
         try:
             call = _model_call(form, each, len(calls) + 1, storage)
         except WrongRequest as wrong:
-            recording.skip(f"{each.request.method} {each.request.path}: {wrong}")
+            recording.leave_out(f"{each.request.method} {each.request.path}: {wrong}")
             continue
         if call is None:
-            recording.skip("a request for a count of tokens")
+            recording.leave_out("a request for a count of tokens")
         else:
             calls.append(call)
     recording.records += unfolded(calls)
@@ -222,9 +222,9 @@ def _add_service(recording: Recording, exchange: HttpExchange, address: str) -> 
     request = exchange.request
     method, parts = request.method.lower(), urlsplit(request.url)
     if lookup_of(request) is not None:
-        recording.skip("a request that simloop answers without a model")
+        recording.leave_out("a request that simloop answers without a model")
     elif method not in METHODS[:-1]:
-        recording.skip(f"a request with the method {request.method[:20]}")
+        recording.leave_out(f"a request with the method {request.method[:20]}")
     else:
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         route = {method: path, **_answer(exchange), "times": 1}

@@ -33,19 +33,19 @@ def _exchanges(entries: list[Any], recording: Recording) -> Iterator[HttpExchang
         request, answer = _at(entry, "request"), _at(entry, "response")
         url, method, status = request.get("url"), request.get("method"), answer.get("status")
         if not (isinstance(url, str) and isinstance(method, str) and isinstance(status, int)):
-            recording.skip("an entry without a method, an address or a status")
+            recording.leave_out("an entry without a method, an address or a status")
             continue
         content, text = _at(answer, "content"), _at(answer, "content").get("text")
         if not isinstance(text, str):
             if status and content.get("size"):
-                recording.skip("an answer whose body the writer has left away")
+                recording.leave_out("an answer whose body the writer has left away")
                 continue
             text = ""
         try:
             is_coded = content.get("encoding") == "base64"
             body = base64.b64decode(text) if is_coded else text.encode("utf-8", "replace")
         except ValueError:
-            recording.skip("a body that is no base64")
+            recording.leave_out("a body that is no base64")
             continue
         posted = _at(request, "postData").get("text")
         sent = posted.encode("utf-8", "replace") if isinstance(posted, str) else b""

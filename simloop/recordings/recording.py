@@ -73,5 +73,5 @@ class Recording(Struct):
     skipped: Counter[str] = field(default_factory=Counter)
     removed: Counter[str] = field(default_factory=Counter)
 
-    def skip(self, reason: str, times: int = 1) -> None:
+    def leave_out(self, reason: str, times: int = 1) -> None:
         self.skipped[reason] += times

@@ -106,7 +106,9 @@ class _Maker:
         if agent.is_amid_a_run:
             if agent.prompts and prompt.text == agent.prompts[-1].text:
                 return  # the agent has begun its conversation anew
-            self._recording.skip("a message of the user amid a run, which the agent may have made")
+            self._recording.leave_out(
+                "a message of the user amid a run, which the agent may have made"
+            )
             return
         ended_ns = agent.last.ended_ns if agent.last is not None else None
         agent.waits_ns.append(prompt.at_ns - ended_ns if prompt.at_ns and ended_ns else 0)
@@ -140,7 +142,7 @@ class _Maker:
     def result(self, run: ToolRun) -> None:
         answer = self._open.pop(run.call_id, None)
         if answer is None:
-            self._recording.skip("a result of a call that is not there")
+            self._recording.leave_out("a result of a call that is not there")
             return
         said = run.text.removeprefix("Error: ")
         answer |= {"raises": said} if run.is_error else {"returns": run.text}
@@ -215,7 +217,7 @@ class _Maker:
             try:
                 ScriptedTool(**keys)
             except ScenarioError:
-                self._recording.skip(f"the schema of the tool {name}, which is no JSON Schema")
+                self._recording.leave_out(f"the schema of the tool {name}, which is no JSON Schema")
                 keys["json_schema"] = {"type": "object"}
             tools[name] = {key: value for key, value in keys.items() if value}
         return tools
@@ -225,7 +227,7 @@ class _Maker:
         given = self._answers.get(name, [])
         if missing := sum(not answer for answer in given):
             words = f"the result of a call of {name}, which the recording does not have"
-            self._recording.skip(words, missing)
+            self._recording.leave_out(words, missing)
         return given
 
     def _expect(self, agent: _Agent, others: Mapping[str, _Agent]) -> dict[str, Any]:

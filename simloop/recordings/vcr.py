@@ -55,13 +55,13 @@ def _exchanges(
         url, method = asked.get("uri") or asked.get("url"), asked.get("method")
         status = _status(answer)
         if not isinstance(url, str) or not isinstance(method, str) or status is None:
-            recording.skip("an interaction without a method, an address or a status")
+            recording.leave_out("an interaction without a method, an address or a status")
             continue
         headers = _headers(answer.get("headers"))
         try:
             sent, came = _body(asked, ()), _body(answer, headers)
         except ValueError as error:
-            recording.skip(f"a body that cannot be read: {error}")
+            recording.leave_out(f"a body that cannot be read: {error}")
             continue
         request = HttpRequest(method.upper(), url, _headers(asked.get("headers")), sent)
         yield HttpExchange(request, status, headers, came, lines.get(id(each), 0))
