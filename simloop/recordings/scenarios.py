@@ -106,9 +106,8 @@ class _Maker:
         if agent.is_amid_a_run:
             if agent.prompts and prompt.text == agent.prompts[-1].text:
                 return  # the agent has begun its conversation anew
-            self._recording.leave_out(
-                "a message of the user amid a run, which the agent may have made"
-            )
+            words = "a message of the user amid a run, which the agent may have made"
+            self._recording.leave_out(words)
             return
         ended_ns = agent.last.ended_ns if agent.last is not None else None
         agent.waits_ns.append(prompt.at_ns - ended_ns if prompt.at_ns and ended_ns else 0)
