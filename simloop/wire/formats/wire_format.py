@@ -1,4 +1,4 @@
-"""What a wire format reads and writes: requests, and the events of replies."""
+"""The values that a wire format reads and writes: requests, and the events of replies."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
