@@ -7,7 +7,7 @@ all equally rare would hide what only a cluster of them shows. Each site draws f
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -38,22 +38,6 @@ USUAL_SITES = (*(fault.site for fault in _OF_REPLIES if not fault.named_only), *
 """The sites of a scenario that lists none."""
 
 
-WEATHERS: Mapping[str, Sequence[str]] = {
-    "rate-limit": ("model.rate-limit", "model.rate-limit-with-wait"),
-    "overload": ("model.server-error", "model.overloaded"),
-    "lost": ("model.lost-before-headers", "model.refused"),
-    "cut": ("model.lost-mid-output", "model.error-part"),
-    "slow": ("model.slow",),
-    "stall": ("model.stall", "model.unreachable"),
-    "overflow": ("model.overflow",),
-    "slow-tools": ("tool.slow", "program.slow"),
-    "failing-tools": ("tool.raises", "program.fails", "program.killed"),
-    "slow-services": ("service.slow",),
-    "failing-services": ("service.503", "service.lost"),
-}
-"""Sites that act together, under a short name."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChanceFaults:
     """The probabilities of faults. `activate`: a site is on in a run; `fire`: it acts when asked.
@@ -78,10 +62,10 @@ def chance_of_weather(weather: str) -> ChanceFaults:
     """
     sites: list[str] = []
     for name in weather.split("+"):
-        if name not in WEATHERS and name not in SITES:
-            known = f"there are {', '.join(WEATHERS)}; and the sites {', '.join(SITES)}"
+        if name not in catalogue.WEATHERS and name not in SITES:
+            known = f"there are {', '.join(catalogue.WEATHERS)}; and the sites {', '.join(SITES)}"
             raise ScenarioError(f"no weather `{name}`", key="--weather", hint=known)
-        sites += WEATHERS.get(name, (name,))
+        sites += catalogue.WEATHERS.get(name, (name,))
     return ChanceFaults(activate=1.0, sites=tuple(dict.fromkeys(sites)))
 
 

@@ -7,7 +7,8 @@ from commandline import Cli
 
 from simloop.errors import ScenarioError
 from simloop.scenario.schema import Scenario
-from simloop.world.chance import SITES, WEATHERS, chance_of_weather
+from simloop.world.chance import SITES, chance_of_weather
+from simloop.world.faults import WEATHERS
 
 RECORDED = """\
 prompt: Look.
