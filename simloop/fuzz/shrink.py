@@ -30,7 +30,7 @@ from simloop.scenario.writing import content
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.border.seal import kept_border
-from simloop.virtual.real_world import SHELLS
+from simloop.virtual.real_world import LISTS
 from simloop.world.chance import LOST_TOOL
 from simloop.world.faults import FAULTS, REPLY_ENDS, TOOL_ENDS, Keys, Stage
 from simloop.world.program_scripts import FILES
@@ -275,7 +275,7 @@ def _answers(record: Iterable[AnyEntry], known: dict[str, Any]) -> dict[str, Any
     answers: dict[str, list[dict[str, Any]]] = {}
     for entry in record:
         if type(entry) is entries.ProgramStarted:
-            if not (FILES in known.values() and entry.args[0].rpartition("/")[2] in SHELLS):
+            if not (FILES in known.values() and entry.args[0].rpartition("/")[2] in LISTS.shells):
                 answer: dict[str, Any] = {"hangs": True, "times": 1, "pieces": []}
                 begun[entry.number] = entry.at_ns, answer
                 answers.setdefault(shlex.join(entry.args), []).append(answer)

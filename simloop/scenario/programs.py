@@ -9,7 +9,7 @@ from simloop.errors import ScenarioError
 from simloop.scenario import expect, fields
 from simloop.scenario.fields import NO_TIME, Strict, differs, kept, no_items, wrong
 from simloop.scenario.mistakes import FORM, LIST, PLAIN
-from simloop.virtual.real_world import SHELLS
+from simloop.virtual.real_world import LISTS
 from simloop.world import program_scripts
 from simloop.world.faults import SiteFault, Stage
 from simloop.world.program_scripts import FILES, ProgramAnswer, ProgramFunction
@@ -129,8 +129,8 @@ def check_programs(programs: Mapping[str, Any], *, has_files: bool) -> None:
             raise wrong(f"programs.{key}", "give at least one answer")
         if answers != FILES:
             continue
-        if program_scripts.words_of(key)[-1] not in SHELLS:
-            message = f"only a shell works on files: {', '.join(sorted(SHELLS))}"
+        if program_scripts.words_of(key)[-1] not in LISTS.shells:
+            message = f"only a shell works on files: {', '.join(sorted(LISTS.shells))}"
             raise wrong(f"programs.{key}", message)
         if not has_files:
             raise wrong(f"programs.{key}", "the scenario has no files: add `files`, if only {}")

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from simloop.virtual.real_world import CLIENTS, STARTS
+from simloop.virtual.real_world import LISTS, STARTS
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
@@ -153,7 +153,7 @@ def _askers(frames: Iterable[Any]) -> str:
     for each in frames:
         if _owner_of(each) >= _Owner.PACKAGE:
             place = place_of(each)
-            if str(each.f_globals.get("__name__")).partition(".")[0] not in CLIENTS:
+            if str(each.f_globals.get("__name__")).partition(".")[0] not in LISTS.clients:
                 break
     return place
 

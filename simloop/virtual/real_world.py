@@ -1,107 +1,57 @@
 """The real world around a simulation: what is refused, what is let through, and a user's Ctrl-C.
 
-The lists were observed in November 2026, with CPython 3.11 to 3.14 and the packages of that month.
+`real_world.json` has the names of what was observed, with the date and the versions.
 """
 
 import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import signal
 else:
     import _signal as signal  # every run sets the handler twice; `signal` makes an enum each time
 
-# The advice that a refusal gives.
-TRANSPORT = "put a fake transport (such as httpx.MockTransport) or a fake tool in its place"
-PROCESS = "put a fake tool in its place"
-THREAD = (
-    "start the thread inside the simulation, with threading.Thread, a pool of threads or "
-    "asyncio.to_thread"
-)
-SIGNAL = "use loop.call_later, or asyncio.timeout"
-END = "raise an exception to end the program"
 
-LOOP_METHODS = {
-    TRANSPORT: (
-        "create_unix_server create_datagram_endpoint start_tls sendfile"
-        " sock_recvfrom sock_recvfrom_into sock_sendto sock_sendfile"
-    ),
-    "call the handler itself, for instance with loop.call_later": (
-        "add_signal_handler remove_signal_handler"
-    ),
-    "return from the main coroutine": "stop",
-    "give the coroutine to simloop.virtual.simulate.run_virtual": "run_forever run_until_complete",
-}
-"""The methods of an event loop that are refused, by the advice."""
+class _Lists(Struct, frozen=True):
+    advice: Mapping[str, str]
+    """What a refusal tells, by a short name; the lists of refused calls are by that name."""
+    loop_methods: Mapping[str, tuple[str, ...]]
+    """The methods of an event loop that are refused."""
+    audit_events: Mapping[str, tuple[str, ...]]
+    """The audit events of calls that leave or end a simulation."""
+    commands: Mapping[str, int]
+    """By audit event: the argument that is the command of a process."""
+    silent_functions: Mapping[str, tuple[str, ...]]
+    """The functions for which no version of CPython has an audit event."""
+    silent_methods: Mapping[str, tuple[str, ...]]
+    """By class: methods of sockets without an event. An open socket needs no `connect`."""
+    real_clocks: frozenset[str]
+    """Packages whose clocks stay real: they wait in the operating system, or measure runs."""
+    shells: frozenset[str]
+    """The programs that start another one with `-c`."""
+    private_twins: frozenset[str]
+    """Modules written in C that only the public module of that subject imports."""
+    debuggers: frozenset[str]
+    """A person who steps through a simulation is outside of it."""
+    machine: frozenset[str]
+    """They run small programs to find out about the machine, which stays real: the SDK of OpenAI
+    asks `distro` and `platform` at its first request."""
+    asking_functions: Mapping[str, str]
+    """By package, a function that asks as well: urllib3 binds a socket when it is imported."""
+    clients: frozenset[str]
+    """SDKs of providers, HTTP clients and what repeats their calls, by the names of their modules.
+    """
 
-AUDIT_EVENTS = {
-    TRANSPORT: ("socket.connect socket.bind socket.sendto socket.sethostname"),
-    PROCESS: (
-        "os.fork os.forkpty os.exec os.spawn"
-        " os.startfile os.startfile/2 os.kill os.killpg signal.pthread_kill"
-        " _winapi.CreateProcess cpython.PyInterpreterState_New"
-    ),
-    THREAD: "_thread.start_new_thread _thread.start_joinable_thread",
-}
-"""The audit events of calls that leave or end a simulation."""
 
-COMMANDS = {"os.exec": 1, "os.spawn": 2}
-"""By audit event: the argument that is the command of a process."""
-
-SILENT_FUNCTIONS = {
-    TRANSPORT: "os.sendfile",
-    THREAD: "_thread.start_joinable_thread",
-    PROCESS: "_interpreters.create",
-    SIGNAL: "signal.alarm signal.setitimer",
-    END: "os.abort signal.raise_signal _thread.interrupt_main",
-}
-"""The functions for which no version of CPython has an audit event."""
-
-# An open socket needs no `connect`: these reach the world, or wait for it.
-SILENT_METHODS = {
-    ("_socket", "socket"): (
-        "_accept listen recv recv_into recvfrom recvfrom_into recvmsg recvmsg_into"
-        " send sendall sendmsg"
-    ),
-    ("ssl", "SSLSocket"): "do_handshake read send write",
-}
-"""By module and class: the methods of sockets without an event."""
-
-REAL_CLOCKS = frozenset({
-    # They wait in the operating system.
-    "asyncio", "multiprocessing", "socketserver",
-    # They measure the simulation.
-    "simloop", "_pytest", "hypothesis", "pytest", "pytest_benchmark",
-})  # fmt: skip
-"""Packages whose clocks stay real."""
-
-SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
-"""The programs that start another one with `-c`."""
-
-PRIVATE_TWINS = frozenset({"posix", "nt", "_signal", "_ssl", "_queue"})
-"""Modules written in C that only the public module of that subject imports."""
-
-# A person who steps through a simulation is outside of it.
-_DEBUGGERS = {
-    "IPython", "_pydev_bundle", "_pydevd_bundle", "_pydevd_frame_eval", "bdb", "debugpy", "ipdb",
-    "pdb", "pudb", "pydevd",
-}  # fmt: skip
-# They run small programs to find out about the machine, which stays real: the SDK of OpenAI asks
-# `distro` and `platform` at its first request.
-_ASKS_THE_MACHINE = {"ctypes", "distro", "platform", "uuid"}
-# By package, a function that asks as well: urllib3 binds a socket when it is imported.
-_ASKING_FUNCTIONS = {"urllib3": "_has_ipv6"}
-
-CLIENTS = frozenset({
-    "aiohttp", "anthropic", "boto3", "botocore", "cohere", "google", "groq", "h11", "h2",
-    "httpcore", "httpcore2", "httpx", "httpx2", "httpx_sse", "litellm", "mcp", "mistralai",
-    "ollama", "openai", "requests", "sseclient", "tenacity", "urllib3", "websockets",
-})  # fmt: skip
-"""SDKs of providers, HTTP clients and what repeats their calls, by the names of their modules."""
-
+LISTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_Lists)
+ADVICE = LISTS.advice
 _LONGEST = 100
 STARTS = frozenset({"VirtualLoop.run", "SimulatedThread.bootstrap"})
 """The qualified names of the functions below all code of a simulation on a stack."""
@@ -112,9 +62,9 @@ def is_exempt(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code.co_qualname not in STARTS:
         name = str(frame.f_globals.get("__name__"))
         root = name.partition(".")[0]
-        if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.process":
+        if root in LISTS.debuggers or root in LISTS.machine or name == "simloop.cli.process":
             return True
-        if _ASKING_FUNCTIONS.get(root) == frame.f_code.co_name:
+        if LISTS.asking_functions.get(root) == frame.f_code.co_name:
             return True
         frame = frame.f_back
     return False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from simloop.virtual.real_world import SHELLS
+from simloop.virtual.real_world import LISTS
 
 FILES = "files"
 """The script of a shell that works on the files in memory."""
@@ -137,7 +137,7 @@ def command_line(args: Sequence[str]) -> str:
 
 def line_of_shell(args: Sequence[str]) -> str | None:
     """Return the command line that a shell runs; None for other programs."""
-    if args[0].rpartition("/")[2] not in SHELLS:
+    if args[0].rpartition("/")[2] not in LISTS.shells:
         return None
     for option, line in itertools.pairwise(args[1:]):
         if option in {"-c", "-lc", "-ic", "-ec", "-lec"}:

@@ -15,7 +15,7 @@ from simloop.escape import recordable, writable
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.border.processes import Process, ProcessScript, Signalled
-from simloop.virtual.real_world import SHELLS
+from simloop.virtual.real_world import LISTS
 from simloop.world import program_scripts
 from simloop.world.chance import FaultSites
 from simloop.world.faults import PROGRAM_FAULTS, SiteFault, Stage
@@ -37,7 +37,7 @@ class Programs(Struct, eq=False):
     started: int = 0
 
     def has(self, name: str) -> bool:
-        return name in SHELLS or any(each.names(name) for each in self.scripts)
+        return name in LISTS.shells or any(each.names(name) for each in self.scripts)
 
     @property
     def has_files(self) -> bool:
@@ -48,7 +48,7 @@ class Programs(Struct, eq=False):
         args = process.start.args
         line = program_scripts.line_of_shell(args)
         script, words = self._script_for(args, line)
-        if script is None and args[0].rpartition("/")[2] not in SHELLS:
+        if script is None and args[0].rpartition("/")[2] not in LISTS.shells:
             return None
         self.started += 1
         running = _Running(self, process, self.started)

@@ -16,7 +16,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from simloop.virtual.border import thread_stand_ins
-from simloop.virtual.real_world import PRIVATE_TWINS
+from simloop.virtual.real_world import LISTS
 
 # Only values of these types are looked up: the hash of any other object may run its own code.
 # A class of another metaclass may define `__hash__` as well.
@@ -138,7 +138,7 @@ class StandIns:
     def holder_of(self, namespace: dict[str, Any], module: str) -> _Holder | None:
         """Return the names in the globals of a module that hold an original or a stand-in."""
         package = str.partition(module, ".")[0]
-        if package in PRIVATE_TWINS:
+        if package in LISTS.private_twins:
             return None
         by_value, originals, stand_ins = self.by_value, {}, {}
         for name, value in list(namespace.items()):

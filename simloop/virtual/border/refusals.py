@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from simloop.virtual import real_world
 from simloop.virtual.border.absence import EVENTS, guarded, named
 from simloop.virtual.border.answers import Answers, answers_here
+from simloop.virtual.real_world import ADVICE, LISTS, is_exempt, with_command
 
 _ABSENT = "absent"
 _ADVICE = {
-    event: advice for advice, events in real_world.AUDIT_EVENTS.items() for event in events.split()
+    event: advice for advice, events in LISTS.audit_events.items() for event in events
 } | dict.fromkeys(EVENTS, _ABSENT)
 
 
@@ -31,7 +31,7 @@ def _exit(answers: Answers, _: Any, status: int) -> None:
     """End a whole program, as `os._exit` ends a process; refused in any other run."""
     threads = answers.loop.threads
     if threads is None or not threads.has_main:
-        raise answers.loop.refuse("os._exit", real_world.END)
+        raise answers.loop.refuse("os._exit", ADVICE["end"])
     threads.exit_program(status)
 
 
@@ -50,12 +50,12 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     answers = answers_here()
     if answers is None:
         return
-    if advice is real_world.THREAD and getattr(args[0], "__module__", "") == _THREADS:
+    if advice == "thread" and getattr(args[0], "__module__", "") == _THREADS:
         return
-    if real_world.is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
+    if is_exempt(sys._getframe(1)):  # noqa: SLF001 - the caller
         return
     if advice != _ABSENT:
-        raise answers.loop.refuse(_described(event, args), advice)
+        raise answers.loop.refuse(_described(event, args), ADVICE[advice])
     error = EVENTS[event](answers, *args)
     if error is not None:
         raise error
@@ -65,14 +65,14 @@ _THREADS = "simloop.virtual.threads.scheduler"
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
-    place = real_world.COMMANDS.get(event)
-    return event if place is None else real_world.with_command(event, args[place])
+    place = LISTS.commands.get(event)
+    return event if place is None else with_command(event, args[place])
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    original: _refusing(original, name, advice)
-    for advice, names in real_world.SILENT_FUNCTIONS.items()
-    for name in names.split()
+    original: _refusing(original, name, ADVICE[advice])
+    for advice, names in LISTS.silent_functions.items()
+    for name in names
     for original in [named(*name.split("."))]
     if original is not None
 } | {os._exit: guarded(os._exit, _exit)}
@@ -88,7 +88,7 @@ def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
             return network.answer(name, original, one, *args)
         if name in _HARMLESS:
             return original(one, *args)
-        raise answers.loop.refuse(f"socket.{name.lstrip('_')}", real_world.TRANSPORT)
+        raise answers.loop.refuse(f"socket.{name.lstrip('_')}", ADVICE["transport"])
 
     return guarded(original, method)
 
@@ -96,11 +96,8 @@ def _without_waiting(original: Any, name: str) -> Callable[..., Any]:
 _HARMLESS = ("close", "shutdown", "getsockname", "getpeername", "setsockopt", "getsockopt")
 METHODS: tuple[tuple[type, str, Any], ...] = tuple(
     (kind, name, _without_waiting(vars(kind)[name], name))
-    for place, names in (
-        *real_world.SILENT_METHODS.items(),
-        (("_socket", "socket"), " ".join(_HARMLESS)),
-    )
-    for kind in [named(*place)]
-    for name in names.split()
+    for place, names in (*LISTS.silent_methods.items(), ("_socket.socket", _HARMLESS))
+    for kind in [named(*place.split("."))]
+    for name in names
     if kind is not None and name in vars(kind)
 )

@@ -11,7 +11,7 @@ from simloop.virtual.border.answers import Answers, shared_draws
 from simloop.virtual.border.exchange import NameExchange, StandIns
 from simloop.virtual.border.output import Output, enter_streams, leave_streams
 from simloop.virtual.clock.loop import VirtualLoop
-from simloop.virtual.real_world import REAL_CLOCKS, noted_interrupts
+from simloop.virtual.real_world import LISTS, noted_interrupts
 from simloop.virtual.seeds import Seeds
 
 try:
@@ -32,7 +32,7 @@ _OF_BORDER = StandIns(
     + refusals.METHODS
     + absence.METHODS
     + certificates.METHODS,
-    kept_by=REAL_CLOCKS,
+    kept_by=LISTS.real_clocks,
     everywhere=refusals.FUNCTIONS | answers.OF_ASYNCIO | absence.FUNCTIONS,
 )
 

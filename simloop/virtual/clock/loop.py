@@ -24,7 +24,7 @@ from simloop.virtual.clock.listener import hear_timer, report_blocking
 from simloop.virtual.clock.transports import ReachingLoop, refuse_methods
 from simloop.virtual.places import MOST_NAMED, askers_place, place_of_callback, where_it_waits
 from simloop.virtual.progress import Progress
-from simloop.virtual.real_world import THREAD, noted_interrupts
+from simloop.virtual.real_world import ADVICE, noted_interrupts
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -278,7 +278,7 @@ class VirtualLoop(ReachingLoop):
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:
         """Call soon from a thread of this run; other threads are outside virtual time."""
         if self._thread_id != threading.get_ident() and loop_here() is not self:
-            raise self.refuse("a call from another thread", THREAD)
+            raise self.refuse("a call from another thread", ADVICE["thread"])
         return self.call_soon(callback, *args, context=context)
 
     def look_at_pipes(self) -> None:

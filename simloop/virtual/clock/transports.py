@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from simloop.virtual.clock import tasks
-from simloop.virtual.real_world import LOOP_METHODS, PROCESS, SHELLS, TRANSPORT
+from simloop.virtual.real_world import ADVICE, LISTS
 
 READ, WRITE = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
@@ -29,7 +29,7 @@ def absent(outer: Any, args: Sequence[Any]) -> FileNotFoundError:
     words = [os.fsdecode(each) for each in args]
     name, asked = words[0] if words else "", shlex.join(words)
     error = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    if words[1:2] == ["-c"] and words[2:] and os.path.basename(name) in SHELLS:  # noqa: PTH119
+    if words[1:2] == ["-c"] and words[2:] and os.path.basename(name) in LISTS.shells:  # noqa: PTH119
         asked = words[2]
         name = (asked.split() or [name])[0]
     outer.note_refused("program", os.path.basename(name), asked)  # noqa: PTH119
@@ -90,7 +90,7 @@ class ReachingLoop(asyncio.BaseEventLoop):
     def _pipes_for(self, method: str) -> Any:
         pipes = self.outer.pipes
         if pipes is None:
-            raise self.outer.refuse(f"loop.{method}", TRANSPORT)
+            raise self.outer.refuse(f"loop.{method}", ADVICE["transport"])
         return pipes
 
     def _watch(self, method: str, event: int, fd: Any, callback: Any, *args: Any) -> Any:
@@ -120,7 +120,7 @@ class ReachingLoop(asyncio.BaseEventLoop):
         self, _protocol: Any, args: Any, *given: Any, **more: Any
     ) -> Any:
         is_shell = given[0]
-        self._check_sealed("subprocess_shell" if is_shell else "subprocess_exec", PROCESS)
+        self._check_sealed("subprocess_shell" if is_shell else "subprocess_exec", ADVICE["process"])
         if self.outer.processes is None:
             raise absent(self.outer, ("/bin/sh", "-c", args) if is_shell else args)
         # As asyncio does, without a child watcher: the end of the process calls the transport.
@@ -140,7 +140,7 @@ class ReachingLoop(asyncio.BaseEventLoop):
             raise
         return transport
 
-    def _check_sealed(self, what: str, advice: str = TRANSPORT) -> None:
+    def _check_sealed(self, what: str, advice: str = ADVICE["transport"]) -> None:
         if not self.outer.is_sealed:
             raise self.outer.refuse(f"loop.{what}", advice)
 
@@ -188,8 +188,8 @@ def _number(fd: Any) -> int:
 
 def refuse_methods(cls: type[ReachingLoop], *, without: frozenset[str] = frozenset()) -> None:
     """Let the methods of an event loop that reach the real world call its `_refuse_method`."""
-    for advice, names in LOOP_METHODS.items():
-        for name in names.split():
+    for advice, names in LISTS.loop_methods.items():
+        for name in names:
             if name not in without:
-                method = functools.partialmethod(cls._refuse_method, f"loop.{name}", advice)
+                method = functools.partialmethod(cls._refuse_method, f"loop.{name}", ADVICE[advice])
                 setattr(cls, name, method)
