@@ -30,7 +30,6 @@ from simloop.runs.loop import loaded
 from simloop.runs.run import Runner
 from simloop.scenario import replies, schema
 from simloop.trace import entries, recorder
-from simloop.virtual.clock.timeouts import Timeouts
 from simloop.virtual.simulate import run_virtual
 from simloop.world.tools import Tool
 from simloop.world.user_functions import UserFunction
@@ -70,16 +69,15 @@ class Passages:
         self._point, self._clock, self._make = point, clock, INPUTS[point]
         self._recorder, cancellation = recorder.Recorder([], loop), Cancellation(loop)
         cancellation.open(task, None)
-        self._user_code = UserCode(_PATIENT, self._recorder, cancellation, [])
-        self._timeouts = Timeouts(loop, task)
+        self._user_code = UserCode(_PATIENT, self._recorder, loop, cancellation, [])
 
     async def batch(self, hooks: tuple[UserFunction, ...], calls: int) -> int:
         """Return the nanoseconds of so many passages. Raises ScenarioError if a hook fails."""
-        make, fire, timeouts = self._make, self._user_code.fire, self._timeouts
+        make, fire = self._make, self._user_code.fire
         start_ns = self._clock()
         for _ in range(calls):
             if hooks:
-                await fire(self._point, hooks, make(), timeouts)
+                await fire(self._point, hooks, make())
         took_ns = self._clock() - start_ns
         record = self._recorder.entries
         for entry in record:

@@ -22,7 +22,6 @@ from simloop.messages import (
 )
 from simloop.trace import entries, requests
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.model_port import ModelPort
 
 
@@ -156,7 +155,6 @@ class Compactor(Struct, eq=False):
     _history: History
     _model: ModelPort
     _model_calls: model_calls.ModelCalls
-    _timeouts: Timeouts
     reported: bool = False
     """Whether the trace of this run says that the context is over its trigger for good."""
 
@@ -270,7 +268,7 @@ class Compactor(Struct, eq=False):
             purpose="summary",
             tokens=conversation.tokens,
         )
-        reply = self._model_calls.begin(stream.request, self._timeouts, quiet=True)
+        reply = self._model_calls.begin(stream.request, quiet=True)
         await user_code.finished(self._model_calls.read(stream, reply))
         text = reply.text.strip()
         if reply.fault is not None:

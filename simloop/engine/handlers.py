@@ -65,10 +65,10 @@ class EffectHandlers:
     rest begins anew with each run: see `begin`.
     """
 
-    def __init__(self, world: World, settings: EngineSettings, timeouts: Timeouts) -> None:
+    def __init__(self, world: World, settings: EngineSettings) -> None:
         self._world = world
         self._settings = settings
-        self._timeouts = timeouts
+        self._loop = world.model.loop
         self._user = world.user
         self._tools = world.tools
         self._hooks = settings.hooks
@@ -80,7 +80,7 @@ class EffectHandlers:
         self._cancellation = cancellation = world.user.cancellation
         in_parallel = settings.hook_execution.order is HookOrder.PARALLEL
         self._user_code = (ParallelHooks if in_parallel else UserCode)(
-            settings.hook_isolation, recorder, cancellation, world.model.raised
+            settings.hook_isolation, recorder, self._loop, cancellation, world.model.raised
         )
         self._model_calls = ModelCalls(settings, recorder, self._user_code)
         self._tool_calls = ToolCalls(world, settings, self._user_code)
@@ -91,7 +91,7 @@ class EffectHandlers:
             self._compactor = ScriptedContext(*settings.context, self.history, recorder)
         else:
             self._compactor = Compactor(
-                settings.compaction, self.history, world.model, self._model_calls, timeouts
+                settings.compaction, self.history, world.model, self._model_calls
             )
 
     def begin(self) -> None:
@@ -124,7 +124,7 @@ class EffectHandlers:
         callback = self._callbacks.on_compacted
         if done.shrunk and callback is not None:
             given = (done.tokens_before, done.tokens_after)
-            await self._user_code.notify(callback, given, self._timeouts)
+            await self._user_code.notify(callback, given)
         if done.shrunk and effect.then_say and not effect.marker:
             self.history.extend((UserMessage(effect.then_say),))
         return signals.ContextCompacted(done.shrunk)
@@ -149,9 +149,7 @@ class EffectHandlers:
             given = BeforeLLMCall(
                 self._step_number, self.history.view(), system_prompt, self._step_tools
             )
-            await self._user_code.fire(
-                BEFORE_LLM_CALL, self._hooks.before_llm_call, given, self._timeouts
-            )
+            await self._user_code.fire(BEFORE_LLM_CALL, self._hooks.before_llm_call, given)
             if given.blocked is not None:
                 self.cause = writable(given.blocked)
                 return signals.CallBlocked()
@@ -163,13 +161,13 @@ class EffectHandlers:
         if calls.running.tasks:
             await calls.finish_started()  # of a reply that the machine gave up
         if self._flags_abort:
-            if self._timeouts.loop.busy:
+            if self._loop.busy:
                 await asyncio.sleep(0)
             if cancellation.aborted:
                 return self._come_back_aborted()
-        reply = self._reply = self._model_calls.begin(stream.request, self._timeouts, quiet=False)
+        reply = self._reply = self._model_calls.begin(stream.request, quiet=False)
         if self._starts_early and (self._tools_are_on or self._step_tools):
-            reply.on_call = partial(calls.start_newest, self._step_tools, self._timeouts)
+            reply.on_call = partial(calls.start_newest, self._step_tools)
             reply.on_end = calls.finish_started
         calls.open(reply.calls)
         rest = self._model_calls.read(stream, reply)
@@ -222,7 +220,7 @@ class EffectHandlers:
         # Calls that came before the failure were announced, so they are answered, and forgotten.
         # One that was started has its own result: its effects are there, and the retry asks again.
         await self._tool_calls.finish_started()
-        await self._tool_calls.settle("Error: not executed, the model call failed", self._timeouts)
+        await self._tool_calls.settle("Error: not executed, the model call failed")
         self._keep_failed(reply, fault)
         how = values.ABORTED_REPLY if error is ErrorClass.ABORTED else values.FAILED_REPLY
         self.transcript.add_failed(reply.broken_off(how))
@@ -239,7 +237,7 @@ class EffectHandlers:
 
     async def _back_off(self, effect: effects.Backoff) -> Signal:
         settings = self._settings
-        now_ns = EPOCH_NS + settings.clock_skew_ns + self._timeouts.loop.now_ns
+        now_ns = EPOCH_NS + settings.clock_skew_ns + self._loop.now_ns
         draw = settings.seeds.stream("retry-jitter").random()
         delay_ns = settings.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
         asked = (
@@ -258,24 +256,24 @@ class EffectHandlers:
         return signals.BackoffElapsed()
 
     def _run_tools(self, effect: effects.RunTools) -> _Answer:
-        calls, loop = self._tool_calls, self._timeouts.loop
+        calls, loop = self._tool_calls, self._loop
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
             return self._tools_off()
         self._cancellation.polls = effect.polls
         if effect.first_only:
             return self._run_first()
-        rest = calls.run(self._step_tools, self._timeouts)
+        rest = calls.run(self._step_tools)
         if rest is not None or loop.ready or loop.has_due:  # others get a turn before the signal
             return self._run_on(rest)
         return self._tools_returned()
 
     async def _tools_off(self) -> Signal:
-        await self._tool_calls.settle(_TOOLS_OFF, self._timeouts)
+        await self._tool_calls.settle(_TOOLS_OFF)
         return _TOOLS_RETURNED
 
     async def _run_first(self) -> Signal:
-        await self._tool_calls.keep_first(_ONE_CALL, self._timeouts)
-        return await self._run_on(self._tool_calls.run(self._step_tools, self._timeouts))
+        await self._tool_calls.keep_first(_ONE_CALL)
+        return await self._run_on(self._tool_calls.run(self._step_tools))
 
     async def _run_on(self, rest: Rest) -> Signal:
         await finished(rest)
@@ -293,7 +291,7 @@ class EffectHandlers:
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
         cause = _REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
         await self._tool_calls.finish_started()  # the result of a call that was started is true
-        await self._tool_calls.settle(f"Error: not executed, {cause}", self._timeouts)
+        await self._tool_calls.settle(f"Error: not executed, {cause}")
         return signals.ToolsReturned()
 
     def _close_step(self, effect: effects.CloseStep) -> _Answer:
@@ -320,11 +318,11 @@ class EffectHandlers:
         ):
             if callback is not None:
                 self._cancellation.check()
-                await self._user_code.notify(callback, given, self._timeouts)
+                await self._user_code.notify(callback, given)
         if hooks.after_llm_call:
             said = (reply.text, tuple(reply.calls), reply.finish, reply.raw, reply.usage)
             done = AfterLLMCall(self._step_number, *said)
-            await self._user_code.fire(AFTER_LLM_CALL, hooks.after_llm_call, done, self._timeouts)
+            await self._user_code.fire(AFTER_LLM_CALL, hooks.after_llm_call, done)
         return self._step_closed()
 
     def _step_closed(self) -> Signal:
@@ -354,9 +352,9 @@ class EffectHandlers:
             return
         self.text = reply.text or self.text
         why = _STOPPED.get(outcome, "Error: not executed, the run ended")
-        with self._timeouts.after(GRACE_MS):  # for what callbacks make of it
+        with Timeouts(self._loop).after(GRACE_MS):  # for what callbacks make of it
             await self.stop_tools()
-            await self._tool_calls.settle(why, self._timeouts)
+            await self._tool_calls.settle(why)
         if reply.finish is None and not self._settings.sent_back.failed:
             self.transcript.add_failed(reply.broken_off(values.ABORTED_REPLY))
         elif effect.keep and (reply.text or reply.calls):

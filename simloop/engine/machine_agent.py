@@ -21,7 +21,6 @@ from simloop.kernel.names import NAMES
 from simloop.kernel.states import Finished
 from simloop.messages import Counters, Message, Outcome, UserMessage
 from simloop.trace.entries import Transition
-from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.agent import Ending
 from simloop.world.world import World
 
@@ -54,11 +53,8 @@ class MachineAgent:
 
     async def answer(self, prompt: str, world: World) -> Ending:
         """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
-        task = asyncio.current_task()
-        assert task is not None
         if self._handlers is None:
-            self._enter(world, task)
-        self._timeouts.task = task  # each prompt may be sent from another task
+            self._enter(world)
         self._run = self._machine.start()
         self._counters = Counters(self._run.error_count, 0, 0)
         self._handlers.begin()
@@ -68,13 +64,12 @@ class MachineAgent:
         finally:
             await self._handlers.stop_tools()  # for a run that an error ends
 
-    def _enter(self, world: World, task: asyncio.Task[Any]) -> None:
+    def _enter(self, world: World) -> None:
         self._model, self._recorder = world.model, world.model.recorder
         self._cancellation = world.user.cancellation
         if self._settings.abort_is_flag:
             self._cancellation.note_abort = self._note_abort
-        self._timeouts = Timeouts(world.model.loop, task)
-        self._handlers = EffectHandlers(world, self._settings, self._timeouts)
+        self._handlers = EffectHandlers(world, self._settings)
 
     async def _drive_on(self) -> Ending:
         """Feed signals to the machine and carry out its effects until it has finished.
@@ -89,7 +84,7 @@ class MachineAgent:
         """
         signal: Any = signals.Began()  # None after a machine that asked for no answer
         most = self._settings.max_transitions
-        handlers, cancellation, loop = self._handlers, self._cancellation, self._timeouts.loop
+        handlers, cancellation, loop = self._handlers, self._cancellation, self._model.loop
         machine, table, ready = self._machine, handlers.table, loop.ready
         recorder = self._recorder
         record, clock = recorder.entries, recorder.clock

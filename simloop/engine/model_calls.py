@@ -67,7 +67,6 @@ class ReplySoFar(Struct, eq=False):
     """
 
     request: values.Request
-    timeouts: Timeouts
     ids: CallIds
     reading: ReplyReading | None
     announces: bool
@@ -157,14 +156,15 @@ class ModelCalls:
         self._notifies = any((own.on_chunk, own.on_text, own.on_tool_call))
         self._user_code = user_code
         self._cancellation = user_code.cancellation
+        self._loop, self._timeouts = user_code.loop, Timeouts(user_code.loop)
         limits = settings.limits
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
 
-    def begin(self, request: values.Request, timeouts: Timeouts, *, quiet: bool) -> ReplySoFar:
+    def begin(self, request: values.Request, *, quiet: bool) -> ReplySoFar:
         """Return a reply to be read now. `quiet` notifies no callback: for a summary."""
         announces = self._notifies and not quiet
-        return ReplySoFar(request, timeouts, self._ids, self._reading, announces)
+        return ReplySoFar(request, self._ids, self._reading, announces)
 
     def read(self, stream: RecordedStream, reply: ReplySoFar) -> Rest:
         """Take the parts of `stream` into `reply`, in which they stay if the run is stopped."""
@@ -172,12 +172,12 @@ class ModelCalls:
         if is_quiet and stream.take_whole(reply.pieces, reply.keep):
             self._cancellation.check()
             return None
-        return self._read_on(stream, reply, reply.timeouts.loop.now_ns)
+        return self._read_on(stream, reply, self._loop.now_ns)
 
     async def _read_on(self, stream: RecordedStream, reply: ReplySoFar, start_ns: int) -> None:
         parts = self._read_parts(stream, reply, start_ns)
         if self._notifies:
-            with reply.timeouts.around(start_ns + self._whole_ns) as bound:
+            with self._timeouts.around(start_ns + self._whole_ns) as bound:
                 held = await parts
             if bound.expired:  # in a callback
                 reply.fault, reply.found_here = _TIMED_OUT, True
@@ -198,7 +198,6 @@ class ModelCalls:
         self, stream: RecordedStream, reply: ReplySoFar, start_ns: int
     ) -> Finish | None:
         """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
-        timeouts = reply.timeouts
         first_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         try:
             while not stream.ended:
@@ -221,7 +220,7 @@ class ModelCalls:
                     stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
         finally:
             if stream.needs_closing:
-                with timeouts.at(whole_ns) as timeout:
+                with self._timeouts.at(whole_ns) as timeout:
                     await stream.aclose()
                 if timeout.expired:
                     reply.fault, reply.found_here = _TIMED_OUT, True
@@ -229,7 +228,7 @@ class ModelCalls:
 
     async def _wait(self, more: Started, reply: ReplySoFar, until_ns: int) -> bool:
         """Wait for more parts. Return False if the wait took too long, or an abort broke it off."""
-        with reply.timeouts.at(until_ns) as timeout, self._cancellation.breaking(timeout):
+        with self._timeouts.at(until_ns) as timeout, self._cancellation.breaking(timeout):
             await more
         if not (timeout.broken or timeout.expired):
             return True
@@ -238,13 +237,13 @@ class ModelCalls:
         return False
 
     async def _announce(self, part: Part, reply: ReplySoFar) -> None:
-        callbacks, announces, timeouts = self._callbacks, reply.announces, reply.timeouts
+        callbacks, announces = self._callbacks, reply.announces
         if announces and callbacks.on_chunk is not None:
-            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
+            await self._user_code.notify(callbacks.on_chunk, (part,))
         if type(part) is TextDelta and announces and callbacks.on_text is not None:
-            await self._user_code.notify(callbacks.on_text, (part.text,), timeouts)
+            await self._user_code.notify(callbacks.on_text, (part.text,))
         elif type(part) is ToolCallPart:
             if announces and callbacks.on_tool_call is not None:
-                await self._user_code.notify(callbacks.on_tool_call, (reply.calls[-1],), timeouts)
+                await self._user_code.notify(callbacks.on_tool_call, (reply.calls[-1],))
             if reply.on_call is not None:
                 await reply.on_call()

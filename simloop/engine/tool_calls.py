@@ -19,7 +19,6 @@ from simloop.kernel.policies import ToolOrder
 from simloop.messages import NO_RESULT, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
 from simloop.virtual.clock.tasks import Started
-from simloop.virtual.clock.timeouts import Timeouts
 from simloop.world.tools import Tool, read_again, read_arguments
 from simloop.world.tools_port import details_of, failed, unbroken
 from simloop.world.world import World
@@ -48,7 +47,7 @@ class ToolCalls:
         self._port = world.tools
         self._rules = settings.tool_rules
         self._hooks, self._callbacks = settings.hooks, settings.callbacks
-        self._recorder = world.model.recorder
+        self._recorder, self._loop = world.model.recorder, world.model.loop
         self._user_code = user_code
         self._cancellation = world.user.cancellation
         self._report_failures = settings.report_failed_tools
@@ -58,7 +57,7 @@ class ToolCalls:
         self._in_parallel = settings.tool_execution.order is ToolOrder.PARALLEL
         # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(settings.hooks.before_tool_call) or self._flags_abort
-        self.running = RunningTasks()
+        self.running = RunningTasks(self._loop)
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:
@@ -86,23 +85,18 @@ class ToolCalls:
             return []
         return [answer for answer in self.answers.values() if answer.text == NO_RESULT]
 
-    async def start_newest(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
+    async def start_newest(self, tools: Mapping[str, Tool]) -> None:
         """Start the call that has just come, while its reply goes on.
 
         In sequential order the call starts when the calls before it have ended. The call has a turn
         before this returns, so it has started even if no time passes until the reply ends.
         """
         index, in_sequence = len(self._calls) - 1, not self._in_parallel
-        self.running.spawn(
-            lambda own: self._answer_early(index, tools, own), timeouts, after_the_last=in_sequence
-        )
+        self.running.spawn(partial(self._answer_early, index, tools), after_the_last=in_sequence)
         await asyncio.sleep(0)
 
-    async def _answer_early(
-        self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
-    ) -> None:
-        if self._may_begin(index):
-            await finished(self._answer_call(index, tools, timeouts))
+    def _answer_early(self, index: int, tools: Mapping[str, Tool]) -> Rest:
+        return self._answer_call(index, tools) if self._may_begin(index) else None
 
     async def finish_started(self) -> None:
         """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
@@ -110,32 +104,32 @@ class ToolCalls:
             await self.running.wait()
             self._cancellation.check()
 
-    async def keep_first(self, why: str, timeouts: Timeouts) -> None:
+    async def keep_first(self, why: str) -> None:
         """Keep one call; give the others an error result with this text, and forget them."""
         for index in range(1, len(self._calls)):
-            await self._reject(index, why, timeouts)
+            await self._reject(index, why)
             del self.answers[index]
         del self._calls[1:]
 
-    def run(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> Rest:
+    def run(self, tools: Mapping[str, Tool]) -> Rest:
         """Run the open calls, as the policy says; one that was interrupted gets an error result."""
-        loop, has_begun = timeouts.loop, self.running.tasks or self._started or self.answers
+        loop, has_begun = self._loop, self.running.tasks or self._started or self.answers
         may_wait = self._is_guarded or loop.ready or loop.has_due
         if len(self._calls) != 1 or has_begun or may_wait:
-            return self._run_all(tools, timeouts)
+            return self._run_all(tools)
         self._cancellation.check()
-        return self._answer_call(0, tools, timeouts)
+        return self._answer_call(0, tools)
 
-    async def _run_all(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
+    async def _run_all(self, tools: Mapping[str, Tool]) -> None:
         if self.running.tasks:
             await self.finish_started()
         for index in self._started:
             if index not in self.answers:
-                await self._reject(index, "Error: not finished, it was interrupted", timeouts)
+                await self._reject(index, "Error: not finished, it was interrupted")
         if len(self._calls) > 1 and self._is_parallel(tools):
-            await self._run_in_parallel(tools, timeouts)
+            await self._run_in_parallel(tools)
         else:
-            loop, number = timeouts.loop, 0
+            loop, number = self._loop, 0
             for index in range(len(self._calls)):
                 if index in self.answers:
                     continue
@@ -144,11 +138,11 @@ class ToolCalls:
                 if not self._may_begin(number):
                     break
                 number = 1
-                rest = self._answer_call(index, tools, timeouts)
+                rest = self._answer_call(index, tools)
                 if rest is not None:
                     await rest
         if self._flags_abort and self._is_stopped():
-            await self.settle(NO_RESULT, timeouts)  # of calls that were never begun
+            await self.settle(NO_RESULT)  # of calls that were never begun
 
     def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
         if not self._in_parallel:
@@ -156,56 +150,51 @@ class ToolCalls:
         called = (tools.get(call.name) for call in self._calls)
         return not any(tool is not None and tool.sequential for tool in called)
 
-    def _answer_call(self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts) -> Rest:
+    def _answer_call(self, index: int, tools: Mapping[str, Tool]) -> Rest:
         if self._is_guarded:
-            return self._answer_guarded(index, tools, timeouts)
+            return self._answer_guarded(index, tools)
         ready = self._read(index, tools)
         if not isinstance(ready, ReadyCall):
-            return self._answer(index, ready, timeouts)
+            return self._answer(index, ready)
         self._start(ready)
-        return self._run_one(ready, timeouts)
+        return self._run_one(ready)
 
-    async def _answer_guarded(
-        self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
-    ) -> None:
-        ready = await self._prepare(index, tools, timeouts)
+    async def _answer_guarded(self, index: int, tools: Mapping[str, Tool]) -> None:
+        ready = await self._prepare(index, tools)
         if ready is not None:
             self._cancellation.check()
             self._start(ready)
-            await finished(self._run_one(ready, timeouts))
+            await finished(self._run_one(ready))
 
-    async def settle(self, text: str, timeouts: Timeouts) -> None:
+    async def settle(self, text: str) -> None:
         """Give every call that is still open an error result with this text."""
         for index in self._open():
-            await self._reject(index, text, timeouts)
+            await self._reject(index, text)
 
     def _open(self) -> list[int]:
         return [index for index in range(len(self._calls)) if index not in self.answers]
 
-    async def _run_in_parallel(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
+    async def _run_in_parallel(self, tools: Mapping[str, Tool]) -> None:
         """Prepare one after the other, and start all that are ready before any runs."""
         prepared: list[ReadyCall] = []
         for number, index in enumerate(self._open()):
-            if timeouts.loop.busy:
+            if self._loop.busy:
                 await asyncio.sleep(0)
             if not self._may_begin(number):
                 break
-            ready = await self._prepare(index, tools, timeouts)
+            ready = await self._prepare(index, tools)
             if ready is not None:
                 prepared.append(ready)
-        if timeouts.loop.busy:
+        if self._loop.busy:
             await asyncio.sleep(0)  # also after a last call that needed no tool
-        running = RunningTasks()
-        for one in await self._start_all(prepared, timeouts):
-            running.spawn(partial(self._run_started, one), timeouts, after_the_last=False)
+        running = RunningTasks(self._loop)
+        for one in await self._start_all(prepared):
+            running.spawn(partial(self._run_one, one), after_the_last=False)
         try:
             await running.wait()
         finally:
             await running.stop()
         self._cancellation.check()
-
-    async def _run_started(self, ready: ReadyCall, timeouts: Timeouts) -> None:
-        await finished(self._run_one(ready, timeouts))
 
     def _may_begin(self, number: int) -> bool:
         """Return whether the next call may begin. Raises CancelledError if the run is to end."""
@@ -217,14 +206,12 @@ class ToolCalls:
     def _is_stopped(self) -> bool:
         return self._flags_abort and self._cancellation.aborted
 
-    async def _prepare(
-        self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
-    ) -> ReadyCall | None:
+    async def _prepare(self, index: int, tools: Mapping[str, Tool]) -> ReadyCall | None:
         ready: ReadyCall | ToolResult | None = self._read(index, tools)
         if self._is_guarded and type(ready) is ReadyCall:
-            ready = await self._guard(ready, timeouts)
+            ready = await self._guard(ready)
         if type(ready) is ToolResult:
-            await self._answer(index, ready, timeouts)
+            await self._answer(index, ready)
         return ready if type(ready) is ReadyCall else None
 
     def _read(self, index: int, tools: Mapping[str, Tool]) -> ReadyCall | ToolResult:
@@ -236,7 +223,7 @@ class ToolCalls:
         arguments, shown, wrong = read_arguments(tool, call.arguments, convert=self._rules.convert)
         return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)
 
-    async def _guard(self, ready: ReadyCall, timeouts: Timeouts) -> ReadyCall | ToolResult | None:
+    async def _guard(self, ready: ReadyCall) -> ReadyCall | ToolResult | None:
         """Run the hooks before a call. Return it with its arguments after them, or its result.
 
         None if the call is answered already. Tasks that are ready get a turn first: after an abort
@@ -244,13 +231,13 @@ class ToolCalls:
         """
         index, call, tool = ready.place, ready.call, ready.tool
         self._recorder.record(entries.CallBegun, call.id)
-        if timeouts.loop.busy:
+        if self._loop.busy:
             await asyncio.sleep(0)
         if self._hooks.before_tool_call:
             given = BeforeToolCall(call, ready.arguments)
             hooks = self._hooks.before_tool_call
-            await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, timeouts)
-            if await self._is_answered_by_hook(index, given, timeouts):
+            await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given)
+            if await self._is_answered_by_hook(index, given):
                 return None
             check = self._rules.check_changed
             arguments, shown, wrong = read_again(tool, given.arguments, check=check)
@@ -261,28 +248,26 @@ class ToolCalls:
             return ToolResult(OPERATION_ABORTED, is_error=True)
         return ready
 
-    async def _is_answered_by_hook(
-        self, index: int, given: BeforeToolCall, timeouts: Timeouts
-    ) -> bool:
+    async def _is_answered_by_hook(self, index: int, given: BeforeToolCall) -> bool:
         if given.failure:
-            await self._answer(index, failed(given.failure), timeouts)
+            await self._answer(index, failed(given.failure))
         elif self._is_stopped():
-            await self._reject(index, OPERATION_ABORTED, timeouts)
+            await self._reject(index, OPERATION_ABORTED)
         elif given.blocked is not None:
             self.blocked = writable(given.blocked)
-            await self._reject(index, f"Error: {given.blocked}", timeouts)
+            await self._reject(index, f"Error: {given.blocked}")
         else:
             return False
         return True
 
-    async def _start_all(self, ready: list[ReadyCall], timeouts: Timeouts) -> list[ReadyCall]:
+    async def _start_all(self, ready: list[ReadyCall]) -> list[ReadyCall]:
         """Start the calls in order. After an abort no further call starts; started calls run."""
         started: list[ReadyCall] = []
         for one in ready:
             if started and self._cancellation.pending is not None:
                 break
             if self._is_stopped():
-                await self._reject(one.place, OPERATION_ABORTED, timeouts)
+                await self._reject(one.place, OPERATION_ABORTED)
                 continue
             self._cancellation.check()
             self._start(one)
@@ -296,25 +281,23 @@ class ToolCalls:
             self._deaf.add(ready.place)
         self._port.start(ready.call, ready.shown)
 
-    def _run_one(self, ready: ReadyCall, timeouts: Timeouts) -> Rest:
+    def _run_one(self, ready: ReadyCall) -> Rest:
         result = self._port.begin(ready.call, ready.tool, ready.arguments)
         if type(result) is ToolResult and not self._is_watched:
             self._put(ready.place, result, ran=True)
             return None
-        return self._run_on(ready, result, timeouts)
+        return self._run_on(ready, result)
 
-    async def _run_on(
-        self, ready: ReadyCall, result: ToolResult | Started, timeouts: Timeouts
-    ) -> None:
+    async def _run_on(self, ready: ReadyCall, result: ToolResult | Started) -> None:
         index, call = ready.place, ready.call
         if isinstance(result, Started):
-            result = await self._wait(result, ready, timeouts)
+            result = await self._wait(result, ready)
         reported = self._report_failures or not result.is_error
         if reported and self._hooks.after_tool_call and self._cancellation.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
             try:
                 hooks = self._hooks.after_tool_call
-                await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, timeouts)
+                await self._user_code.fire(AFTER_TOOL_CALL, hooks, done)
             except asyncio.CancelledError:
                 done.restore()  # what the last hook has begun; the changes before it stand
                 self._put(index, done.result, ran=True)  # the run ends, and the tool did run
@@ -322,33 +305,31 @@ class ToolCalls:
             result = failed(done.failure) if done.failure else done.result
         self._put(index, result, ran=True)
         if self._notifies:
-            await self._notify(index, result, timeouts, ran=True)
+            await self._notify(index, result, ran=True)
 
-    async def _wait(self, started: Started, ready: ReadyCall, timeouts: Timeouts) -> ToolResult:
+    async def _wait(self, started: Started, ready: ReadyCall) -> ToolResult:
         can_abort = self._flags_abort and ready.place not in self._deaf
         breaking = self._cancellation.breaking if can_abort else unbroken
-        result = await self._port.wait(started, ready.call, ready.tool, timeouts, breaking)
+        result = await self._port.wait(started, ready.call, ready.tool, breaking)
         return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 
-    async def _reject(self, index: int, text: str, timeouts: Timeouts) -> None:
-        await self._answer(index, ToolResult(text, is_error=True), timeouts)
+    async def _reject(self, index: int, text: str) -> None:
+        await self._answer(index, ToolResult(text, is_error=True))
 
-    async def _answer(self, index: int, result: ToolResult, timeouts: Timeouts) -> None:
+    async def _answer(self, index: int, result: ToolResult) -> None:
         self._put(index, result, ran=False)
         if self._notifies:
-            await self._notify(index, result, timeouts, ran=False)
+            await self._notify(index, result, ran=False)
 
-    async def _notify(
-        self, index: int, result: ToolResult, timeouts: Timeouts, *, ran: bool
-    ) -> None:
+    async def _notify(self, index: int, result: ToolResult, *, ran: bool) -> None:
         if result.is_error and not self._report_failures:
             return
         call, callbacks = self._calls[index], self._callbacks
         if ran and callbacks.on_chunk is not None:
             part = ToolResultPart(call, result)
-            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
+            await self._user_code.notify(callbacks.on_chunk, (part,))
         if callbacks.on_tool_result is not None:
-            await self._user_code.notify(callbacks.on_tool_result, (call, result), timeouts)
+            await self._user_code.notify(callbacks.on_tool_result, (call, result))
 
     def _put(self, index: int, result: ToolResult, *, ran: bool) -> None:
         call, text, recorder = self._calls[index], result.text, self._recorder

@@ -21,6 +21,7 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
+from simloop.virtual.clock.loop import VirtualLoop
 from simloop.virtual.clock.tasks import Started, begin, is_coroutine
 from simloop.virtual.clock.timeouts import NS_PER_MS, Timeouts
 from simloop.world.user_functions import UserError, UserFunction, describe, keep, message_of
@@ -32,19 +33,18 @@ class UserCode(Struct, eq=False):
 
     _isolation: HookIsolation
     _recorder: Recorder
+    loop: VirtualLoop
     cancellation: Cancellation
     raised: list[UserError]
     failure: str = ""
 
-    async def fire(
-        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
-    ) -> None:
+    async def fire(self, point: str, hooks: tuple[UserFunction, ...], given: HookInput) -> None:
         """Run the hooks of one point in order. Stops at the first that blocks.
 
         Tasks that are ready get a turn before each hook. The changes of a failed hook are undone.
         Raises CancelledError if the run is to end, by a hook's failure or for another reason.
         """
-        loop, cancellation, recorder = timeouts.loop, self.cancellation, self._recorder
+        loop, cancellation, recorder = self.loop, self.cancellation, self._recorder
         arguments, may_block, ready = (given,), isinstance(given, Blockable), loop.ready
         begin_hook, keep_changes, record = self.begin, given.keep, recorder.entries
         clock, entry = recorder.clock, entries.Hook
@@ -55,7 +55,7 @@ class UserCode(Struct, eq=False):
             start_ns = loop.now_ns
             failure = begin_hook("hook", hook, arguments, keep_changes)
             if type(failure) is Started:
-                failure = await self._wait("hook", hook, failure, timeouts, keep_changes)
+                failure = await self._wait("hook", hook, failure, keep_changes)
             result, detail = "ok", ""
             if failure is not None:
                 result, detail, words = failure
@@ -86,10 +86,10 @@ class UserCode(Struct, eq=False):
         elif on_failure is OnHookFailure.ERROR_RESULT and isinstance(given, _AtToolCall):
             given.failure = words
 
-    async def notify(self, callback: Any, arguments: tuple[Any, ...], timeouts: Timeouts) -> None:
+    async def notify(self, callback: Any, arguments: tuple[Any, ...]) -> None:
         failure = self.begin("callback", callback, arguments, _nothing)
         if type(failure) is Started:
-            failure = await self._wait("callback", callback, failure, timeouts, _nothing)
+            failure = await self._wait("callback", callback, failure, _nothing)
         if failure is not None:
             _, detail, _ = failure
             self._recorder.record(entries.Callback, callback.name, detail)
@@ -122,12 +122,11 @@ class UserCode(Struct, eq=False):
         kind: str,
         user: UserFunction,
         started: Started,
-        timeouts: Timeouts,
         keep_changes: Callable[[], None],
     ) -> "HookFailure | None":
-        start_ns = timeouts.loop.now_ns
+        start_ns = self.loop.now_ns
         try:
-            with timeouts.after(self._isolation.timeout_ms) as timeout:
+            with Timeouts(self.loop).after(self._isolation.timeout_ms) as timeout:
                 await started
             if not timeout.expired:
                 keep_changes()
@@ -135,7 +134,7 @@ class UserCode(Struct, eq=False):
         except SimloopError:
             raise
         except asyncio.CancelledError:
-            if timeouts.task.cancelling() or self.cancellation.pending is not None:
+            if timeout.task.cancelling() or self.cancellation.pending is not None:
                 raise
             return _CANCELLED
         except Exception as error:  # noqa: BLE001 - as above
@@ -161,25 +160,23 @@ def _nothing() -> None:
 class ParallelHooks(UserCode, eq=False):
     """Runs stretches of independent hooks at once, and every other hook in its place."""
 
-    async def fire(
-        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
-    ) -> None:
+    async def fire(self, point: str, hooks: tuple[UserFunction, ...], given: HookInput) -> None:
         """Run the hooks of one point. Stops after a hook or a stretch that blocks the call."""
         for independent, stretch in groupby(hooks, attrgetter("is_independent")):
             run = self._fire_at_once if independent else super().fire
-            await run(point, tuple(stretch), given, timeouts)
+            await run(point, tuple(stretch), given)
             if _is_decided(given):
                 return
 
     async def _fire_at_once(
-        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
+        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput
     ) -> None:
         """Run each hook in a task and with an input of its own, and wait until all have ended."""
         inputs = [apart(given) for _ in hooks]
-        running = RunningTasks()
+        running = RunningTasks(self.loop)
         for hook, own in zip(hooks, inputs, strict=True):
             fire_one = partial(super().fire, point, (hook,), own)
-            running.spawn(fire_one, timeouts, after_the_last=False)
+            running.spawn(fire_one, after_the_last=False)
         tasks = list(running.tasks)
         try:
             await running.wait()
@@ -216,30 +213,25 @@ async def finished(rest: Rest) -> None:
         await rest
 
 
-Work = Callable[[Timeouts], Coroutine[object, object, None]]
-"""The work for one call or hook, under the timeouts of the task that does it."""
-
-
 class RunningTasks:
     """The `tasks` of the tool calls, or of the hooks, that were started."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
         self.tasks: list[asyncio.Task[None]] = []
 
-    def spawn(self, work: Work, timeouts: Timeouts, *, after_the_last: bool) -> None:
+    def spawn(self, work: Callable[[], Rest], *, after_the_last: bool) -> None:
         """Begin `work` in a task; `after_the_last` waits until the task before it has ended."""
         last = self.tasks[-1] if self.tasks and after_the_last else None
 
         async def run() -> None:
-            task = asyncio.current_task()
-            assert task is not None
             if last is not None:
                 await asyncio.wait([last])
                 if last.cancelled() or last.exception() is not None:
                     return  # the run ends
-            await work(Timeouts(timeouts.loop, task))
+            await finished(work())
 
-        self.tasks.append(timeouts.loop.create_task(run()))
+        self.tasks.append(self._loop.create_task(run()))
 
     async def wait(self) -> None:
         """Wait until all have ended. Raises the error of the first that failed, in order."""

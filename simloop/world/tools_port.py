@@ -81,9 +81,7 @@ class ToolsPort:
         result = self.begin(call, tool, arguments)
         if isinstance(result, ToolResult):
             return result
-        task = asyncio.current_task()
-        assert task is not None
-        waited = await self.wait(result, call, tool, Timeouts(self._loop, task))
+        waited = await self.wait(result, call, tool)
         assert waited is not None
         return waited
 
@@ -117,24 +115,19 @@ class ToolsPort:
         return self.record(call, result)
 
     async def wait(
-        self,
-        started: Started,
-        call: ToolCall,
-        tool: Tool,
-        timeouts: Timeouts,
-        breaking: Breaking = unbroken,
+        self, started: Started, call: ToolCall, tool: Tool, breaking: Breaking = unbroken
     ) -> ToolResult | None:
         """Return the result of a tool that waits; None if an abort broke it off."""
         timeout_ms = tool.timeout_ms or self._timeout_ms
         result = None
-        with timeouts.after(timeout_ms) as timeout, breaking(timeout):
+        with Timeouts(self._loop).after(timeout_ms) as timeout, breaking(timeout):
             try:
                 result = self._returned(await started)
             except SimloopError as error:
                 self._recorder.keep(error)
                 raise
             except asyncio.CancelledError:
-                if timeouts.task.cancelling():
+                if timeout.task.cancelling():
                     raise
                 result = _cancelled()
             except Exception as error:  # noqa: BLE001 - a tool is user code

@@ -9,7 +9,6 @@ from builders import counters_of
 from histories import PAD, histories, in_order, newest_user, policies, size, without_summaries
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interrupting import current
 from stopping import unpaired
 from worlds import Opened, in_world
 
@@ -54,7 +53,6 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
 from simloop.trace.timeline import timeline
-from simloop.virtual.clock.timeouts import Timeouts
 from simloop.virtual.simulate import run_virtual, running_loop
 from simloop.world.fake_model import FunctionModel
 
@@ -169,10 +167,10 @@ def shorten(
 
     async def main(opened: Opened) -> Shortened:
         port, interrupts = opened.world.model, opened.world.user.cancellation
-        user_code = UserCode(HookIsolation(), port.recorder, interrupts, opened.raised)
+        user_code = UserCode(HookIsolation(), port.recorder, port.loop, interrupts, opened.raised)
         history = History(said, utf8_bytes_over_4)
         calls = ModelCalls(EngineSettings(), port.recorder, user_code)
-        compactor = Compactor(policy, history, port, calls, Timeouts(*current()))
+        compactor = Compactor(policy, history, port, calls)
         compacted = await compactor.shorten(forced=forced)
         entry = opened.entries[-1]
         assert isinstance(entry, entries.Compaction)

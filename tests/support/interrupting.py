@@ -41,7 +41,7 @@ def bounded(main: Callable[[Timeouts], Coroutine[Any, Any, T]]) -> T:
     """Run `main` in a task with timeouts."""
 
     async def inside() -> T:
-        return await main(Timeouts(*current()))
+        return await main(Timeouts(running_loop()))
 
     return run_virtual(inside())
 

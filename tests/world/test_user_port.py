@@ -354,7 +354,7 @@ def test_where_an_abort_is_a_flag_the_wall_clock_still_ends_the_run() -> None:
 def test_an_abort_that_is_a_flag_breaks_off_the_wait_that_it_is_for_and_no_other() -> None:
     async def main(cancelling: Cancellation) -> list[float]:
         flagged(cancelling)
-        timeouts, ended = Timeouts(*current()), []
+        timeouts, ended = Timeouts(running_loop()), []
         running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
         with timeouts.after(None) as timeout, cancelling.breaking(timeout):
             await nap(100)
@@ -370,7 +370,7 @@ def test_an_abort_that_is_a_flag_breaks_off_a_wait_that_begins_after_it() -> Non
     async def main(cancelling: Cancellation) -> float:
         flagged(cancelling)
         cancelling.end_run(AbortRequested())
-        timeouts = Timeouts(*current())
+        timeouts = Timeouts(running_loop())
         with timeouts.after(None) as timeout, cancelling.breaking(timeout):
             await nap(100)
         return now_ms()

@@ -94,6 +94,7 @@ class VirtualLoop(ReachingLoop):
         self.pipes: Any = None  # the noted pipes and the scripted processes, if the run has some
         self.processes: Any = None
         self.network: Any = None  # the servers of the program itself, if it has some
+        self.innermost: dict[Task, Any] = {}  # the timeouts of tasks (timeouts.py)
         self.folder: Any = None  # on the disk, for what the program stores (runs/folders.py)
         self.standard_input: Any = None  # if the run has one (border/standard_input.py)
         self.on_refusal: Callable[[str, str, str, str], object] | None = None

@@ -23,11 +23,9 @@ MOST_CANCELS = 100
 
 
 class Timeouts(Struct, eq=False):
-    """The nested timeouts of one task; `current` is the innermost."""
+    """Makes timeouts for the task that asks. The loop keeps the innermost one of each task."""
 
     loop: VirtualLoop
-    task: asyncio.Task[Any]
-    current: "Timeout | None" = None
 
     def after(self, timeout_ms: int | None) -> "Timeout":
         """Return a timeout of `timeout_ms` of virtual time. None sets no bound of its own."""
@@ -37,8 +35,11 @@ class Timeouts(Struct, eq=False):
 
     def at(self, when_ns: int) -> "Timeout":
         """Return a timeout at an instant. The bound of an enclosing block holds too."""
-        outer = self.current
-        return Timeout(self, when_ns if outer is None else min(when_ns, outer.when_ns))
+        task = asyncio.current_task(self.loop)
+        assert task is not None
+        outer: Timeout | None = self.loop.innermost.get(task)
+        when_ns = when_ns if outer is None else min(when_ns, outer.when_ns)
+        return Timeout(self.loop, task, when_ns)
 
     def around(self, when_ns: int) -> "Timeout":
         """Return a timeout for a block that waits in inner blocks only, so it sets no timer."""
@@ -55,7 +56,8 @@ class Timeout(Struct, eq=False):
     ended the block, which is no expiry.
     """
 
-    _timeouts: Timeouts
+    _loop: VirtualLoop
+    task: asyncio.Task[Any]
     when_ns: int
     cancels: int = 0
     broken: bool = False
@@ -72,46 +74,48 @@ class Timeout(Struct, eq=False):
         if self.broken or self.cancels:
             return
         self.broken = True
-        timeouts = self._timeouts
-        if asyncio.current_task(timeouts.loop) is timeouts.task:
+        if asyncio.current_task(self._loop) is self.task:
             # The task is calling, so it does not wait: cancelling it now could hit a later wait.
-            timeouts.loop.call_soon(self._cancel)
+            self._loop.call_soon(self._cancel)
         else:
             self._cancel()
 
     def __enter__(self) -> Self:
-        timeouts = self._timeouts
-        self._outer, timeouts.current = timeouts.current, self
+        innermost = self._loop.innermost
+        self._outer, innermost[self.task] = innermost.get(self.task), self
         if self.sets_timer:
             self._arm(self.when_ns)
         return self
 
     def _arm(self, when_ns: int) -> None:
         if when_ns < NEVER_NS:
-            self._timer = self._timeouts.loop.call_at_ns(when_ns, self._cancel)
+            self._timer = self._loop.call_at_ns(when_ns, self._cancel)
 
     def _cancel(self) -> None:
         """Cancel the task, if this is its innermost timeout; an outer one waits for its turn."""
         # With a second cancellation, by an outer timeout, the inner block would let the error pass
         # (see `__exit__`), and the code after it could not handle its own expiry.
-        timeouts = self._timeouts
-        if timeouts.current is not self or self.cancels >= (1 if self.broken else MOST_CANCELS):
+        most, innermost = 1 if self.broken else MOST_CANCELS, self._loop.innermost
+        if innermost.get(self.task) is not self or self.cancels >= most:
             return
         self.cancels += 1
-        timeouts.task.cancel()
+        self.task.cancel()
         if not self.broken:  # code that does not look at an abort goes on as it likes
-            self._arm(timeouts.loop.now_ns + GRACE_NS)
+            self._arm(self._loop.now_ns + GRACE_NS)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        timeouts = self._timeouts
+        outer, loop = self._outer, self._loop
         if self._timer is not None:
             self._timer.cancel()
-        outer = timeouts.current = self._outer
-        if outer is not None and (outer.broken or outer.when_ns <= timeouts.loop.now_ns):
-            outer._arm(timeouts.loop.now_ns)  # noqa: SLF001 - its turn came while this one was inner
+        if outer is None:
+            loop.innermost.pop(self.task, None)
+        else:
+            loop.innermost[self.task] = outer
+            if outer.broken or outer.when_ns <= loop.now_ns:
+                outer._arm(loop.now_ns)  # noqa: SLF001 - its turn came while this one was inner
         if not self.cancels:
             return False
         # `uncancel` returns the number of cancellations that remain, which are not of this timeout.
         # The error is theirs then, and passes, as in `asyncio.timeout`.
-        others = [timeouts.task.uncancel() for _ in range(self.cancels)][-1]
+        others = [self.task.uncancel() for _ in range(self.cancels)][-1]
         return kind is asyncio.CancelledError and not others
