@@ -4,8 +4,11 @@ A class comes from a status or a whole code word, never from a number or a word 
 C7: "15000 tokens" is not a 500). Only an overflow is known by phrases, for want of anything better.
 """
 
+import json
 import re
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 from simloop.messages import Fault
 
@@ -32,37 +35,10 @@ class ErrorClass(StrEnum):
 
 _OK, _TOO_LARGE, _SERVER = 200, 413, 500
 
-_BY_CODE = {
-    "aborted": ErrorClass.ABORTED,
-    "connection": ErrorClass.CONNECTION,
-    "timeout": ErrorClass.TIMEOUT,
-    "insufficient_quota": ErrorClass.QUOTA,
-    "billing_error": ErrorClass.QUOTA,
-    "context_length_exceeded": ErrorClass.OVERFLOW,
-    "exceed_context_size_error": ErrorClass.OVERFLOW,
-    "request_too_large": ErrorClass.OVERFLOW,
-    "overloaded_error": ErrorClass.OVERLOADED,
-    "rate_limit_error": ErrorClass.RATE_LIMIT,
-    "rate_limit_exceeded": ErrorClass.RATE_LIMIT,
-    "server_error": ErrorClass.SERVER,
-    "api_error": ErrorClass.SERVER,
-}
-
-_BY_STATUS = {
-    401: ErrorClass.AUTH,
-    402: ErrorClass.QUOTA,
-    403: ErrorClass.AUTH,
-    408: ErrorClass.TIMEOUT,
-    429: ErrorClass.RATE_LIMIT,
-    500: ErrorClass.SERVER,
-    502: ErrorClass.SERVER,
-    503: ErrorClass.OVERLOADED,
-    504: ErrorClass.TIMEOUT,
-    529: ErrorClass.OVERLOADED,
-    # A proxy that did not reach the provider, or not in time.
-    **dict.fromkeys((520, 521, 522, 523), ErrorClass.CONNECTION),
-    524: ErrorClass.TIMEOUT,
-}
+_OBSERVED: Any = json.loads(Path(__file__).with_name("errorclass.json").read_text("utf-8"))
+"""The codes, the statuses and the phrases of providers, and of proxies before them."""
+_BY_CODE = {code: ErrorClass(name) for name, own in _OBSERVED["codes"].items() for code in own}
+_BY_STATUS = {code: ErrorClass(name) for name, own in _OBSERVED["statuses"].items() for code in own}
 
 # What only the code can tell, because the status is shared: a 429 for want of money, a 400 for
 # want of room, a 413 for too many tokens a minute. Every other code yields to the status (bug C7:
@@ -70,20 +46,8 @@ _BY_STATUS = {
 _CODE_BEATS_STATUS = frozenset({ErrorClass.QUOTA, ErrorClass.OVERFLOW})
 _CODE_BEATS_413 = _CODE_BEATS_STATUS | {ErrorClass.RATE_LIMIT}
 
-# Most providers say only in a sentence that the context is too long, each in its own. These are
-# theirs, as whole phrases, found on 2026-11-22.
-_OVERFLOW = re.compile(
-    r"prompt is too long|input is too long for requested model|exceeds the context window"
-    r"|reduce the length of the messages|exceeds the available context size"
-    r"|greater than the context length|context window exceeds limit|exceeded model token limit"
-    r"|too large for model with \d+ maximum context length|maximum context length is"
-    r"|input tokens exceed the configured limit|prompt too long; exceeded max context length"
-    r"|exceed context limit|exceeds the maximum number of tokens allowed"
-    r"|maximum prompt length is|\[input_too_large\]|context length is only"
-    r"|longer than the model's context length|range of input length should be \["
-    r"|prompt token count of \d+ exceeds the limit of",
-    re.IGNORECASE,
-)
+# Most providers say only in a sentence that the context is too long, each in its own words.
+_OVERFLOW = re.compile("|".join(_OBSERVED["phrases of an overflow"]), re.IGNORECASE)
 # Sentences about tokens that are no overflow: waiting helps, shortening does not (bug C5).
 _THROTTLE = re.compile(r"^throttling|rate limit|too many requests|per minute", re.IGNORECASE)
 _MAY_BE_OVERFLOW = frozenset({None, 200, 400, 413})

@@ -5,10 +5,12 @@ inner one, which returns `continue`, `stop` or `compact`. docs/loops.md says whe
 where the document and the real program differ.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from annotated_types import Ge
 from msgspec import Struct
@@ -98,22 +100,10 @@ _DEVIATES = {
     "completed-without-open-calls": ("-calls_go_on", "`stop` ends the run also with calls"),
 }
 
+_PROGRAM: Any = json.loads(Path(__file__).with_name("opencode.json").read_text("utf-8"))
+"""The options of versions of the real program, and words that it knows."""
 VERSIONS: Mapping[str, OpencodeOptions] = {
-    "1.18.34": OpencodeOptions(
-        first_delay_ms=2_000,
-        program_errors=True,
-        steps=Steps.UNLIMITED,
-        compact_without_progress=True,
-        compact_on_overflow=True,
-        compatible_words=True,
-        lower_case_names=True,
-        keep_failed=True,
-        keep_thoughts=True,
-        calls_go_on=True,
-        filter_fails=True,
-        parallel=True,
-        abort_at_once=True,
-    )
+    version: OpencodeOptions(**options) for version, options in _PROGRAM["versions"].items()
 }
 
 
@@ -151,19 +141,10 @@ MAX_STEPS = "The steps are used up. Call no tools: say what was done, and what i
 MARKER = "What did we do so far?"
 GO_ON = "Go on with what is left to do. If nothing is, say so."
 
-# Words of a failure that may pass, read in opencode-linux-x64 1.18.34. They are found anywhere in a
-# message, with the faults of the program: 500 is found in "15000" (bug C7).
+# Read in opencode-linux-x64 1.18.34. They are found anywhere in a message, with the faults of the
+# program: 500 is found in "15000" (bug C7).
 _MAY_PASS = re.compile(
-    r"429|50[0234]|524|too many requests|rate (?:increased too quickly|limit)|rate[-_]limit"
-    r"|overloaded|unavailable|internal[_ ]error|internal server error"
-    r"|server[-_ ]error|provider(?: returned |_returned_|-returned-)error|terminated|fetch failed"
-    r"|failed to fetch|network[-_\s]error|upstream connect|connection (?:error|refused|lost)"
-    r"|socket hang up|socket connection was closed|reset before headers|getaddrinfo|enotfound"
-    r"|eai_again|econnrefused|econnreset|etimedout|^timeout$|exhausted"
-    r"|try your request again|retry your request|too_many_requests"
-    r"|\b(?:request|response|connection|network|stream|read) (?:timeout|timed out|time out)\b"
-    r"|\btry again (?:later|in\b)|\b(?:currently|temporarily) at capacity\b",
-    re.IGNORECASE | re.ASCII | re.MULTILINE,
+    "|".join(_PROGRAM["words of a failure that may pass"]), re.IGNORECASE | re.ASCII | re.MULTILINE
 )
 _CONFLICT, _TOO_LARGE, _SERVER = 409, 413, 500
 _LONGEST_MS = 2**31 - 1  # the longest wait of a JavaScript timer

@@ -5,8 +5,11 @@ says where the document and the real program differ.
 """
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -92,20 +95,9 @@ class PiOptions(Checked, at="loops.pi"):
 
 _ANSWERING = policies.HookIsolation(on_failure=policies.OnHookFailure.ERROR_RESULT, timeout_ms=None)
 
+_PROGRAM: Any = json.loads(Path(__file__).with_name("pi.json").read_text("utf-8"))
 VERSIONS: Mapping[str, PiOptions] = {
-    "0.87.1": PiOptions(
-        parallel=True,
-        refuse_cut_calls=True,
-        call_after_abort=True,
-        compacts=False,
-        warns=False,
-        resend_failed=False,
-        resend_thinking=True,
-        convert_arguments=True,
-        check_changed=False,
-        hook_errors_answer=True,
-        terminate=True,
-    )
+    version: PiOptions(**options) for version, options in _PROGRAM["versions"].items()
 }
 
 _ROUND = frozenset({states.Measuring, states.CallingModel})
